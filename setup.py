@@ -1,8 +1,10 @@
-"""Compiles the CPU kernel: one object for each instruction set of the compiler's target, one library. With CC and CXX
-naming a cross compiler that target is another machine's. Everything else is in pyproject.toml.
+"""Compiles the CPU kernel: one object for each instruction set of the compiler's target,
+one library. With CC and CXX naming a cross compiler that target is another machine's.
+Everything else is in pyproject.toml.
 
-The library has a plain C interface and no Python in it: one wheel per platform serves every Python 3. `optional`: where
-no compiler is found, or it fails, the install goes on without the library, and the wheel is one for any platform.
+The library has a plain C interface and no Python in it: one wheel per platform serves every Python
+3. `optional`: where no compiler is found, or it fails, the install goes on without the library,
+and the wheel is one for any platform.
 """
 
 import os
@@ -19,7 +21,9 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
 if Path("src/scanline/kernels").is_file():  # as git writes links where they are not to be had
-    sys.exit("src/scanline/kernels, model and server must be links; clone with `git clone -c core.symlinks=true`.")
+    sys.exit(
+        "src/scanline/kernels, model and server must be links; clone with `git clone -c core.symlinks=true`."
+    )
 KERNEL = "src/scanline/kernels/cpu"
 BINDINGS = Path(KERNEL, "bindings.py").read_text()
 ABI = re.search(r"^ABI = (\d+)", BINDINGS, re.MULTILINE)[1]
@@ -61,14 +65,20 @@ class BuildLibrary(build_ext):
     """runner.cpp with the flags of every instruction set, and dispatch.cpp."""
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Without the interpreter's version, which setuptools puts into the name of an extension module."""
+        """Without the interpreter's version, which setuptools puts into
+        the name of an extension module.
+        """
         return str(Path(*fullname.split(".")).with_name(LIBRARY))
 
     def processor(self) -> str:
-        """The processor that the compiler compiles for, which with a cross compiler is not this machine's."""
+        """The processor that the compiler compiles for, which with a
+        cross compiler is not this machine's.
+        """
         compiler = getattr(self.compiler, "compiler_so", ["cc"])[0]
         try:
-            target = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=False).stdout
+            target = subprocess.run(
+                [compiler, "-dumpmachine"], capture_output=True, text=True, check=False
+            ).stdout
         except OSError:  # no compiler: compiling fails later, as it may
             target = ""
         name = target.partition("-")[0] or platform.machine().lower()
@@ -81,15 +91,21 @@ class BuildLibrary(build_ext):
         for isa, flags in isas.items():
             try:
                 objects += self.compiler.compile(
-                    [runner], f"{self.build_temp}/{isa}", [("ISA", isa)], extra_postargs=FLAGS + flags
+                    [runner],
+                    f"{self.build_temp}/{isa}",
+                    [("ISA", isa)],
+                    extra_postargs=FLAGS + flags,
                 )
                 known.append((f"WITH_{isa}", "1"))
             except CompileError:  # an older compiler, which does not know the newest instructions
                 if not flags:
                     raise
-        # Of the standard library's templates, which several objects hold, the linker keeps the first: it must be one
-        # that every processor can run.
-        objects = self.compiler.compile([dispatch], self.build_temp, known, extra_postargs=FLAGS) + objects
+        # Of the standard library's templates, which several objects hold, the linker keeps the
+        # first: it must be one that every processor can run.
+        objects = (
+            self.compiler.compile([dispatch], self.build_temp, known, extra_postargs=FLAGS)
+            + objects
+        )
         self.compiler.link_shared_object(
             objects, self.get_ext_fullpath(ext.name), extra_postargs=FLAGS, target_lang="c++"
         )

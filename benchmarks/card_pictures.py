@@ -2,9 +2,10 @@
 
     python -m benchmarks.card_pictures MODEL [--into FOLDER]
 
-All are of seed 7 and unpicked, and those of one command of the card are that command's bytes: samples.png, of a model
-with classes also classes.png, and where the model can be guided any.png, by the model's defaults, and guided.png. On
-completions.png are the first six samples, of which the upper half is kept.
+All are of seed 7 and unpicked, and those of one command of the card are that command's bytes:
+samples.png, of a model with classes also classes.png, and where the model can be guided
+any.png, by the model's defaults, and guided.png. On completions.png are the first six
+samples, of which the upper half is kept.
 """
 
 import argparse
@@ -32,7 +33,9 @@ def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
     config = model.config
     (samples,) = _paint(model, GenerateRequest(0, SAMPLES, SEED))
     save_images(samples, into / "samples.png")
-    save_images(_completions(model, samples[:COMPLETED]), into / "completions.png", columns=COMPLETIONS + 2)
+    save_images(
+        _completions(model, samples[:COMPLETED]), into / "completions.png", columns=COMPLETIONS + 2
+    )
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:
@@ -42,12 +45,14 @@ def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
 
 
 def _completions(model: Transformer, originals: np.ndarray) -> np.ndarray:
-    """Return what is kept of each of the originals [n, H, W] or [n, H, W, 3], its completions and the original, all one
-    after the other."""
+    """Return what is kept of each of the originals [n, H, W] or [n, H, W, 3], its completions and
+    the original, all one after the other."""
     known = np.zeros(originals.shape[1:], np.uint8)
     known[: model.config.height // 2] = 1
     requests = [
-        GenerateRequest(number, COMPLETIONS, SEED, known=(original.tobytes(),), masks=(known.tobytes(),))
+        GenerateRequest(
+            number, COMPLETIONS, SEED, known=(original.tobytes(),), masks=(known.tobytes(),)
+        )
         for number, original in enumerate(originals)
     ]
     occluded = np.where(known, originals, np.uint8(UNPAINTED))
@@ -65,13 +70,17 @@ def _of_each_class(model: Transformer, guidance: float) -> np.ndarray:
 
 
 def _paint(model: Transformer, *requests: GenerateRequest) -> np.ndarray:
-    """Return the images of requests for as many each, [requests, images, H, W] or [requests, images, H, W, 3]."""
+    """Return the images of requests for as many each, [requests, images, H,
+    W] or [requests, images, H, W, 3].
+    """
     images = np.stack([painted.images for painted in paint_requests(model, requests)])
     return images.reshape(*images.shape[:2], *model.config.image_shape)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", help="name of a shipped model, or a model directory")
     parser.add_argument("--into", type=Path, help="folder of the pictures; by default the model's")
     options = parser.parse_args()

@@ -1,12 +1,13 @@
-"""Pictures of the README and of the page's documentation painted anew after the weights of the default model have
-changed.
+"""Pictures of the README and of the page's documentation painted anew after the
+weights of the default model have changed.
 
     python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]
 
-All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`. particles.png: the
-first five digits of the README's sheet, occluded by a band and by a square, with one completion each by 1, 16 and 64
-particles. page-paint.png, page-write.png, page-how.png, page-complete.png: the page in a headless Chromium, after it
-has painted, has written a year, shows what a step reads, and has completed the second digit of its gallery.
+All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`.
+particles.png: the first five digits of the README's sheet, occluded by a band and by a square, with
+one completion each by 1, 16 and 64 particles. page-paint.png, page-write.png, page-how.png,
+page-complete.png: the page in a headless Chromium, after it has painted, has written a year, shows
+what a step reads, and has completed the second digit of its gallery.
 """
 
 import argparse
@@ -40,30 +41,41 @@ WINDOW = {"width": 1280, "height": 800}
 TIMEOUT = 600.0  # seconds until the page has painted or completed
 DIGITS, PARTICLES = 5, (1, 16, 64)
 BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
-SCALE, GAP, WHITE = 2, 2, 255  # of particles.png: pixels of the picture to one of a digit; of a digit; grey
+# of particles.png: pixels of the picture to one of a digit; of a digit; grey
+SCALE, GAP, WHITE = 2, 2, 255
 COLOURS = 40  # of the page's pictures
-BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))  # in parts of the page's canvas
+# in parts of the page's canvas
+BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))
 
 
 def paint_particles(model: Transformer, into: Path) -> None:
     """Write particles.png: a row for each digit, its band on the left, its square on the right."""
-    request = GenerateRequest(0, DIGITS, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
+    request = GenerateRequest(
+        0, DIGITS, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes)
+    )
     digits = paint_request(model, request).images.reshape(DIGITS, *model.config.image_shape)
     band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
     between = np.full((len(band), 4 * GAP), WHITE, np.uint8)
     sheet = Image.fromarray(np.hstack((band, between, square)))
-    sheet.resize((sheet.width * SCALE, sheet.height * SCALE), Image.Resampling.NEAREST).save(into / "particles.png")
+    sheet.resize((sheet.width * SCALE, sheet.height * SCALE), Image.Resampling.NEAREST).save(
+        into / "particles.png"
+    )
 
 
 def paint_film(model: Transformer, into: Path) -> None:
     """Write painting.gif."""
-    request = GenerateRequest(0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes))
-    save_images(paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape), into / "painting.gif")
+    request = GenerateRequest(
+        0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes)
+    )
+    save_images(
+        paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape),
+        into / "painting.gif",
+    )
 
 
 def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:
-    """Return a sheet with a row for each of the digits [n, H, W]: as it is, occluded, and completed by more and more
-    particles."""
+    """Return a sheet with a row for each of the digits [n, H, W]: as it is, occluded, and
+    completed by more and more particles."""
     images = []
     for digit in digits:
         known = np.ones_like(digit)
@@ -71,7 +83,9 @@ def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndar
         given = {"known": (digit.tobytes(),), "masks": (known.tobytes(),)}
         requests = [GenerateRequest(0, 1, SEED, **given, particles=count) for count in PARTICLES]
         images += [digit, np.where(known, digit, np.uint8(UNPAINTED))]
-        images += [paint_request(model, request).images.reshape(digit.shape) for request in requests]
+        images += [
+            paint_request(model, request).images.reshape(digit.shape) for request in requests
+        ]
     framed = np.pad(images, ((0, 0), (GAP, GAP), (GAP, GAP)), constant_values=WHITE)
     return np.asarray(contact_sheet.sheet(framed, columns=2 + len(PARTICLES)))
 
@@ -96,9 +110,13 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.locator("#complete-more summary").click()
     page.locator("#particles-compare").check()
     page.locator("#complete-seed").fill(str(SEED))
-    expect(page.locator("#live-status")).to_contain_text("Four completions of", timeout=1000 * TIMEOUT)
+    expect(page.locator("#live-status")).to_contain_text(
+        "Four completions of", timeout=1000 * TIMEOUT
+    )
     page.locator("#complete-form .primary").click()
-    expect(page.locator("#complete-meter")).to_contain_text("16 of 16 images", timeout=1000 * TIMEOUT)
+    expect(page.locator("#complete-meter")).to_contain_text(
+        "16 of 16 images", timeout=1000 * TIMEOUT
+    )
     _photograph(page, into / "page-complete.png")
 
 
@@ -120,7 +138,9 @@ def _draw(page: Page, points: Sequence[tuple[float, float]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of the pictures")
     parser.add_argument("--chromium", default=CHROMIUM)
     options = parser.parse_args()

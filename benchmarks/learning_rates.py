@@ -1,11 +1,13 @@
-"""Which learning rate a new network learns fastest with: short runs from the same weights over the same batches.
+"""Which learning rate a new network learns fastest with: short runs from the
+same weights over the same batches.
 
-    python -m benchmarks.learning_rates --data cifar10 --preset cifar10-base [--rates 3e-3 5e-3 8e-3] [--updates 400]
+    python -m benchmarks.learning_rates --data cifar10 --preset cifar10-base
+    [--rates 3e-3 5e-3 8e-3] [--updates 400]
         [--layers 6 --width 256] [--batch 32] [--compile-cache FILE]
 
-Each run warms up as the recipe says and then keeps its rate. The figure is the mean training loss of its last quarter,
-in bits/dim; the others say what an update costs. On a GPU it comes before a training: compiled code stays in the file,
-which `scanline train --compile-cache` reads.
+Each run warms up as the recipe says and then keeps its rate. The figure is the mean training loss
+of its last quarter, in bits/dim; the others say what an update costs. On a GPU it comes before a
+training: compiled code stays in the file, which `scanline train --compile-cache` reads.
 """
 
 import argparse
@@ -32,7 +34,9 @@ from scanline.model.training.run.sizing import operations_per_image
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="pictures with classes, as of `scanline train`")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="pictures with classes, as of `scanline train`"
+    )
     parser.add_argument("--preset", choices=list(PRESETS))
     parser.add_argument("--layers", type=int)
     parser.add_argument("--width", type=int)
@@ -47,14 +51,21 @@ def main() -> None:
     assert images.labels is not None
     changes = {"updates": options.updates, "schedule": "constant"}
     changes |= {} if options.batch is None else {"batch": options.batch}
-    chosen = plan(images, changes, preset=options.preset, layers=options.layers, width=options.width)
+    chosen = plan(
+        images, changes, preset=options.preset, layers=options.layers, width=options.width
+    )
     device = torch.device(resolve_device("auto"))
     torch.manual_seed(chosen.training.seed)
-    model, compiled = Transformer(chosen.model).to(device), not options.no_compile and (options.compile_cache or True)
+    model, compiled = (
+        Transformer(chosen.model).to(device),
+        not options.no_compile and (options.compile_cache or True),
+    )
     updater = new_updater(model, chosen.training, Group(), product_dtype(device), compiled)
     first = copy.deepcopy(updater.state_dict())
     batches = Batches(images.train, images.labels.train, chosen.training, chosen.model)
-    operations = operations_per_image(updater.model.parameter_count, chosen.training, batches.sampler.count)
+    operations = operations_per_image(
+        updater.model.parameter_count, chosen.training, batches.sampler.count
+    )
 
     results = []
     for rate in options.rates:
@@ -66,16 +77,30 @@ def main() -> None:
                 began = perf_counter()
             batch, labels, drawn = batches[number]
             given = (None if tensor is None else tensor.to(device) for tensor in (labels, drawn))
-            loss, _ = updater.update(batch.to(device), number, learning_rate(recipe, number), *given)
+            loss, _ = updater.update(
+                batch.to(device), number, learning_rate(recipe, number), *given
+            )
             losses.append(loss)
         last = torch.stack(losses[3 * options.updates // 4 :]).mean().item()
         seconds = (perf_counter() - began) / (options.updates - options.updates // 2)
         flops, peak = operations * recipe.batch / seconds, peak_flops(device.type)
         share = None if peak is None else flops / peak
-        results.append({"rate": rate, "bits_per_dim": last, "seconds_of_update": seconds, "share_of_peak": share})
+        results.append(
+            {
+                "rate": rate,
+                "bits_per_dim": last,
+                "seconds_of_update": seconds,
+                "share_of_peak": share,
+            }
+        )
         of_peak = "" if share is None else f", {share:.1%} of the peak"
-        print(f"{rate:g}: {last:.4f} bits/dim, {1e3 * seconds:.1f} ms an update of {recipe.batch}{of_peak}", flush=True)
-    print_json("learning_rates", vars(options), weights=updater.model.parameter_count, results=results)
+        print(
+            f"{rate:g}: {last:.4f} bits/dim, {1e3 * seconds:.1f} ms an update of {recipe.batch}{of_peak}",
+            flush=True,
+        )
+    print_json(
+        "learning_rates", vars(options), weights=updater.model.parameter_count, results=results
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""The tables of README.md and docs/performance.md, made from recorded measurements: no figure is typed into a page.
+"""The tables of README.md and docs/performance.md, made from recorded
+measurements: no figure is typed into a page.
 
     python -m benchmarks.tables                              write the tables from docs/figures and evaluation.json
     python -m benchmarks.tables --measure cpu                measure this machine first; --models a,b: these alone
     python -m benchmarks.tables --record http LOAD.txt       take over the last line of benchmarks.serving.load
     python -m benchmarks.tables --record gpu RESULTS.json    take over the results of benchmarks.gpu
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`; its caption says machine, date and commit.
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; its
+caption says machine, date and commit.
 """
 
 import argparse
@@ -33,24 +35,37 @@ MODELS = {
     "mnist": ("the paper's MNIST size", ("--random", "mnist")),
     "cifar10": ("the paper's CIFAR-10 size", ("--random", "cifar10")),
 }
-PAPER_BITS = {"mnist-small": 0.644, "cifar10-small": 3.40}  # of the paper's models, its tables 1 and 2
+# of the paper's models, its tables 1 and 2
+PAPER_BITS = {"mnist-small": 0.644, "cifar10-small": 3.40}
 Data = dict[str, Any]
 
 
 def rendered(page: str) -> str:
     """Return the text of a page with every table made anew."""
-    return TABLE.sub(lambda found: f"<!-- table {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->", page)
+    return TABLE.sub(
+        lambda found: f"<!-- table {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->", page
+    )
 
 
 def cpu() -> str:
-    """Return the table of painting on a processor: seconds of one image and images/s with 64 in flight."""
+    """Return the table of painting on a processor: seconds of one
+    image and images/s with 64 in flight.
+    """
     data, rows = _figures("cpu"), []
     for name, measured in data["models"].items():
         exact, int8, authors = measured["exact"], measured["int8"], measured["authors"]
         gain = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
         ways = (exact, int8, authors)
-        rows.append((f"{MODELS[name][0]}, one image", *(f"{_number(way['one'])} s" for way in ways), f"{gain[0]:.0f}x"))
-        rows.append(("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{gain[1]:.1f}x"))
+        rows.append(
+            (
+                f"{MODELS[name][0]}, one image",
+                *(f"{_number(way['one'])} s" for way in ways),
+                f"{gain[0]:.0f}x",
+            )
+        )
+        rows.append(
+            ("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{gain[1]:.1f}x")
+        )
     return _table(("", "ours", "ours, int8", "authors", "ours / authors"), rows, _where(data))
 
 
@@ -72,15 +87,24 @@ def http() -> str:
         seconds = *result["request_seconds"], *result["first_pixel_seconds"]
         rate = f"{result['images_per_second']:.0f}", f"{result['served_over_offline']:.2f}"
         rows.append((case, *rate, *(f"{value:.2g} s" for value in seconds)))
-    return _table(("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99"), rows, _where(data))
+    return _table(
+        ("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99"),
+        rows,
+        _where(data),
+    )
 
 
 def gpu() -> str:
     """Return the table of painting and scoring on a GPU."""
     data = _figures("gpu")
     found = data["findings"]
-    counts = sorted({int(name.split("/")[3]) for name in found if name.startswith("rates/")}, reverse=True)
-    lines = [(f"{count:,} in flight", f"rates/{{}}/float32/{count}/images_per_second") for count in counts]
+    counts = sorted(
+        {int(name.split("/")[3]) for name in found if name.startswith("rates/")}, reverse=True
+    )
+    lines = [
+        (f"{count:,} in flight", f"rates/{{}}/float32/{count}/images_per_second")
+        for count in counts
+    ]
     lines += [
         ("one image, ms", "one_image/{}"),
         ("likelihoods, 512 images in a call", "likelihoods/{}"),
@@ -96,18 +120,35 @@ def gpu() -> str:
 
 
 def quality() -> str:
-    """Return the table of test results of the shipped models of published sets, from evaluation.json."""
+    """Return the table of test results of the shipped models of
+    published sets, from evaluation.json.
+    """
     names = ("", *(MODELS[name][0] for name in PAPER_BITS))
     found = [_evaluation(name) for name in PAPER_BITS]
     lines: tuple[tuple[str, Callable[[Data], str]], ...] = (
         ("test bits/dim", _bits),
         ("given the true class", lambda e: _bits(e["classes"]["true_class"])),
         ("where the class is drawn", lambda e: _bits(e["classes"]["any_class"])),
-        ("classified rightly by the class head", lambda e: _share(e["classes"]["by_head"]["accuracy"])),
-        ("classified rightly by bits", lambda e: _share(e["classes"]["classification"]["accuracy"])),
-        ("by default: recognisable samples", lambda e: _share(e["quality"]["default"]["recognisable"])),
-        ("by default: Frechet distance", lambda e: f"{e['quality']['default']['frechet_distance']:.1f}"),
-        ("copies of training images", lambda e: str(e["quality"]["nearest_training_image"]["copies"])),
+        (
+            "classified rightly by the class head",
+            lambda e: _share(e["classes"]["by_head"]["accuracy"]),
+        ),
+        (
+            "classified rightly by bits",
+            lambda e: _share(e["classes"]["classification"]["accuracy"]),
+        ),
+        (
+            "by default: recognisable samples",
+            lambda e: _share(e["quality"]["default"]["recognisable"]),
+        ),
+        (
+            "by default: Frechet distance",
+            lambda e: f"{e['quality']['default']['frechet_distance']:.1f}",
+        ),
+        (
+            "copies of training images",
+            lambda e: str(e["quality"]["nearest_training_image"]["copies"]),
+        ),
     )
     paper = ("the paper's model, bits/dim", *(f"{bits:.3f}" for bits in PAPER_BITS.values()))
     return _table(names, [paper, *((what, *map(value, found)) for what, value in lines)])
@@ -129,9 +170,19 @@ def models() -> str:
     """Return README's table of the shipped models."""
     rows = []
     for name in zoo.names():
-        card, weights = f"[{name}](model/zoo/{name}/README.md)", zoo.find(name) / "model.safetensors"
+        card, weights = (
+            f"[{name}](model/zoo/{name}/README.md)",
+            zoo.find(name) / "model.safetensors",
+        )
         size = f"{weights.stat().st_size / 1e6:.1f} MB"
-        rows.append((card, size, _bits(_evaluation(name)), f"{PAPER_BITS[name]:.3f}" if name in PAPER_BITS else ""))
+        rows.append(
+            (
+                card,
+                size,
+                _bits(_evaluation(name)),
+                f"{PAPER_BITS[name]:.3f}" if name in PAPER_BITS else "",
+            )
+        )
     return _table(("model", "weights", "test bits/dim", "the paper's"), rows)
 
 
@@ -144,13 +195,24 @@ def measure(names: Sequence[str]) -> None:
     data = json.loads(path.read_text()) if path.exists() else {"models": {}}
     for name in names:
         exact = _bench(name, "--batches", "1,64")
-        int8 = _bench(name, "--batches", "64", "--precision", "int8", "--skip", "reading,position,softmax,authors")
+        int8 = _bench(
+            name,
+            "--batches",
+            "64",
+            "--precision",
+            "int8",
+            "--skip",
+            "reading,position,softmax,authors",
+        )
         authors = exact["bulk"][1]["authors"]
         data |= {fact: exact.get(fact) for fact in FACTS}
         data["models"][name] = {
             "exact": _rates(exact),
             "int8": _rates(int8),
-            "authors": {"one": exact["one_image"]["authors"], "of_64": authors["images_per_second"]},
+            "authors": {
+                "one": exact["one_image"]["authors"],
+                "of_64": authors["images_per_second"],
+            },
         }
         path.write_text(json.dumps(data, indent=1) + "\n")
 
@@ -171,7 +233,9 @@ def record(kind: str, source: Path) -> None:
 
 def _bench(name: str, *arguments: str) -> Data:
     command = (sys.executable, "-m", "scanline", "bench", "--json", *MODELS[name][1], *arguments)
-    done: Data = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    done: Data = json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    )
     return done
 
 
@@ -206,7 +270,10 @@ def _number(value: float) -> str:
 
 def _where(data: Data) -> str:
     machine = data["machine"]
-    on = data.get("gpu", {}).get("name") or f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    on = (
+        data.get("gpu", {}).get("name")
+        or f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    )
     others = data.get("others_share_of_cpu") or 0.0
     shared = f"; other programs used {_share(others)} of the processors" if others > NOISE else ""
     return f"{on}, torch {data['torch']}, {data['date'][:10]}, commit {data['commit']}{shared}."
@@ -219,9 +286,13 @@ def _table(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure or record what is asked for, and write the pages."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tables", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--measure", choices=("cpu",))
-    parser.add_argument("--models", default=",".join(MODELS), help="of --measure, separated by commas")
+    parser.add_argument(
+        "--models", default=",".join(MODELS), help="of --measure, separated by commas"
+    )
     parser.add_argument("--record", nargs=2, metavar=("KIND", "FILE"))
     options = parser.parse_args(arguments)
     if options.measure:

@@ -1,8 +1,8 @@
 """Requirements of all Triton kernels on a GPU, checked without compiling one.
 
-Whether a particular kernel runs is known only after compiling it: Triton compares its shared memory with the device's
-limit, and the assembler refuses instructions that the device lacks. The first launch of a kernel on a device may
-therefore raise any exception.
+Whether a particular kernel runs is known only after compiling it: Triton compares its shared memory
+with the device's limit, and the assembler refuses instructions that the device lacks. The first
+launch of a kernel on a device may therefore raise any exception.
 """
 
 import logging
@@ -23,13 +23,16 @@ import torch
 log = logging.getLogger("scanline.model")
 
 REPORT_SECONDS = 5.0  # between two lines about kernels that are being compiled
-TRAINING = "cuda"  # the device of kernels of training; tests run them on a CPU, in Triton's interpreter
+# the device of kernels of training; tests run them on a CPU, in Triton's interpreter
+TRAINING = "cuda"
 MAX_SUMMARY = 240  # characters of a summary: the error comes first, advice follows
 
 
 @cache
 def missing(device: torch.device) -> str | None:
-    """Return why no Triton kernel runs on this GPU, as the end of a sentence; None if they may run."""
+    """Return why no Triton kernel runs on this GPU, as the end of
+    a sentence; None if they may run.
+    """
     if torch.version.hip is not None:
         return "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"
     if find_spec("triton") is None:
@@ -41,7 +44,9 @@ def missing(device: torch.device) -> str | None:
 
 
 def summary(error: BaseException) -> str:
-    """Return an exception of a compiler, a driver or torch as one line; their messages have many."""
+    """Return an exception of a compiler, a driver or torch as
+    one line; their messages have many.
+    """
     while error.__cause__ is not None:
         error = error.__cause__
     # Triton's own exceptions quote the source before they say what is wrong with it.
@@ -54,10 +59,14 @@ def summary(error: BaseException) -> str:
 
 
 def _missing_package(error: BaseException) -> str | None:
-    """Return what to install where Triton cannot compile the C modules that launch kernels; None for other errors."""
+    """Return what to install where Triton cannot compile the C modules that
+    launch kernels; None for other errors.
+    """
     if isinstance(error, RuntimeError) and "Failed to find C compiler" in str(error):
         return "Triton compiles a C module before its first launch and finds no C compiler: install the package gcc"
-    if not isinstance(error, CalledProcessError) or not any(str(part).endswith(".c") for part in error.cmd):
+    if not isinstance(error, CalledProcessError) or not any(
+        str(part).endswith(".c") for part in error.cmd
+    ):
         return None
     folder = Path(sysconfig.get_paths()["include"])
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -68,7 +77,9 @@ def _missing_package(error: BaseException) -> str | None:
 
 
 def trains(operator: str, *sizes: int) -> bool:
-    """Return whether the kernels of an operator's `training_triton.py` run on this GPU at these sizes; log why not."""
+    """Return whether the kernels of an operator's `training_triton.py` run on this
+    GPU at these sizes; log why not.
+    """
     return _trains(operator, *sizes)
 
 
@@ -80,7 +91,9 @@ def _trains(operator: str, *sizes: int) -> bool:
         # Only a run shows whether the kernels compile and fit the GPU.
         try:
             with torch.enable_grad():
-                import_module(f"scanline.kernels.{operator}.training_triton").run_once(device, *sizes)
+                import_module(f"scanline.kernels.{operator}.training_triton").run_once(
+                    device, *sizes
+                )
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             return True
@@ -92,8 +105,8 @@ def _trains(operator: str, *sizes: int) -> bool:
 
 @contextmanager
 def reported_compilation() -> Iterator[None]:
-    """Inside, log how many kernels Triton has compiled: the first at once, then every few seconds. Those that it finds
-    in its cache, in milliseconds, are not counted."""
+    """Inside, log how many kernels Triton has compiled: the first at once, then every few seconds.
+    Those that it finds in its cache, in milliseconds, are not counted."""
     from triton import knobs
 
     before = knobs.compilation.listener
@@ -118,4 +131,9 @@ def reported_compilation() -> Iterator[None]:
         knobs.compilation.listener = before
     if count:
         seconds = time.monotonic() - began
-        log.info("%s kernels compiled in %.0f s; the next start finds them in %s", count, seconds, knobs.cache.dir)
+        log.info(
+            "%s kernels compiled in %.0f s; the next start finds them in %s",
+            count,
+            seconds,
+            knobs.cache.dir,
+        )

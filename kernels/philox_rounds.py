@@ -1,8 +1,9 @@
 """Philox 4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as
 1, 2, 3", SC 2011; the constants are Random123's).
 
-Every draw is a pure function of its counter and key, with no stream and no state. Words are integers in [0, 2^32):
-ints of Python, or elements of int64 tensors. Imports no torch, for processes without it; philox.py has the tensors.
+Every draw is a pure function of its counter and key, with no stream and no state. Words are
+integers in [0, 2^32): ints of Python, or elements of int64 tensors. Imports no torch, for processes
+without it; philox.py has the tensors.
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -21,7 +22,9 @@ _KEY_STEP_1 = 0xBB67AE85
 Word = TypeVar("Word", int, "torch.Tensor")
 
 
-def philox(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[Word, Word, Word, Word]:
+def philox(
+    c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word
+) -> tuple[Word, Word, Word, Word]:
     """Return the words of a counter after ten rounds with those of a key."""
     for _ in range(ROUNDS):
         high0, low0 = _multiply(_MULTIPLIER_0, c0)
@@ -36,7 +39,9 @@ def philox(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[
 
 
 def uniform_pair(seed: int, index: int, position: int) -> tuple[float, float]:
-    """Return the two numbers of philox.py's `uniforms` for one byte, the same bit for bit, in a tenth of the time."""
+    """Return the two numbers of philox.py's `uniforms` for one byte, the same bit
+    for bit, in a tenth of the time.
+    """
     low_seed = seed & MASK
     high_seed = (seed >> 32) & MASK
     first, second, _, _ = philox(position, index & MASK, index >> 32, 0, low_seed, high_seed)

@@ -1,6 +1,6 @@
-"""The only module that opens files to write, as tests/test_floors.py checks. A file is written under a new name, which
-is then moved into place: there is the old content or the new one, whatever happens meanwhile. A link or a pipe that
-somebody has put at its name is replaced, never followed.
+"""The only module that opens files to write, as tests/test_floors.py checks. A file is written
+under a new name, which is then moved into place: there is the old content or the new one, whatever
+happens meanwhile. A link or a pipe that somebody has put at its name is replaced, never followed.
 """
 
 import errno
@@ -13,11 +13,13 @@ from pathlib import Path
 def write_file(path: Path, data: bytes | memoryview | str, *, durable: bool = True) -> None:
     """Replace the file at `path`; a kill leaves the old one.
 
-    durable: it is on the disk once this returns; False for the many files of a folder, each of which would wait for it.
-    OSError names `path`, also where the failing call did not know it (a full disk).
+    durable: it is on the disk once this returns; False for the many files of a
+    folder, each of which would wait for it. OSError names `path`, also where the
+    failing call did not know it (a full disk).
     """
     try:
-        handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)  # O_EXCL and O_NOFOLLOW: nobody has planted it
+        # O_EXCL and O_NOFOLLOW: nobody has planted it
+        handle, name = tempfile.mkstemp(prefix=".", dir=path.parent)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
     temporary = Path(name)
@@ -44,7 +46,9 @@ def write_stream(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder below one that a user has named; OSError where a link there would lead out of it."""
+    """Make a folder below one that a user has named; OSError where a
+    link there would lead out of it.
+    """
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, which may lead anywhere; remove it", str(path))

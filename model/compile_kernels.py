@@ -1,14 +1,16 @@
-"""Compile every Triton kernel of models for a GPU that need not be there, into Triton's cache on disk.
+"""Compile every Triton kernel of models for a GPU that need not be
+there, into Triton's cache on disk.
 
     TRITON_CACHE_DIR=/tmp/triton python -m scanline.model.compile_kernels --capability 90 --jobs 4
 
-A server on such a GPU, with the same versions of Triton and Scanline and the same TRITON_CACHE_DIR, then finds its
-kernels there instead of compiling them: Triton's keys hold its own files, the kernel's source, the types and alignment
-of arguments, the GPU's architecture and ptxas's version, and nothing else of the machine; but a cached kernel is found
-by its absolute path. The C module by which Triton launches kernels needs the GPU's driver and is not compiled here.
+A server on such a GPU, with the same versions of Triton and Scanline and the same TRITON_CACHE_DIR,
+then finds its kernels there instead of compiling them: Triton's keys hold its own files, the
+kernel's source, the types and alignment of arguments, the GPU's architecture and ptxas's version,
+and nothing else of the machine; but a cached kernel is found by its absolute path. The C module by
+which Triton launches kernels needs the GPU's driver and is not compiled here.
 
-The launches are those of the CUDA backend with its tensors on the CPU: each is compiled, chained to the launch before
-it and not, and none is made.
+The launches are those of the CUDA backend with its tensors on the CPU: each is compiled, chained to
+the launch before it and not, and none is made.
 """
 
 import argparse
@@ -34,17 +36,35 @@ from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
-SLOTS = 16  # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in memory
+# no launch is made, so none of them is beyond the end; what counts
+# is how layers are aligned in memory
+SLOTS = 16
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit status: 0 where everything was compiled, else 1."""
-    parser = argparse.ArgumentParser("python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--capability", type=int, default=90, help="of the GPU: 90 for H100 and H200")
-    parser.add_argument("--models", nargs="*", default=list(zoo.names()), help="names or directories; all shipped ones")
-    parser.add_argument("--random", nargs="*", default=[], choices=list(PRESETS), help="presets, with random weights")
+    parser = argparse.ArgumentParser(
+        "python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--capability", type=int, default=90, help="of the GPU: 90 for H100 and H200"
+    )
+    parser.add_argument(
+        "--models",
+        nargs="*",
+        default=list(zoo.names()),
+        help="names or directories; all shipped ones",
+    )
+    parser.add_argument(
+        "--random",
+        nargs="*",
+        default=[],
+        choices=list(PRESETS),
+        help="presets, with random weights",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)  # which of the jobs this process is
+    # which of the jobs this process is
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if "TRITON_INTERPRET" in os.environ:
         parser.error("TRITON_INTERPRET is set: the interpreter compiles nothing")
@@ -71,10 +91,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run_jobs(options: argparse.Namespace) -> int:
     """Run every share of the kernels in a process of its own, all at once."""
-    command = [sys.executable, "-m", "scanline.model.compile_kernels", "--capability", str(options.capability)]
-    command += ["--jobs", str(options.jobs), "--models", *options.models, "--random", *options.random]
+    command = [
+        sys.executable,
+        "-m",
+        "scanline.model.compile_kernels",
+        "--capability",
+        str(options.capability),
+    ]
+    command += [
+        "--jobs",
+        str(options.jobs),
+        "--models",
+        *options.models,
+        "--random",
+        *options.random,
+    ]
     with safe_path():
-        started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
+        started = [
+            subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)
+        ]
     statuses = [process.wait() for process in started]
     return int(any(statuses))
 
@@ -92,7 +127,10 @@ def launch_all(model: Transformer) -> None:
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
-        images, stop = torch.zeros(1, config.bytes, dtype=torch.uint8), config.first + config.step_bytes
+        images, stop = (
+            torch.zeros(1, config.bytes, dtype=torch.uint8),
+            config.first + config.step_bytes,
+        )
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)
@@ -103,7 +141,9 @@ def launch_all(model: Transformer) -> None:
 
 
 class Compiler:
-    """Compile what would be launched: of all different launches every `jobs`-th, from number `share` on."""
+    """Compile what would be launched: of all different launches every
+    `jobs`-th, from number `share` on.
+    """
 
     def __init__(self, capability: int, jobs: int = 1, share: int = 0) -> None:
         self.capability, self.jobs, self.share = capability, jobs, share
@@ -118,9 +158,13 @@ class Compiler:
 
         compile_or_run = JITFunction.run
 
-        def only_compile(function: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+        def only_compile(
+            function: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any
+        ) -> None:
             for variant in _variants(options, self.capability):
-                if self._is_ours((function.__name__, _kinds(function, args), tuple(variant.items()))):
+                if self._is_ours(
+                    (function.__name__, _kinds(function, args), tuple(variant.items()))
+                ):
                     compile_or_run(function, *args, grid=grid, warmup=True, **variant)
                     self.names.append(function.__name__)
 
@@ -148,7 +192,9 @@ def _variants(options: dict[str, Any], capability: int) -> list[dict[str, Any]]:
 
 def _kinds(function: Any, args: Sequence[Any]) -> tuple[object, ...]:
     """Return what of a launch's arguments decides which code it needs."""
-    return tuple(_kind(parameter, arg) for parameter, arg in zip(function.params, args, strict=False))
+    return tuple(
+        _kind(parameter, arg) for parameter, arg in zip(function.params, args, strict=False)
+    )
 
 
 def _kind(parameter: Any, arg: Any) -> object:

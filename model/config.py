@@ -1,8 +1,9 @@
 """ModelConfig: sizes and options of a model, checked at construction and stored in config.json.
 
-Frozen and strict: unknown, missing and wrong fields are errors. Letters: L layers, H heads, C key width, M value
-width, K mixture components. A byte is one channel of one pixel, in raster order, channels innermost. Positions, masks,
-random numbers and bits are counted in bytes, whatever a step is.
+Frozen and strict: unknown, missing and wrong fields are errors. Letters: L layers, H
+heads, C key width, M value width, K mixture components. A byte is one channel of one
+pixel, in raster order, channels innermost. Positions, masks, random numbers and bits are
+counted in bytes, whatever a step is.
 """
 
 import re
@@ -26,15 +27,17 @@ MAX_WAVES = 16  # beyond 8, a byte's waves repeat
 MAX_CLASSES = 1000
 MAX_WORDS, MAX_WORD = 32, 256  # of a class, and characters
 TOKEN = re.compile(r"\w+|[^\w\s]")  # of a text: a word, or any other character
-MAX_MARKS = 30  # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
+# combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
+MAX_MARKS = 30
 
 
 @dataclass(frozen=True)
 class ModelConfig:
     """A linear-transformer image model (section 4.2).
 
-    A step is a `byte`, which reads the previous byte through a table (the paper's form), or a whole `pixel`, which
-    reads a window of painted pixels (`kernels/window`) through a linear layer and residual blocks.
+    A step is a `byte`, which reads the previous byte through a table (the paper's form),
+    or a whole `pixel`, which reads a window of painted pixels (`kernels/window`) through
+    a linear layer and residual blocks.
     """
 
     height: int
@@ -53,12 +56,14 @@ class ModelConfig:
     components: int = 10
     scale: Literal["exp", "elu"] = "exp"
     start_token: bool = True
-    first_byte_histogram: tuple[float, ...] | None = None  # probabilities of byte 0, without a start token
+    # probabilities of byte 0, without a start token
+    first_byte_histogram: tuple[float, ...] | None = None
     step: Literal["byte", "pixel"] = "byte"
     predicts: Literal["logistics", "categorical", "pixel_logistics"] = "logistics"
     blocks: int = 0  # residual blocks between the window and the layers
     block_width: int = 0
-    causal_conv: bool = False  # of what each block and feed-forward reads: kernels/causal_conv/reference.py
+    # of what each block and feed-forward reads: kernels/causal_conv/reference.py
+    causal_conv: bool = False
     window_rows: int = 0  # pixels above, and to either side: see kernels/window/reference.py
     window_columns: int = 0
     window_centred: bool = False
@@ -66,16 +71,27 @@ class ModelConfig:
     wave_rows: int = 0
     wave_columns: int = 0
     outside: int = 0  # the byte of pixels beyond the border
-    # Of each class the words that mean it, its name first. Label 0 is an image without a class, k + 1 one of class k.
+    # Of each class the words that mean it, its name first. Label 0 is an image
+    # without a class, k + 1 one of class k.
     classes: tuple[tuple[str, ...], ...] = ()
     class_biases: bool = False  # whether each block and feed-forward has a bias for each label
-    mirrored: bool = False  # trained on mirrored images too: an image and its mirror image are of one class
+    # trained on mirrored images too: an image and its mirror image are of one class
+    mirrored: bool = False
 
     def __post_init__(self) -> None:
         types = get_type_hints(ModelConfig)  # once, since it evaluates all annotations
         for field in fields(self):
             _check_type(stored_name(field.name), getattr(self, field.name), types[field.name])
-        for name in ("height", "width", "layers", "heads", "key_width", "value_width", "feed_forward", "components"):
+        for name in (
+            "height",
+            "width",
+            "layers",
+            "heads",
+            "key_width",
+            "value_width",
+            "feed_forward",
+            "components",
+        ):
             value, most = getattr(self, name), MAX_DEPTH if name == "layers" else MAX_WIDTH
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
@@ -92,13 +108,19 @@ class ModelConfig:
         if self.class_biases and not self.classes:
             raise ValueError("class_biases needs a model with classes")
         if self.embedding_join == "concat" and self.model_width % 2:
-            raise ValueError(f"a concatenated embedding needs an even width, not {self.model_width}")
+            raise ValueError(
+                f"a concatenated embedding needs an even width, not {self.model_width}"
+            )
         self._check_step()
         if self.start_token != (self.first_byte_histogram is None):
             raise ValueError("a model has either a start token or a first_byte_histogram")
         if self.first_byte_histogram is not None:
             histogram = self.first_byte_histogram
-            if len(histogram) != 256 or not min(histogram) >= 0 or not abs(sum(histogram) - 1) <= 1e-6:
+            if (
+                len(histogram) != 256
+                or not min(histogram) >= 0
+                or not abs(sum(histogram) - 1) <= 1e-6
+            ):
                 raise ValueError("first_byte_histogram must hold 256 probabilities that sum to 1")
 
     def _check_step(self) -> None:
@@ -106,21 +128,39 @@ class ModelConfig:
         if self.predicts == "pixel_logistics" and self.step != "pixel":
             raise ValueError("pixel_logistics are predicted by steps of a pixel")
         if self.predicts != "pixel_logistics" and self.step_bytes > 1:
-            raise ValueError(f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}")
-        sizes = ("blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows", "wave_columns")
+            raise ValueError(
+                f"a step of {self.step_bytes} bytes predicts pixel_logistics, not {self.predicts}"
+            )
+        sizes = (
+            "blocks",
+            "block_width",
+            "window_rows",
+            "window_columns",
+            "waves",
+            "wave_rows",
+            "wave_columns",
+        )
         if self.step == "byte":
-            if wrong := [name for name in (*sizes, "causal_conv", "window_centred", "outside") if getattr(self, name)]:
+            if wrong := [
+                name
+                for name in (*sizes, "causal_conv", "window_centred", "outside")
+                if getattr(self, name)
+            ]:
                 raise ValueError(f"{stored_name(wrong[0])} needs a model that reads a window")
             return
         if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
-            raise ValueError("a model that reads a window has axial positions added to it, and predicts the first byte")
+            raise ValueError(
+                "a model that reads a window has axial positions added to it, and predicts the first byte"
+            )
         most = {"blocks": MAX_DEPTH, "block_width": MAX_WIDTH, "waves": MAX_WAVES}
         most |= {"window_rows": self.height, "window_columns": self.width}
         most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}
         for name in sizes:
             least = 1 if name.startswith("window") or (name == "block_width" and self.blocks) else 0
             if not least <= getattr(self, name) <= most[name]:
-                raise ValueError(f"{name} must be from {least} to {most[name]}, not {getattr(self, name)}")
+                raise ValueError(
+                    f"{name} must be from {least} to {most[name]}, not {getattr(self, name)}"
+                )
         if not 0 <= self.outside <= 255:
             raise ValueError(f"outside must be a byte, not {self.outside}")
 
@@ -168,17 +208,27 @@ class ModelConfig:
     @property
     def image_shape(self) -> tuple[int, ...]:
         """(H, W) for grey, (H, W, 3) for colour: the shape of arrays in the API."""
-        return (self.height, self.width) if self.channels == 1 else (self.height, self.width, self.channels)
+        return (
+            (self.height, self.width)
+            if self.channels == 1
+            else (self.height, self.width, self.channels)
+        )
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """The label of each word of each class, as `spaced` writes it, and as `plain` does where that is free."""
-        as_written = {spaced(word): label for label, words in enumerate(self.classes, 1) for word in words}
+        """The label of each word of each class, as `spaced` writes it, and as
+        `plain` does where that is free.
+        """
+        as_written = {
+            spaced(word): label for label, words in enumerate(self.classes, 1) for word in words
+        }
         return {plain(word): label for word, label in as_written.items()} | as_written
 
     @cached_property
     def word_tree(self) -> dict[str, Any]:
-        """The words of all classes, token by token in lower case; where one ends, the tree has the key ""."""
+        """The words of all classes, token by token in lower case; where
+        one ends, the tree has the key "".
+        """
         root: dict[str, Any] = {}
         for word in self.labels:
             tree = root
@@ -188,8 +238,8 @@ class ModelConfig:
         return root
 
     def label_of(self, text: str) -> int:
-        """Return the label of the class that a text names, in its capitals or else in any; 0 where it names none.
-        ValueError for too many combining marks in a row."""
+        """Return the label of the class that a text names, in its capitals or else in any; 0 where
+        it names none. ValueError for too many combining marks in a row."""
         return self.labels.get(spaced(text)) or self.labels.get(plain(text), 0)
 
     @property
@@ -199,7 +249,9 @@ class ModelConfig:
 
     @property
     def can_be_guided(self) -> bool:
-        """Whether `guidance` may be above 1: distributions with a class and without can be mixed."""
+        """Whether `guidance` may be above 1: distributions with
+        a class and without can be mixed.
+        """
         return bool(self.classes)
 
     @property
@@ -211,19 +263,27 @@ class ModelConfig:
         """Return the content of config.json: every field, what a step reads, and the format."""
         data: dict[str, Any] = {"format": FORMAT}
         for name, value in asdict(self).items():
-            data |= {"step": value, "reads": READS[value]} if name == "step" else {stored_name(name): value}
+            data |= (
+                {"step": value, "reads": READS[value]}
+                if name == "step"
+                else {stored_name(name): value}
+            )
         return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "ModelConfig":
-        """Return the configuration of config.json's content; ValueError with one sentence for another format or an
-        unknown, missing or wrong field."""
+        """Return the configuration of config.json's content; ValueError with one sentence for
+        another format or an unknown, missing or wrong field."""
         data = dict(data)
         if "format" not in data:
-            raise ValueError("missing key 'format', which the configuration of each model of Scanline has")
+            raise ValueError(
+                "missing key 'format', which the configuration of each model of Scanline has"
+            )
         written = data.pop("format")
         if isinstance(written, int) and written > FORMAT:
-            raise ValueError(f"format {written} is newer than this program, which reads format {FORMAT}")
+            raise ValueError(
+                f"format {written} is newer than this program, which reads format {FORMAT}"
+            )
         if isinstance(written, int) and written in LATER_FIELDS:
             data = LATER_FIELDS[written] | data
         elif written != FORMAT:
@@ -247,14 +307,21 @@ def stored_name(field: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text as words are compared, in lower case; ValueError for too many combining marks in a row."""
+    """Return a text as words are compared, in lower case; ValueError for
+    too many combining marks in a row.
+    """
     return spaced(text).lower()
 
 
-@lru_cache(maxsize=4)  # a request asks for its prompt several times, milliseconds each where it is long
+# a request asks for its prompt several times, milliseconds each where it is long
+@lru_cache(maxsize=4)
 def spaced(text: str) -> str:
-    """Return a text in NFC, with one space between words; ValueError for too many combining marks in a row."""
-    marks = "".join(each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0]))
+    """Return a text in NFC, with one space between words; ValueError for
+    too many combining marks in a row.
+    """
+    marks = "".join(
+        each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])
+    )
     if marks and re.search(f"[{marks}]{{{MAX_MARKS + 1}}}", text):
         raise ValueError(f"more than {MAX_MARKS} combining marks in a row")
     return " ".join(unicodedata.normalize("NFC", text).split())
@@ -266,33 +333,46 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
-    """Raise ValueError where there are too many classes, or where a word cannot stand for one of them."""
+    """Raise ValueError where there are too many classes, or where a
+    word cannot stand for one of them.
+    """
     if len(classes) > MAX_CLASSES:
         raise ValueError(f"a model has at most {MAX_CLASSES:,} classes, not {len(classes):,}")
     known: set[str] = set()
     for words in classes:
         if not 1 <= len(words) <= MAX_WORDS:
-            raise ValueError(f"each class needs from 1 to {MAX_WORDS} words, its name first, not {len(words):,}")
+            raise ValueError(
+                f"each class needs from 1 to {MAX_WORDS} words, its name first, not {len(words):,}"
+            )
         for word in words:
             if len(word) > MAX_WORD or not word.isprintable():
-                raise ValueError(f"a class has words of at most {MAX_WORD} printable characters, not {word[:99]!r}")
+                raise ValueError(
+                    f"a class has words of at most {MAX_WORD} printable characters, not {word[:99]!r}"
+                )
             plain(word)
             lower = word if len(word) == 1 else word.lower()  # A and a are two classes
             if not word or word != lower.strip():
-                raise ValueError(f"the words of classes are lower case, without spaces at their ends, not {word!r}")
+                raise ValueError(
+                    f"the words of classes are lower case, without spaces at their ends, not {word!r}"
+                )
             if word in known:
-                raise ValueError(f"the word {word!r} stands for more than one class, or twice for one")
+                raise ValueError(
+                    f"the word {word!r} stands for more than one class, or twice for one"
+                )
             known.add(word)
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:
-    """Raise ValueError where a JSON value is not of a field's type. A bool is not an int; an int is a float."""
+    """Raise ValueError where a JSON value is not of a field's type. A bool
+    is not an int; an int is a float.
+    """
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")
     elif name == "classes":
         if not isinstance(value, tuple) or not all(
-            isinstance(words, tuple) and all(isinstance(word, str) for word in words) for words in value
+            isinstance(words, tuple) and all(isinstance(word, str) for word in words)
+            for words in value
         ):
             raise ValueError(f"classes must be a list of lists of words, not {value!r}")
     elif wanted in (int, str, bool):

@@ -8,7 +8,8 @@ log = logging.getLogger("scanline.model")
 
 AMPERE = (8, 0)  # compute capability of the first GPUs that our kernels run on
 HOPPER = (9, 0)  # and of the first that can chain launches
-# TFLOP/s of products in bfloat16 without sparsity, as published, by words of the GPU's name; a card's variants first
+# TFLOP/s of products in bfloat16 without sparsity, as published, by words of the
+# GPU's name; a card's variants first
 PEAKS: tuple[tuple[set[str], int], ...] = (
     ({"B200"}, 2250),
     ({"H100", "PCIe"}, 756),
@@ -21,7 +22,8 @@ PEAKS: tuple[tuple[set[str], int], ...] = (
     ({"L40S"}, 362),
     ({"4090"}, 165),
 )
-OTHER_CARDS = {"MIG", "Laptop", "D"}  # words of a card, or a slice of one, that has less than its name's peak
+# words of a card, or a slice of one, that has less than its name's peak
+OTHER_CARDS = {"MIG", "Laptop", "D"}
 
 BackendName = Literal["auto", "cuda", "cuda-unchained", "cuda-narrow", "eager", "cpu"]
 AUTO: BackendName = "auto"
@@ -34,7 +36,9 @@ BACKEND_HELP = (
 
 
 def resolve_device(name: str) -> str:
-    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for other names and a missing device."""
+    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for
+    other names and a missing device.
+    """
     import torch
 
     if name == "auto":
@@ -47,11 +51,11 @@ def resolve_device(name: str) -> str:
 
 
 def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
-    """Return the device to load a model on, "cpu" or "cuda", and the backends that a Generator is to try: names
-    separated by commas, or None for all, the CPU's included.
+    """Return the device to load a model on, "cpu" or "cuda", and the backends that a Generator is
+    to try: names separated by commas, or None for all, the CPU's included.
 
-    Only where `device` is auto may a model leave a GPU for the CPU. ValueError where the two exclude each other, or
-    this machine does not have what they name.
+    Only where `device` is auto may a model leave a GPU for the CPU. ValueError where the two
+    exclude each other, or this machine does not have what they name.
     """
     known = dict.fromkeys((AUTO, *ON_GPU, *ON_CPU))
     if backend not in known:
@@ -62,13 +66,17 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
     elif backend not in (AUTO, *ON_CPU):
         needed = "cuda"
     if device not in ("auto", needed):
-        raise ValueError(f"the backend {backend} runs on --device {needed}, not on --device {device}")
+        raise ValueError(
+            f"the backend {backend} runs on --device {needed}, not on --device {device}"
+        )
     try:
         resolved = resolve_device(needed)
     except ValueError:
         if device == needed:
             raise
-        raise ValueError(f"the backend {backend} needs a GPU, and there is no CUDA device on this machine") from None
+        raise ValueError(
+            f"the backend {backend} needs a GPU, and there is no CUDA device on this machine"
+        ) from None
     if resolved == "cuda" and (reason := _unusable_gpu()):
         if needed != "auto":
             raise ValueError(f"the CUDA device does not work: {reason}")
@@ -80,8 +88,8 @@ def resolve_backend(device: str, backend: str = AUTO) -> tuple[str, str | None]:
 
 
 def peak_flops(device: str) -> float | None:
-    """Return the highest rate of products of all GPUs of this machine, in operations a second; None for a CPU and for
-    GPUs that are not in the table."""
+    """Return the highest rate of products of all GPUs of this machine, in operations a second; None
+    for a CPU and for GPUs that are not in the table."""
     if device != "cuda":
         return None
     import torch
@@ -91,7 +99,9 @@ def peak_flops(device: str) -> float | None:
 
 
 def peak_of(name: str) -> int | None:
-    """Return the published TFLOP/s of a GPU by the name that torch gives it; None where the table has no such card."""
+    """Return the published TFLOP/s of a GPU by the name that torch gives it; None
+    where the table has no such card.
+    """
     words = set(re.split(r"[\s-]+", name))
     if words & OTHER_CARDS:
         return None
@@ -99,7 +109,9 @@ def peak_of(name: str) -> int | None:
 
 
 def _unusable_gpu() -> str | None:
-    """Return why not even torch computes on the GPU, as where it was built without this architecture; else None."""
+    """Return why not even torch computes on the GPU, as where it was built
+    without this architecture; else None.
+    """
     import torch
 
     from scanline.kernels.gpu import summary

@@ -1,7 +1,7 @@
 """The distribution's name, its version, and what to install where an extra is missing.
 
-The instruction lists the extra's own requirements, so that it works from a clone and from a wheel, whatever an index
-has under our name. Imports nothing but the standard library.
+The instruction lists the extra's own requirements, so that it works from a clone and from a wheel,
+whatever an index has under our name. Imports nothing but the standard library.
 """
 
 import shlex
@@ -25,6 +25,8 @@ def version() -> str:
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra."""
     requirements = [line.partition(";") for line in metadata.requires(DISTRIBUTION) or ()]
-    packages = [package.strip() for package, _, marker in requirements if f'extra == "{extra}"' in marker]
+    packages = [
+        package.strip() for package, _, marker in requirements if f'extra == "{extra}"' in marker
+    ]
     assert packages, f"there is no extra {extra}"
     return shlex.join(["pip", "install", *packages])

@@ -1,7 +1,9 @@
-"""The Python API: a loaded model that samples, completes, scores, classifies and streams images as numpy arrays.
+"""The Python API: a loaded model that samples, completes, scores, classifies
+and streams images as numpy arrays.
 
-It drives the same engine loop as the server, so the same seed gives the same bytes. Arrays have the image's own shape:
-uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a ValueError with the API's sentence.
+It drives the same engine loop as the server, so the same seed gives the same bytes. Arrays have the
+image's own shape: uint8 [H, W] for grey, [H, W, 3] for colour. What is wrong with an argument is a
+ValueError with the API's sentence.
 """
 
 import os
@@ -38,7 +40,13 @@ from scanline.model.precision import DEFAULT
 from scanline.model.precision import precision as precision_named
 from scanline.model.progress import Progress, reporting
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling_options import CompletionOptions, Defaults, DrawingParams, SamplingOptions, spelled_out
+from scanline.model.sampling_options import (
+    CompletionOptions,
+    Defaults,
+    DrawingParams,
+    SamplingOptions,
+    spelled_out,
+)
 from scanline.model.tasks import classify, decode, encode, estimate, paint, score
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.decode import DecodeValues
@@ -62,11 +70,15 @@ class Images(DrawingParams):
     array: np.ndarray  # uint8 [n, H, W] or [n, H, W, 3]
     bits_per_dim: np.ndarray  # float64 [n], of each whole image under the model at temperature 1
     seed: int
-    evidence_bits: np.ndarray | None = None  # float64 [n], of completions: an estimate of -log2 p(known pixels)
-    effective_particles: np.ndarray | None = None  # float64 [n], of completions: the smallest on the way
-    classes: tuple[str | None, ...] = ()  # the name of each image's class, None of none; empty where all have none
+    # float64 [n], of completions: an estimate of -log2 p(known pixels)
+    evidence_bits: np.ndarray | None = None
+    # float64 [n], of completions: the smallest on the way
+    effective_particles: np.ndarray | None = None
+    # the name of each image's class, None of none; empty where all have none
+    classes: tuple[str | None, ...] = ()
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
-    columns: int | None = None  # of a sheet: one row of images of a list of classes; None: nearly square
+    # of a sheet: one row of images of a list of classes; None: nearly square
+    columns: int | None = None
 
     @classmethod
     def of(cls, painted: PaintedImages, config: ModelConfig) -> "Images":
@@ -97,13 +109,19 @@ class Images(DrawingParams):
         return iter(self.array)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.array, dtype, copy=copy) if copy is not None else np.asarray(self.array, dtype)
+        return (
+            np.array(self.array, dtype, copy=copy)
+            if copy is not None
+            else np.asarray(self.array, dtype)
+        )
 
     def _repr_png_(self) -> bytes:
         """Show a contact sheet in a notebook, enlarged as a film is."""
         picture = sheet(self.array, self.columns)
         scale = Film().scale_of(*picture.size)
-        enlarged = picture.resize((scale * picture.width, scale * picture.height), Resampling.NEAREST)
+        enlarged = picture.resize(
+            (scale * picture.width, scale * picture.height), Resampling.NEAREST
+        )
         return pictures.encode(enlarged, "png")
 
     def save(
@@ -115,12 +133,13 @@ class Images(DrawingParams):
         seconds: float | None = None,
         scale: int | None = None,
     ) -> None:
-        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a folder; by the name. The
-        classes of images, where they are known, are in a table beside an array, or in the folder: classes.csv.
+        """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a
+        folder; by the name. The classes of images, where they are known, are in a table beside
+        an array, or in the folder: classes.csv.
 
-        A .gif or .apng, and a .webp or .png where `film` or one of the next two is given, is a film of the painting:
-        frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3). scale, 1 to 16: pixels of the film or the
-        sheet to one of the images; a sheet then has gaps.
+        A .gif or .apng, and a .webp or .png where `film` or one of the next two is given, is a film
+        of the painting: frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3).
+        scale, 1 to 16: pixels of the film or the sheet to one of the images; a sheet then has gaps.
         """
         shown_film = saving.film_of(Path(path), film, frames, seconds, scale)
         saving.save_images(
@@ -143,7 +162,9 @@ class Step:
 
 
 class Model:
-    """A loaded model. Its methods may be called in any order; calls from several threads need a model each."""
+    """A loaded model. Its methods may be called in any order; calls from
+    several threads need a model each.
+    """
 
     def __init__(
         self,
@@ -185,13 +206,17 @@ class Model:
 
     @property
     def coding(self) -> str:
-        """The digest of what makes and reads codes: the model and its arithmetic. Equal ones read each other's."""
+        """The digest of what makes and reads codes: the model and its
+        arithmetic. Equal ones read each other's.
+        """
         return self.codings[0]
 
     @cached_property
     def codings(self) -> tuple[str, ...]:
         """That digest, and those of files that earlier versions made with this model."""
-        with closing(Generator(self.network, 1, self.threads, self.precision, self.backend)) as generator:
+        with closing(
+            Generator(self.network, 1, self.threads, self.precision, self.backend)
+        ) as generator:
             return generator.codings
 
     @spelled_out
@@ -204,8 +229,8 @@ class Model:
         progress: Progress = False,
         **sampling: Unpack[SamplingOptions],
     ) -> Images:
-        """Paint n images from nothing, by default one. A seed is drawn, and returned with the images, where none is
-        given. What else is not given is as in `defaults`, those of the model.
+        """Paint n images from nothing, by default one. A seed is drawn, and returned with the
+        images, where none is given. What else is not given is as in `defaults`, those of the model.
 
         class_name: what they show, one of `class_names` or another word for it, in any case, or "any": one of them for
         each image, drawn; "none" leaves the class open. A list paints one image of each of its classes, "none" among
@@ -273,7 +298,9 @@ class Model:
         class_name: ClassNames | None = None,
         progress: Progress = False,
     ) -> Scores:
-        """Return all that a likelihood says of images, one or many; see `score` and `tail_probabilities`."""
+        """Return all that a likelihood says of images, one or many; see
+        `score` and `tail_probabilities`.
+        """
         cleaned = self._cleaned(images, clean)
         task = score.plan(self.info, ScoreValues(len(cleaned.images), class_name))
         task.fill([cleaned])
@@ -293,13 +320,18 @@ class Model:
         seed: int | None = None,
         progress: Progress = False,
     ) -> Estimate:
-        """Estimate -log2 p(known pixels), whatever the hidden ones show, from `repeats` completions (2 to 256).
+        """Estimate -log2 p(known pixels), whatever the hidden ones show,
+        from `repeats` completions (2 to 256).
 
         The other arguments are those of `complete`.
         """
         known_by = "mask" if keep_rows is None else "keep_rows"
-        task = estimate.plan(self.info, EstimateValues(1, repeats, seed, class_name, particles, known_by))
-        image, kept = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+        task = estimate.plan(
+            self.info, EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        )
+        image, kept = read_completion(
+            image, keep_rows, mask, self.config, self.info.cleaning, clean
+        )
         task.fill([image.tobytes()], [kept.tobytes()])
         self.run([task], "painting", progress)
         return task.result().estimates[0]
@@ -312,24 +344,33 @@ class Model:
         clean: Clean = "off",
         progress: Progress = False,
     ) -> np.ndarray | None:
-        """Return how unusual images are for the model, one or many: a bound on the probability, float64 [n], that a
-        test image's bits lie as far outside; below 0.01 an image is not typical. None where `scanline evaluate --save`
-        has not been run. images: see `score`; class_name and progress: see `sample`; clean: see `classify`."""
+        """Return how unusual images are for the model, one or many: a bound on the probability,
+        float64 [n], that a test image's bits lie as far outside; below 0.01 an image is not
+        typical. None where `scanline evaluate --save` has not been run. images: see `score`;
+        class_name and progress: see `sample`; clean: see `classify`."""
         if self.info.typicality is None:
             return None
-        return self.scores(images, clean=clean, class_name=class_name, progress=progress).tail_probabilities
+        return self.scores(
+            images, clean=clean, class_name=class_name, progress=progress
+        ).tail_probabilities
 
     def classify(
-        self, images: Pictures, *, by_bits: bool = False, clean: Clean = "auto", progress: Progress = False
+        self,
+        images: Pictures,
+        *,
+        by_bits: bool = False,
+        clean: Clean = "auto",
+        progress: Progress = False,
     ) -> Classification:
-        """Return the posterior of images, one or many, with every class equally likely before, the most probable class
-        of each, and how unusual it is: by the model's class head, or where it has none by the bits under every class,
-        of the mirror image too where the model was trained on mirrored ones. See `Classification`.
+        """Return the posterior of images, one or many, with every class equally likely before, the
+        most probable class of each, and how unusual it is: by the model's class head, or where it
+        has none by the bits under every class, of the mirror image too where the model was trained
+        on mirrored ones. See `Classification`.
 
-        images: see `score`; progress: see `sample`. by_bits: True reads by bits beside the head, too, which takes ten
-        or twenty times as long for ten classes. clean: auto removes the noise of codecs and
-        scanners, for models of drawings, and compares what is left of a noisy image to within a tolerance; off reads
-        images as they are.
+        images: see `score`; progress: see `sample`. by_bits: True reads by bits beside the head,
+        too, which takes ten or twenty times as long for ten classes. clean: auto removes the noise
+        of codecs and scanners, for models of drawings, and compares what is left of a noisy image
+        to within a tolerance; off reads images as they are.
         """
         by_bits = switch(by_bits, "by_bits")
         check_classes(self.config)
@@ -347,11 +388,13 @@ class Model:
         images_a_code: int | None = None,
         progress: Progress = False,
     ) -> bytes:
-        """Return a file of lossless codes of images, one or many, at the bits that `score` gives them (docs/codec.md).
+        """Return a file of lossless codes of images, one or many, at the bits that
+        `score` gives them (docs/codec.md).
 
-        images: see `score`. class_name: of all images, or a list with that of each, None where it is not known; an
-        image is encoded under its class where that is shorter. images_a_code: how many follow each other in a code, by
-        default as many as make it about 8 KB; 1 is for access to each by itself. progress: see `sample`.
+        images: see `score`. class_name: of all images, or a list with that of each, None where it
+        is not known; an image is encoded under its class where that is shorter. images_a_code: how
+        many follow each other in a code, by default as many as make it about 8 KB; 1 is for access
+        to each by itself. progress: see `sample`.
         """
         cleaned = self._cleaned(images, "off")
         count = len(cleaned.images)
@@ -360,18 +403,24 @@ class Model:
         if len(names) != count:
             reason = f"class_name names {len(names)} classes for {count} images; give one, or one for each."
             raise InvalidInput(reason, "class_name")
-        task = encode.plan(self.info, EncodeValues(names, self.coding, self.precision, images_a_code))
+        task = encode.plan(
+            self.info, EncodeValues(names, self.coding, self.precision, images_a_code)
+        )
         task.fill([cleaned])
         self.run([task], "encoding", progress)
         file = task.result().file
         assert file is not None
         return file.to_bytes()
 
-    def decompress(self, data: bytes, *, images: Iterable[int] | None = None, progress: Progress = False) -> np.ndarray:
-        """Return the images, uint8 [n, H, W] or [n, H, W, 3], of a file that this model made at the same precision, on
-        any processor (docs/codec.md). images: which ones, from 0; all by default. progress: see `sample`.
+    def decompress(
+        self, data: bytes, *, images: Iterable[int] | None = None, progress: Progress = False
+    ) -> np.ndarray:
+        """Return the images, uint8 [n, H, W] or [n, H, W, 3], of a file that this model made
+        at the same precision, on any processor (docs/codec.md). images: which ones, from 0;
+        all by default. progress: see `sample`.
 
-        ValueError where the file is damaged or of another model, or an image is not what was encoded.
+        ValueError where the file is damaged or of another model,
+        or an image is not what was encoded.
         """
         try:
             file = read_codes(memoryview(data).tobytes(), "data")
@@ -395,10 +444,11 @@ class Model:
         clean: Clean = "off",
         **sampling: Unpack[CompletionOptions],
     ) -> Iterator[Step]:
-        """Paint n images, or n completions of `image`; return the pixels as they are painted, about 40 times a second.
+        """Paint n images, or n completions of `image`; return the pixels as they
+        are painted, about 40 times a second.
 
-        The last step holds what `sample` or `complete` returns for the seed. A byte of a completion is returned once
-        all its particles agree on it.
+        The last step holds what `sample` or `complete` returns for the seed. A byte of a completion
+        is returned once all its particles agree on it.
         """
         kind: type[PaintValues] = PaintValues
         given = None
@@ -406,27 +456,36 @@ class Model:
             kind = CompleteValues
             given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
         elif sampling.pop("particles", None) is not None:
-            raise InvalidInput("particles are for completions; give an image, or leave particles out.", "particles")
+            raise InvalidInput(
+                "particles are for completions; give an image, or leave particles out.", "particles"
+            )
         task = self._planned(kind(n=n, seed=seed, class_name=class_name, sampling=sampling), given)
         task.request = replace(task.request, stream=True)
         with engine_for(self.network, [task], **self._options) as engine:
             for _ in progressing(engine, [task]):
                 if task.take():
-                    yield Step(task.images.reshape(-1, *self.config.image_shape).copy(), task.painted.copy())
+                    yield Step(
+                        task.images.reshape(-1, *self.config.image_shape).copy(),
+                        task.painted.copy(),
+                    )
 
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
         given = read_images(images, self.config)
         return read(given.reshape(len(given), -1), self.config, self.info.cleaning, clean)
 
-    def _planned(self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None) -> PaintTask:
+    def _planned(
+        self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None
+    ) -> PaintTask:
         """Return the task that paints, or completes a picture and mask [N]."""
         task = paint.plan(self.info, values)
         if given is not None:
             task.fill([given[0].tobytes()], [given[1].tobytes()])
         return task
 
-    def _painted(self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None, progress: Progress) -> Images:
+    def _painted(
+        self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None, progress: Progress
+    ) -> Images:
         task = self._planned(values, given)
         self.run([task], "painting", progress)
         return Images.of(task.result(), self.config)
@@ -434,8 +493,8 @@ class Model:
     def decode(
         self, file: CodeFile, wanted: Sequence[int] | None, param: str, progress: Progress = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a time, and the label
-        of each, [n] int64, 0 where its code says none."""
+        """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a
+        time, and the label of each, [n] int64, 0 where its code says none."""
         decoded = file.decoded(range(file.count) if wanted is None else wanted)
         try:
             images = np.empty((len(decoded), self.config.bytes), np.uint8)
@@ -447,8 +506,15 @@ class Model:
         with reporting(progress, "decoding", images.size) as report:
             for first in range(0, len(decoded), at_once):
                 part = decoded[first : first + at_once]
-                task = decode.plan(self.info, DecodeValues([file], part, self.codings, self.precision, param=param))
-                run_tasks(self.network, [task], **self._options, progress=after(images[:first].size, report))
+                task = decode.plan(
+                    self.info, DecodeValues([file], part, self.codings, self.precision, param=param)
+                )
+                run_tasks(
+                    self.network,
+                    [task],
+                    **self._options,
+                    progress=after(images[:first].size, report),
+                )
                 painted = task.result()
                 images[first : first + at_once] = painted.images
                 labels[first : first + at_once] = painted.labels
@@ -460,7 +526,9 @@ class Model:
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""
-        with reporting(progress, what, sum(task.count for task in tasks) * self.config.bytes) as report:
+        with reporting(
+            progress, what, sum(task.count for task in tasks) * self.config.bytes
+        ) as report:
             run_tasks(self.network, tasks, **self._options, progress=report)
 
     @property

@@ -25,13 +25,17 @@ class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not a
 
 
 def plain_value(value: Any) -> Any:
-    """Return what a Python user gives as Python has it: numbers and texts of numpy and torch, arrays as lists."""
+    """Return what a Python user gives as Python has it: numbers and texts of
+    numpy and torch, arrays as lists.
+    """
     to_list = getattr(value, "tolist", None)
     return to_list() if callable(to_list) else value
 
 
 def switch(value: Any, param: str) -> bool:
-    """Return a user's True or False, of Python, numpy or torch; InvalidInput where it is neither."""
+    """Return a user's True or False, of Python, numpy or torch;
+    InvalidInput where it is neither.
+    """
     found = plain_value(value)
     if not isinstance(found, bool):
         raise InvalidInput(f"{param} must be True or False, not {shown(found)}.", param)
@@ -50,11 +54,17 @@ def number(value: Any, param: str) -> float:
 
 
 def whole_number(value: Any, least: int, most: int | None, param: str, limits: str = "") -> int:
-    """Return a user's whole number, of Python, numpy or torch, such as 7 or 7.0; InvalidInput where it is none, or not
-    from `least` to `most`; limits: these in words."""
+    """Return a user's whole number, of Python, numpy or torch, such as 7 or 7.0; InvalidInput where
+    it is none, or not from `least` to `most`; limits: these in words."""
     found = plain_value(value)
     is_number = isinstance(found, Real) and not isinstance(found, bool)
-    if not is_number or not least <= found or found == float("inf") or not (most is None or found <= most) or found % 1:
+    if (
+        not is_number
+        or not least <= found
+        or found == float("inf")
+        or not (most is None or found <= most)
+        or found % 1
+    ):
         limits = limits or (f"of at least {least}" if most is None else f"from {least} to {most:,}")
         raise InvalidInput(f"{param} must be a whole number {limits}, not {shown(found)}.", param)
     return int(found)
@@ -79,22 +89,28 @@ def checked_seed(seed: int | None) -> int:
 
 
 def check_count(images: int, most: int, param: str, counted: str = "") -> None:
-    """Raise InvalidInput where a request has more than `most` images; `counted`: how often each is."""
+    """Raise InvalidInput where a request has more than `most`
+    images; `counted`: how often each is.
+    """
     if images > most:
         how = f", each counted {counted}," if counted else ""
-        raise InvalidInput(f"{param}: {images} images{how} exceed the limit of {most} per request.", param)
+        raise InvalidInput(
+            f"{param}: {images} images{how} exceed the limit of {most} per request.", param
+        )
 
 
 def ranges(text: str, count: int, param: str) -> list[range]:
-    """Return which of `count` things a text names by numbers from 0 and ranges, such as 3,17-20; InvalidInput where it
-    names something else."""
+    """Return which of `count` things a text names by numbers from 0 and ranges, such as 3,17-20;
+    InvalidInput where it names something else."""
     parts = SEPARATOR.split(text.strip(), MAX_RANGES)
     if len(parts) > MAX_RANGES:
         raise InvalidInput(f"{param} may have at most {MAX_RANGES} numbers and ranges.", param)
     found = []
     for part in parts:
         if not (match := RANGE.fullmatch(part)):
-            raise InvalidInput(f"{param} must be numbers and ranges, such as 3,17-20, not {part[:40]!r}.", param)
+            raise InvalidInput(
+                f"{param} must be numbers and ranges, such as 3,17-20, not {part[:40]!r}.", param
+            )
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < count:
             raise InvalidInput(f"{param}: {part} is not among the images 0 to {count - 1}.", param)

@@ -1,4 +1,5 @@
-"""Facts that every result carries: date, machine, commit, versions, and how busy other programs kept the machine.
+"""Facts that every result carries: date, machine, commit, versions, and how
+busy other programs kept the machine.
 
 Times taken on a busy machine are not comparable, so a result taken on one carries a warning.
 """
@@ -15,11 +16,14 @@ import torch
 
 from scanline.model.resources import cores
 
-BUSY = 0.05  # share of all processor time that other programs may use before a result carries a warning
+# share of all processor time that other programs may use before a result carries a warning
+BUSY = 0.05
 
 
 def facts() -> dict[str, Any]:
-    """Return date, machine, commit, versions; `others_share_of_cpu` counts from this module's import to this call."""
+    """Return date, machine, commit, versions; `others_share_of_cpu` counts from
+    this module's import to this call.
+    """
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
@@ -39,11 +43,16 @@ def busy_warning(facts: dict[str, Any]) -> str | None:
 
 
 def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) -> None:
-    """Print the last line of a script in benchmarks/: a JSON object of machine, commit, configuration and results."""
+    """Print the last line of a script in benchmarks/: a JSON object of machine,
+    commit, configuration and results.
+    """
     known = facts()
     if warning := busy_warning(known):
         print(warning)
-    shown = {key: str(value) if isinstance(value, Path) else value for key, value in configuration.items()}
+    shown = {
+        key: str(value) if isinstance(value, Path) else value
+        for key, value in configuration.items()
+    }
     print(json.dumps({"benchmark": benchmark, **known, "configuration": shown, **results}))
 
 
@@ -60,19 +69,22 @@ def _machine() -> dict[str, Any]:
 
 
 def _processor_seconds() -> tuple[float, float, float] | None:
-    """Return processor seconds since the machine started: available, used by all, used by this process and children.
-    None where there is no /proc/stat."""
+    """Return processor seconds since the machine started: available, used by all, used by this
+    process and children. None where there is no /proc/stat."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return None
-    ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]  # user nice system idle iowait ...
+    # user nice system idle iowait ...
+    ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]
     idle, per_second = ticks[3] + ticks[4], os.sysconf("SC_CLK_TCK")
     own = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
     return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, own
 
 
 def _ticks_of_running_children(parent: int) -> int:
-    """Return the ticks of the running children of a process, and theirs; 0 where the system does not list children."""
+    """Return the ticks of the running children of a process, and theirs; 0 where
+    the system does not list children.
+    """
     ticks = 0
     for listed in Path(f"/proc/{parent}/task").glob("*/children"):
         try:
@@ -80,8 +92,11 @@ def _ticks_of_running_children(parent: int) -> int:
             stats = [Path(f"/proc/{child}/stat").read_text() for child in children]
         except OSError:  # one has ended meanwhile
             continue
-        # after the name, which is in brackets, the twelfth to the fifteenth field: own and finished children's
-        ticks += sum(int(field) for stat in stats for field in stat.rpartition(")")[2].split()[11:15])
+        # after the name, which is in brackets, the twelfth to the
+        # fifteenth field: own and finished children's
+        ticks += sum(
+            int(field) for stat in stats for field in stat.rpartition(")")[2].split()[11:15]
+        )
         ticks += sum(map(_ticks_of_running_children, children))
     return ticks
 
@@ -90,7 +105,9 @@ _AT_IMPORT = _processor_seconds()
 
 
 def _others_share() -> float | None:
-    """Return the share of all processor time since this module was imported that other programs used."""
+    """Return the share of all processor time since this module was
+    imported that other programs used.
+    """
     now = _processor_seconds()
     if _AT_IMPORT is None or now is None:
         return None
@@ -99,9 +116,9 @@ def _others_share() -> float | None:
 
 
 def _commit() -> str | None:
-    """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a clone of Scanline.
-    The folder above `model` is a clone only if it is the top level of its repository: an installed package may lie
-    inside another repository, as in a project's .venv."""
+    """Return the commit that is checked out, with `-dirty` if tracked files differ; None outside a
+    clone of Scanline. The folder above `model` is a clone only if it is the top level of its
+    repository: an installed package may lie inside another repository, as in a project's .venv."""
     clone = Path(__file__).resolve().parents[1]
 
     def git(*arguments: str) -> str:

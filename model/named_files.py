@@ -1,5 +1,6 @@
-"""Files that a user names: `-` is a standard stream, devices and pipes are written to and never replaced, and a link
-keeps pointing to its file. Only files are read: a pipe waits for somebody to write, and a device may have no end."""
+"""Files that a user names: `-` is a standard stream, devices and pipes are written to and never
+replaced, and a link keeps pointing to its file. Only files are read: a pipe waits for somebody to
+write, and a device may have no end."""
 
 import errno
 import os
@@ -11,26 +12,37 @@ from pathlib import Path
 from scanline.model.atomic import write_file, write_stream
 
 STREAM = Path("-")
-PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".npy", ".npz")  # and arrays of them
+# and arrays of them
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".npy", ".npz")
 MAX_INPUT = 1 << 32  # bytes of a file that is read whole
 MAX_MESSAGE = 1000  # characters
 
 
 class FileError(ValueError):
-    """A file that is wrong; the message is one sentence for the user, short and printable whatever the file holds."""
+    """A file that is wrong; the message is one sentence for the user, short and
+    printable whatever the file holds.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__("".join(char if char.isprintable() else "?" for char in message[:MAX_MESSAGE]))
+        super().__init__(
+            "".join(char if char.isprintable() else "?" for char in message[:MAX_MESSAGE])
+        )
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether bytes go through `path` without staying there: a standard stream, a device or a pipe."""
-    return path == STREAM or path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
+    """Return whether bytes go through `path` without staying there: a
+    standard stream, a device or a pipe.
+    """
+    return (
+        path == STREAM
+        or path.is_relative_to("/dev")
+        or (path.exists() and not path.is_file() and not path.is_dir())
+    )
 
 
 def check_file(path: Path, most: float = inf) -> None:
-    """Raise OSError where something is there that is neither a file nor a link to one, or has more bytes than `most`;
-    every reader of a stranger's file begins with this."""
+    """Raise OSError where something is there that is neither a file nor a link to one, or has more
+    bytes than `most`; every reader of a stranger's file begins with this."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a file", str(path))
     if path.exists() and path.stat().st_size > most:
@@ -49,8 +61,9 @@ def read_input(path: Path) -> bytes:
 
 
 def check_output(out: Path, inputs: Iterable[Path] = (), *, may_be_folder: bool = False) -> None:
-    """Raise ValueError, before any work, where nothing can be written at `out`, or one of the inputs would be lost: it
-    is the same file, also by links, or it is in the folder that is written."""
+    """Raise ValueError, before any work, where nothing can be written at `out`,
+    or one of the inputs would be lost: it is the same file, also by links, or it
+    is in the folder that is written."""
     if is_stream(out):
         return
     if not out.absolute().parent.is_dir():
@@ -68,18 +81,24 @@ def check_output(out: Path, inputs: Iterable[Path] = (), *, may_be_folder: bool 
         if path.samefile(out):
             raise ValueError(f"{out} is also an input, which would be lost; give another output")
         if path.is_file() and path.resolve().parent == folder:
-            raise ValueError(f"{out} holds {path.name}, an input, with which the output would be mixed; give another")
+            raise ValueError(
+                f"{out} holds {path.name}, an input, with which the output would be mixed; give another"
+            )
 
 
 def check_no_picture(out: Path) -> None:
-    """Raise ValueError where an output that is no picture has a name of one, which is somebody's picture then."""
+    """Raise ValueError where an output that is no picture has a name of one,
+    which is somebody's picture then.
+    """
     if out.suffix.lower() in PICTURES:
-        raise ValueError(f"{out} has a name of a picture or an array, and the output is none; give another name")
+        raise ValueError(
+            f"{out} has a name of a picture or an array, and the output is none; give another name"
+        )
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write to a stream, or replace a file, or the file that a link of the user's points to, atomically; another user's
-    link, in a folder that all may write to, is not followed."""
+    """Write to a stream, or replace a file, or the file that a link of the user's points to,
+    atomically; another user's link, in a folder that all may write to, is not followed."""
     if path == STREAM:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()

@@ -1,8 +1,8 @@
 """The precision of a network's weights, and of its states between two steps.
 
-`exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs a CPU and
-`bfloat16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per model (`scanline evaluate
---precision`). The same seed gives the same image within one precision.
+`exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs
+a CPU and `bfloat16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per
+model (`scanline evaluate --precision`). The same seed gives the same image within one precision.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ if TYPE_CHECKING:  # the command line reads the names below before it needs torc
     from scanline.model.config import ModelConfig
 
 PrecisionName = Literal["exact", "int8", "bfloat16-state"]
-# Steps at most that an image on a GPU keeps beside s and z, which are so read in each step and written in every fourth:
-# 0.69 of the bytes of writing them each time, with heads of 32; six would save a hundredth more.
+# Steps at most that an image on a GPU keeps beside s and z, which are so read in each step
+# and written in every fourth: 0.69 of the bytes of writing them each time, with heads of
+# 32; six would save a hundredth more.
 DEFERRED = 3
 
 
@@ -47,7 +48,9 @@ PRECISIONS: dict[PrecisionName, Precision] = {
     "bfloat16-state": Precision(bfloat16_state=True),
 }
 DEFAULT: PrecisionName = "exact"
-PRECISION_HELP = "exact, int8 (CPU) or bfloat16-state (GPU): fewer bytes moved, nearly the same bits."
+PRECISION_HELP = (
+    "exact, int8 (CPU) or bfloat16-state (GPU): fewer bytes moved, nearly the same bits."
+)
 
 
 def precision(name: str) -> Precision:

@@ -1,17 +1,21 @@
-"""How a long call of the Python API reports what is done: to a function, or as a bar in a terminal or a notebook."""
+"""How a long call of the Python API reports what is done: to a function, or as a
+bar in a terminal or a notebook.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-Progress: TypeAlias = bool | Callable[[int, int], None]  # a bar or none, or a function of the bytes done and of all
+# a bar or none, or a function of the bytes done and of all
+Progress: TypeAlias = bool | Callable[[int, int], None]
 
 
 @contextmanager
 def reporting(progress: Progress, what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function that takes how many of `total` bytes are done, and reports it.
 
-    The bar is tqdm's where it is installed, which notebooks also show without ipywidgets, else rich's.
+    The bar is tqdm's where it is installed, which notebooks also
+    show without ipywidgets, else rich's.
     """
     if callable(progress):
         report = progress

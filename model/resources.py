@@ -1,9 +1,9 @@
-"""Processor cores and memory that this process may use: the machine's, or less where a control group (cgroup) limits
-them.
+"""Processor cores and memory that this process may use: the machine's, or less where a
+control group (cgroup) limits them.
 
-A container, a pod and a systemd service are cgroups. Groups are nested, and each has limits of its own: the tightest on
-the way from ours up to the root counts. Versions 1 and 2 are read, also both at once; what cannot be read is no limit.
-https://docs.kernel.org/admin-guide/cgroup-v2.html
+A container, a pod and a systemd service are cgroups. Groups are nested, and each has limits of its
+own: the tightest on the way from ours up to the root counts. Versions 1 and 2 are read, also both
+at once; what cannot be read is no limit. https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
 
 import os
@@ -16,26 +16,33 @@ ROOT = Path("/")
 
 
 def cores(root: Path = ROOT) -> int:
-    """Return the cores that this process may use, at least one: those it may run on, or as many as its CPU quota pays
-    for.
+    """Return the cores that this process may use, at least one: those it may run on,
+    or as many as its CPU quota pays for.
 
-    A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one (docs/configure.md).
-    root: where /proc and /sys are.
+    A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one
+    (docs/configure.md). root: where /proc and /sys are.
     """
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     quotas = [_cpus(group) for group in _groups("cpu", root)]
     return max(1, ceil(min([allowed, *quotas])))
 
 
 def free_memory(root: Path = ROOT) -> int:
-    """Return bytes that this process could allocate now: the machine's, or what the tightest limit leaves. Pages of
-    files count as free, as the system drops them first. root: as of cores()."""
-    free: list[float] = [_free_of_machine(root), *(_free_of_group(group) for group in _groups("memory", root))]
+    """Return bytes that this process could allocate now: the machine's, or what the tightest limit
+    leaves. Pages of files count as free, as the system drops them first. root: as of cores()."""
+    free: list[float] = [
+        _free_of_machine(root),
+        *(_free_of_group(group) for group in _groups("memory", root)),
+    ]
     return max(0, int(min(free)))
 
 
 def threads() -> int:
-    """Return the threads to compute with: torch's setting, by itself the machine's cores, or cores() if fewer."""
+    """Return the threads to compute with: torch's setting, by itself the
+    machine's cores, or cores() if fewer.
+    """
     import torch
 
     return min(torch.get_num_threads(), cores())
@@ -43,8 +50,8 @@ def threads() -> int:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Let torch compute in this thread alone: for many small operations, where waking other threads takes longer than
-    the work, and ten times as long on a busy machine."""
+    """Let torch compute in this thread alone: for many small operations, where waking other threads
+    takes longer than the work, and ten times as long on a busy machine."""
     import torch
 
     before = torch.get_num_threads()
@@ -70,31 +77,46 @@ def _free_of_machine(root: Path) -> int:
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the folders of our cgroup and its parents, for each mounted version that could limit `controller`."""
+    """Yield the folders of our cgroup and its parents, for each mounted
+    version that could limit `controller`.
+    """
     for kinds, path in _memberships(root):
         if kinds and controller not in kinds:
             continue
         for mounted, mount in _mounts(controller if kinds else "", root):
-            # A container may see a part of the tree, or its host's path where only its own group is mounted
+            # A container may see a part of the tree, or its host's path
+            # where only its own group is mounted
             inside = path.relative_to(mounted) if path.is_relative_to(mounted) else Path()
             folder = mount / inside
-            yield from (group for group in (folder, *folder.parents) if group.is_relative_to(mount) and group.is_dir())
+            yield from (
+                group
+                for group in (folder, *folder.parents)
+                if group.is_relative_to(mount) and group.is_dir()
+            )
 
 
 def _memberships(root: Path) -> Iterator[tuple[list[str], Path]]:
-    """From /proc/self/cgroup: controllers (none: version 2) and the path of our group in their tree."""
+    """From /proc/self/cgroup: controllers (none: version 2) and the
+    path of our group in their tree.
+    """
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
         yield [kind for kind in kinds.split(",") if kind], Path(path)
 
 
 def _mounts(controller: str, root: Path) -> Iterator[tuple[Path, Path]]:
-    """From /proc/self/mountinfo: which part of the tree is mounted, and where; version 2 without a controller."""
+    """From /proc/self/mountinfo: which part of the tree is mounted, and
+    where; version 2 without a controller.
+    """
     for line in _read(root / "proc/self/mountinfo").splitlines():
         of_mount, _, of_system = line.partition(" - ")
         mounted, at = of_mount.split()[3:5]
         kind, _, options = of_system.split(maxsplit=2)
-        if kind == "cgroup2" if not controller else kind == "cgroup" and controller in options.split(","):
+        if (
+            kind == "cgroup2"
+            if not controller
+            else kind == "cgroup" and controller in options.split(",")
+        ):
             yield Path(mounted), root / at.lstrip("/")
 
 
@@ -109,8 +131,13 @@ def _cpus(group: Path) -> float:
 
 
 def _free_of_group(group: Path) -> float:
-    """Return bytes below a group's limit: of its usage, pages of files that were not used lately count as free."""
-    limits = [_read(group / name).strip() for name in ("memory.max", "memory.high", "memory.limit_in_bytes")]
+    """Return bytes below a group's limit: of its usage, pages of files that
+    were not used lately count as free.
+    """
+    limits = [
+        _read(group / name).strip()
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
+    ]
     usage = [_read(group / name).strip() for name in ("memory.current", "memory.usage_in_bytes")]
     limit = min((int(text) for text in limits if text.isdigit()), default=None)
     used = next((int(text) for text in usage if text.isdigit()), None)

@@ -1,9 +1,11 @@
-"""How bytes are drawn: each option with its limits, a user's words, a model's defaults and what a request carries.
+"""How bytes are drawn: each option with its limits, a user's words, a model's
+defaults and what a request carries.
 
-A new option is a field of SamplingOptions, DrawingParams and Defaults, checked in `Defaults._checked`. A model's
-defaults are generation_config.json of its directory, as Hugging Face calls it: `class` and `guidance` of images painted
-from nothing, `particles` of completions, `temperature` of both. A completion has no class unless one is asked for: one
-that is drawn would not fit the known pixels.
+A new option is a field of SamplingOptions, DrawingParams and Defaults, checked in
+`Defaults._checked`. A model's defaults are generation_config.json of its directory, as Hugging
+Face calls it: `class` and `guidance` of images painted from nothing, `particles` of
+completions, `temperature` of both. A completion has no class unless one is asked for: one that
+is drawn would not fit the known pixels.
 """
 
 import inspect
@@ -25,20 +27,26 @@ from scanline.model.config import ModelConfig
 from scanline.model.inputs import InvalidInput, number, whole_number
 
 MIN_TEMPERATURE = 0.0  # the likeliest byte
-# What that is drawn with: a power of 2, by which logits are divided exactly, so small that of two different ones the
-# lesser has no probability left, and large enough that the quotients are float32 numbers.
+# What that is drawn with: a power of 2, by which logits are divided exactly, so
+# small that of two different ones the lesser has no probability left, and large
+# enough that the quotients are float32 numbers.
 LEAST_DIVISOR = 2.0**-66
 MAX_TEMPERATURE = 2.0
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
 MAX_PARTICLES = 64  # of a completion
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
-FIELDS = {"class": "class_name", "guidance": "guidance", "temperature": "temperature", "particles": "particles"}
+FIELDS = {
+    "class": "class_name",
+    "guidance": "guidance",
+    "temperature": "temperature",
+    "particles": "particles",
+}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class SamplingOptions(TypedDict, total=False):
-    """What a user may say of how images are drawn; absent or None: the model's default. Each with the words of the
-    command line for it and for its default."""
+    """What a user may say of how images are drawn; absent or None: the model's default. Each with
+    the words of the command line for it and for its default."""
 
     temperature: Annotated[
         float | None,
@@ -63,14 +71,19 @@ class CompletionOptions(SamplingOptions, total=False):
     ]
 
 
-def spelled_out(function: Function, shown_as: Callable[[Any], Any] = lambda kind: get_args(kind)[0]) -> Function:
-    """Show the fields of a function's last parameter, `**options`, as its first keywords, and refuse all others; None
-    is as not given. shown_as: returns the annotation of one, by default its type."""
+def spelled_out(
+    function: Function, shown_as: Callable[[Any], Any] = lambda kind: get_args(kind)[0]
+) -> Function:
+    """Show the fields of a function's last parameter, `**options`, as its first
+    keywords, and refuse all others; None is as not given. shown_as: returns the
+    annotation of one, by default its type."""
     signature = inspect.signature(function)
     *named, rest = signature.parameters.values()
     options = get_args(rest.annotation)[0].__annotations__
     keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown_as(kind))
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown_as(kind)
+        )
         for name, kind in options.items()
     ]
     first = sum(each.kind != each.KEYWORD_ONLY for each in named)
@@ -83,7 +96,12 @@ def spelled_out(function: Function, shown_as: Callable[[Any], Any] = lambda kind
         except TypeError as error:
             raise TypeError(f"{function.__qualname__}() {error}") from None
         return function(
-            *args, **{name: value for name, value in given.items() if value is not None or name not in options}
+            *args,
+            **{
+                name: value
+                for name, value in given.items()
+                if value is not None or name not in options
+            },
         )
 
     call.__signature__ = shown  # type: ignore[attr-defined]
@@ -95,8 +113,8 @@ class DrawingParams:
     """How the bytes of an image are drawn."""
 
     temperature: float = 1.0
-    # Above 1, bytes of images with a class are drawn from the logits u + guidance (c - u) of those with the label, c,
-    # and without, u.
+    # Above 1, bytes of images with a class are drawn from the logits u + guidance (c - u) of
+    # those with the label, c, and without, u.
     guidance: float = 1.0
 
     @property
@@ -110,14 +128,18 @@ class SamplingParams(DrawingParams):
     """What the images of a request are painted with: its own values or the model's defaults."""
 
     label: int = 0  # of all images, as in ImageSpec
-    drawn_classes: int = 0  # K: each image has one of K classes, drawn, in place of `label`; not of completions
-    labels: tuple[int, ...] = ()  # of each of the n images, in place of `label`; empty: `label`, or a drawn class
+    # K: each image has one of K classes, drawn, in place of `label`; not of completions
+    drawn_classes: int = 0
+    # of each of the n images, in place of `label`; empty: `label`, or a drawn class
+    labels: tuple[int, ...] = ()
     particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The defaults of a model; without generation_config.json, no class, no guidance, temperature 1, 16 particles."""
+    """The defaults of a model; without generation_config.json, no class, no
+    guidance, temperature 1, 16 particles.
+    """
 
     class_name: str | None = None
     guidance: float = 1.0
@@ -126,14 +148,19 @@ class Defaults:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], config: ModelConfig) -> "Defaults":
-        """Return the defaults of a generation_config.json; ValueError where a field is wrong or not one."""
+        """Return the defaults of a generation_config.json; ValueError
+        where a field is wrong or not one.
+        """
         if unknown := sorted(set(data) - set(FIELDS)):
             raise ValueError(f"unknown field {unknown[0]!r}; it may have {', '.join(FIELDS)}")
         values = {FIELDS[name]: value for name, value in data.items()}
         for name in ("guidance", "temperature"):
             if isinstance(value := values.get(name, 1), bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
-        if not isinstance(values.get("class_name", ""), str | None) or values.get("particles", 1) is None:
+        if (
+            not isinstance(values.get("class_name", ""), str | None)
+            or values.get("particles", 1) is None
+        ):
             raise ValueError("class must be a name or null, and particles a whole number")
         found = cls(**values)
         check_guidance(found.guidance, True, config)
@@ -154,24 +181,30 @@ class Defaults:
         prompt: str = "",
         **options: Unpack[SamplingOptions],
     ) -> SamplingParams:
-        """Return what images are painted from nothing with. class_name: "none" asks for no class, a list one image of
-        each, as a prompt of characters that are classes does. InvalidInput where a class is not known, class and prompt
-        differ, or a number is out of its range."""
+        """Return what images are painted from nothing with. class_name: "none" asks for no class, a
+        list one image of each, as a prompt of characters that are classes does. InvalidInput where
+        a class is not known, class and prompt differ, or a number is out of its range."""
         asked = as_class(class_name)
         if asked is None and not prompt.strip():
             asked = self.class_name
         written = listed_in(config, prompt, "prompt") if prompt else []
         if isinstance(asked, list) or written:
             if asked is not None and prompt.strip():
-                raise InvalidInput("class and prompt exclude each other where one is a list; send one.", "class")
+                raise InvalidInput(
+                    "class and prompt exclude each other where one is a list; send one.", "class"
+                )
             labels = labels_of_list(config, written if asked is None else [*asked])
             guidance = self.guidance if any(labels) else 1.0
-            return self._checked(config, options, guidance, any(labels), label=labels[0], labels=labels)
+            return self._checked(
+                config, options, guidance, any(labels), label=labels[0], labels=labels
+            )
         label, drawn_classes = label_to_paint(config, asked)
         label = _agreed(config, label, asked, prompt)
         has_class = bool(label or drawn_classes)
         guidance = self.guidance if has_class else 1.0
-        return self._checked(config, options, guidance, has_class, label=label, drawn_classes=drawn_classes)
+        return self._checked(
+            config, options, guidance, has_class, label=label, drawn_classes=drawn_classes
+        )
 
     @spelled_out
     def to_complete(
@@ -185,13 +218,25 @@ class Defaults:
         """Return what images are completed with; errors as of `to_paint`."""
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
         found = self._checked(config, options, 1.0, bool(label), label=label)
-        return replace(found, particles=checked_particles(options.get("particles"), found.guidance, self.particles))
+        return replace(
+            found,
+            particles=checked_particles(options.get("particles"), found.guidance, self.particles),
+        )
 
     def _checked(
-        self, config: ModelConfig, options: SamplingOptions, guidance: float, has_class: bool, **labels: Any
+        self,
+        config: ModelConfig,
+        options: SamplingOptions,
+        guidance: float,
+        has_class: bool,
+        **labels: Any,
     ) -> SamplingParams:
         """guidance: where the options have none."""
-        asked = {name: number(value, name) for name, value in options.items() if name in ("temperature", "guidance")}
+        asked = {
+            name: number(value, name)
+            for name, value in options.items()
+            if name in ("temperature", "guidance")
+        }
         temperature = asked.get("temperature", self.temperature)
         guidance = asked.get("guidance", guidance)
         check_temperature(temperature)
@@ -207,7 +252,9 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> None:
-    """Raise InvalidInput unless guidance is 1, or with a class above it to MAX_GUIDANCE, of a model with classes."""
+    """Raise InvalidInput unless guidance is 1, or with a class above it to
+    MAX_GUIDANCE, of a model with classes.
+    """
     if not 1 <= guidance <= MAX_GUIDANCE:
         reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance:g}."
         raise InvalidInput(reason, "guidance")
@@ -220,14 +267,18 @@ def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> Non
         raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
 
 
-def checked_particles(particles: int | None, guidance: float = 1.0, default: int = DEFAULT_PARTICLES) -> int:
-    """Return the particles of a completion, or the default for None, which is 1 where guidance is above 1; InvalidInput
-    outside 1..MAX_PARTICLES, and for several with guidance."""
+def checked_particles(
+    particles: int | None, guidance: float = 1.0, default: int = DEFAULT_PARTICLES
+) -> int:
+    """Return the particles of a completion, or the default for None, which is 1 where guidance is
+    above 1; InvalidInput outside 1..MAX_PARTICLES, and for several with guidance."""
     if particles is None:
         return default if guidance == 1 else 1
     particles = whole_number(particles, 1, MAX_PARTICLES, "particles")
     if particles > 1 and guidance != 1:
-        raise InvalidInput("guidance and particles cannot be combined; send one of them.", "particles")
+        raise InvalidInput(
+            "guidance and particles cannot be combined; send one of them.", "particles"
+        )
     return particles
 
 

@@ -1,7 +1,8 @@
 """The recurrent state of a batch of images: an argument, never a member of a network.
 
-An image in flight is its (s, z) of every layer, a position and, with a causal convolution, what that keeps of the last
-row of pixels; on a GPU also the last steps, up to three, that s and z do not have yet. None of it grows.
+An image in flight is its (s, z) of every layer, a position and, with a causal convolution,
+what that keeps of the last row of pixels; on a GPU also the last steps, up to three, that s
+and z do not have yet. None of it grows.
 """
 
 from collections.abc import Callable
@@ -17,14 +18,18 @@ NUMBERS = ("s", "z", "conv_state", "deferred")
 
 @dataclass
 class State:
-    """(s, z) of every layer (eq. 16-19) and each image's position. s may be stored in 16 bits; sums are float32."""
+    """(s, z) of every layer (eq. 16-19) and each image's position. s may be
+    stored in 16 bits; sums are float32.
+    """
 
     s: torch.Tensor  # [L, B, H, C, M]
     z: torch.Tensor  # [L, B, H, C]
     position: torch.Tensor  # [B] int64: the byte that comes next
-    conv_state: torch.Tensor  # [E, B, R, D] float32: of each convolution, pixel p in row p mod R (kernels/causal_conv)
-    # [L, B, K, H (C + M)] float32: phi(k) and v of the last n mod (K + 1) of n steps, which s and z do not have yet, in
-    # the first rows (kernels/step/fused_triton.py); K is 0 where s and z are written in every step
+    # [E, B, R, D] float32: of each convolution, pixel p in row p mod R (kernels/causal_conv)
+    conv_state: torch.Tensor
+    # [L, B, K, H (C + M)] float32: phi(k) and v of the last n mod (K + 1) of n steps, which
+    # s and z do not have yet, in the first rows (kernels/step/fused_triton.py); K is 0
+    # where s and z are written in every step
     deferred: torch.Tensor
 
     @classmethod
@@ -36,19 +41,23 @@ class State:
         state_dtype: torch.dtype = torch.float32,
         deferred: int = 0,
     ) -> "State":
-        """Return s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network predicts, with room
-        for so many deferred steps."""
+        """Return s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network
+        predicts, with room for so many deferred steps."""
         shape = (config.layers, batch, config.heads, config.key_width)
         step = config.heads * (config.key_width + config.value_width)
         return cls(
             s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
             z=torch.zeros(*shape, device=device),
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
-            conv_state=torch.zeros(config.convolutions, batch, config.conv_pixels, config.model_width, device=device),
+            conv_state=torch.zeros(
+                config.convolutions, batch, config.conv_pixels, config.model_width, device=device
+            ),
             deferred=torch.zeros(config.layers, batch, deferred, step, device=device),
         )
 
-    def map(self, change: Callable[[torch.Tensor], torch.Tensor], position: torch.Tensor) -> "State":
+    def map(
+        self, change: Callable[[torch.Tensor], torch.Tensor], position: torch.Tensor
+    ) -> "State":
         """Return a state of this position and of what `change` makes of each other array."""
         return State(position=position, **{name: change(getattr(self, name)) for name in NUMBERS})
 
@@ -83,16 +92,20 @@ class State:
 
     @property
     def traffic(self) -> float:
-        """The bytes that the recurrence of a step reads and writes, on average over its positions."""
+        """The bytes that the recurrence of a step reads and
+        writes, on average over its positions.
+        """
         every = self.deferred.shape[2] + 1
-        return (self.s.nbytes + self.z.nbytes) * (1 + 1 / every) + self.deferred.nbytes * (1 / 2 + 1 / every)
+        return (self.s.nbytes + self.z.nbytes) * (1 + 1 / every) + self.deferred.nbytes * (
+            1 / 2 + 1 / every
+        )
 
 
 def with_deferred(
     s: torch.Tensor, z: torch.Tensor, deferred: torch.Tensor, held: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return s [..., H, C, M] float32 and z [..., H, C] after the first `held`, int64 [..., 1, 1] or [], of the steps
-    deferred [..., K, H (C + M)], added as the kernel adds them."""
+    """Return s [..., H, C, M] float32 and z [..., H, C] after the first `held`, int64 [..., 1, 1]
+    or [], of the steps deferred [..., K, H (C + M)], added as the kernel adds them."""
     s, (heads, key_width, value_width) = s.float(), s.shape[-3:]
     for number in range(deferred.shape[-2]):
         k, v = deferred[..., number, :].split((heads * key_width, heads * value_width), dim=-1)

@@ -1,1 +1,3 @@
-"""The server: engine processes, the HTTP and websocket API with its page, the command line, the cluster."""
+"""The server: engine processes, the HTTP and websocket API with its
+page, the command line, the cluster.
+"""

@@ -1,6 +1,8 @@
-"""Check of SCANLINE_* variables: a misspelt one is an error, and must not leave a server without its API key.
+"""Check of SCANLINE_* variables: a misspelt one is an error, and must not
+leave a server without its API key.
 
-Variables that Kubernetes sets in every pod next to a service named scanline, or scanline-something, are accepted.
+Variables that Kubernetes sets in every pod next to a service named scanline,
+or scanline-something, are accepted.
 """
 
 import re
@@ -14,8 +16,12 @@ SERVICE_VARIABLE = re.compile(r"SCANLINE_(\w+_)?(SERVICE_(HOST|PORT)|PORT_\d+_(T
 ADDRESS = re.compile(r"(tcp|udp|sctp)://")
 
 
-def check(environment: Mapping[str, str], given: Container[str], settings: type[Settings] = Settings) -> None:
-    """Raise ValueError for a variable that is not a setting; `given` are the settings that options set."""
+def check(
+    environment: Mapping[str, str], given: Container[str], settings: type[Settings] = Settings
+) -> None:
+    """Raise ValueError for a variable that is not a setting; `given`
+    are the settings that options set.
+    """
     known = [name.upper() for name in settings.model_fields]
     for variable, value in environment.items():
         name = variable.upper()
@@ -28,9 +34,15 @@ def check(environment: Mapping[str, str], given: Container[str], settings: type[
         if setting in (name, *known) or _is_service_variable(name, value):
             continue
         similar = get_close_matches(setting, known, n=1)
-        hint = f"did you mean {PREFIX}{similar[0]}?" if similar else f"the settings are {PREFIX}{', '.join(known)}"
+        hint = (
+            f"did you mean {PREFIX}{similar[0]}?"
+            if similar
+            else f"the settings are {PREFIX}{', '.join(known)}"
+        )
         raise ValueError(f"{variable} is not a setting: {hint}")
 
 
 def _is_service_variable(name: str, value: str) -> bool:
-    return bool(SERVICE_VARIABLE.fullmatch(name) or (name.endswith("_PORT") and ADDRESS.match(value)))
+    return bool(
+        SERVICE_VARIABLE.fullmatch(name) or (name.endswith("_PORT") and ADDRESS.match(value))
+    )

@@ -1,4 +1,6 @@
-"""Settings of a server, from `scanline serve`'s options or SCANLINE_* variables: validated once, then frozen."""
+"""Settings of a server, from `scanline serve`'s options or SCANLINE_*
+variables: validated once, then frozen.
+"""
 
 import re
 from ipaddress import ip_network
@@ -23,7 +25,8 @@ COMMA_SEPARATED = (
 )
 ORIGIN = r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+"
 HOST_NAME = r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?"
-MODEL_NAME = r"[^\s,=$`'\"<>&;|\\*?!\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069]+"  # nothing that a shell or HTML reads
+# nothing that a shell or HTML reads
+MODEL_NAME = r"[^\s,=$`'\"<>&;|\\*?!\x00-\x1f\x7f\u202a-\u202e\u2066-\u2069]+"
 FORMS = {  # of each item of a setting, and the same in words
     "models": (r"(?s).+", "a model must be a name or a directory"),
     "served_model_names": (
@@ -40,12 +43,16 @@ MAX_SOCKET_PATH_BYTES = 107  # of a unix socket's address
 
 
 def setting(default: Any, text: str, **limits: Any) -> Any:
-    """Return the field of a setting: its default, the help of its option, and the limits of its value."""
+    """Return the field of a setting: its default, the help of its
+    option, and the limits of its value.
+    """
     return Field(default, description=text, **limits)
 
 
 class Settings(BaseSettings):
-    """Every setting, with its default and its help, from which `scanline serve` makes its options."""
+    """Every setting, with its default and its help, from which
+    `scanline serve` makes its options.
+    """
 
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
@@ -60,54 +67,98 @@ class Settings(BaseSettings):
     )
     host: str = setting("127.0.0.1", "Address to listen on.")
     port: int = setting(8000, "Port to listen on; 0 picks a free one.", ge=0, le=65535)
-    api_processes: Positive = setting(1, "Processes that speak HTTP; more than one share the models' engines.")
+    api_processes: Positive = setting(
+        1, "Processes that speak HTTP; more than one share the models' engines."
+    )
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "auto, cpu or cuda.")
-    slots: Literal["auto"] | Positive = setting("auto", "Images in flight at once, per model: auto or a number.")
-    threads: Literal["auto"] | Positive = setting("auto", "CPU threads per model: auto or a number.")
+    slots: Literal["auto"] | Positive = setting(
+        "auto", "Images in flight at once, per model: auto or a number."
+    )
+    threads: Literal["auto"] | Positive = setting(
+        "auto", "CPU threads per model: auto or a number."
+    )
     precision: PrecisionName = setting(DEFAULT, PRECISION_HELP)
     backend: BackendName = setting(AUTO, BACKEND_HELP)
     # includes compiling the kernels in a GPU's first tick
-    engine_timeout: Seconds = setting(120, "Seconds of silence after which an engine or API process is restarted.")
+    engine_timeout: Seconds = setting(
+        120, "Seconds of silence after which an engine or API process is restarted."
+    )
     load_timeout: Seconds = setting(600, "The same while an engine loads its model.")
     max_images_per_request: Positive = setting(1024, "Maximum number of images in one request.")
-    max_waiting_images: Positive = setting(10_000, "Maximum number of images queued for a slot; beyond it, 429.")
-    max_body_bytes: Positive = setting(16_000_000, "Maximum size of a body or websocket message; beyond it, 413.")
-    max_head_bytes: Positive = setting(32_768, "Maximum size of a request's URL and headers; beyond it, 414 or 431.")
+    max_waiting_images: Positive = setting(
+        10_000, "Maximum number of images queued for a slot; beyond it, 429."
+    )
+    max_body_bytes: Positive = setting(
+        16_000_000, "Maximum size of a body or websocket message; beyond it, 413."
+    )
+    max_head_bytes: Positive = setting(
+        32_768, "Maximum size of a request's URL and headers; beyond it, 414 or 431."
+    )
     max_websockets: Positive = setting(4096, "Maximum open websockets; beyond it, 503.")
-    max_connections: Positive = setting(8192, "Maximum open connections, websockets included; beyond it, 503.")
-    max_arriving_bytes: Positive = setting(256_000_000, "Maximum bytes of incomplete requests, all clients together.")
-    max_unread_bytes: Positive = setting(512_000_000, "Maximum bytes of unread answers, all clients together.")
-    client_share: float = setting(0.5, "Share of what others leave of each limit that one client may hold.", gt=0, le=1)
-    max_jobs_per_websocket: Positive = setting(64, "Maximum concurrent jobs on one websocket; beyond it, 429.")
-    max_messages_per_second: Positive = setting(1000, "Maximum message rate of one websocket; beyond it, it is closed.")
-    max_overhead_per_second: Positive = setting(20, "Rate of one client's requests without images; more are delayed.")
-    max_frames_per_second: Positive | None = setting(None, "Maximum frame rate over all websockets; none is no limit.")
+    max_connections: Positive = setting(
+        8192, "Maximum open connections, websockets included; beyond it, 503."
+    )
+    max_arriving_bytes: Positive = setting(
+        256_000_000, "Maximum bytes of incomplete requests, all clients together."
+    )
+    max_unread_bytes: Positive = setting(
+        512_000_000, "Maximum bytes of unread answers, all clients together."
+    )
+    client_share: float = setting(
+        0.5, "Share of what others leave of each limit that one client may hold.", gt=0, le=1
+    )
+    max_jobs_per_websocket: Positive = setting(
+        64, "Maximum concurrent jobs on one websocket; beyond it, 429."
+    )
+    max_messages_per_second: Positive = setting(
+        1000, "Maximum message rate of one websocket; beyond it, it is closed."
+    )
+    max_overhead_per_second: Positive = setting(
+        20, "Rate of one client's requests without images; more are delayed."
+    )
+    max_frames_per_second: Positive | None = setting(
+        None, "Maximum frame rate over all websockets; none is no limit."
+    )
     resize: bool = setting(
         False,
         "Resize images to a request's size, uploads to the model's, unless its size_policy is exact; without it, 400.",
     )
-    request_timeout: Seconds = setting(600, "Seconds from accepting a request to its last pixel; then 504.")
+    request_timeout: Seconds = setting(
+        600, "Seconds from accepting a request to its last pixel; then 504."
+    )
     receive_timeout: Seconds = setting(60, "Seconds for a request to arrive; then 408.")
-    send_timeout: Seconds = setting(60, "Seconds without progress after which an unread answer is dropped.")
+    send_timeout: Seconds = setting(
+        60, "Seconds without progress after which an unread answer is dropped."
+    )
     keep_alive_timeout: Seconds = setting(
         75, "Seconds an idle connection stays open: longer than in a proxy's pool (60)."
     )
     # below the 30 after which Kubernetes kills a pod
-    drain_seconds: float = setting(25, "Seconds for running requests to finish at shutdown.", ge=0, allow_inf_nan=False)
+    drain_seconds: float = setting(
+        25, "Seconds for running requests to finish at shutdown.", ge=0, allow_inf_nan=False
+    )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = setting(
         (),
         "API key required on every route except probes, the page and /docs. Repeatable. Visible in `ps`; prefer"
         " SCANLINE_API_KEYS or --api-keys-file.",
     )
-    api_keys_file: Path | None = setting(None, "File with a NAME and a KEY on each line; read again when it changes.")
-    allow_origins: Items = setting((), "Origin of web pages that may use this server, * for all. Repeatable.")
-    frame_ancestors: Items = setting((), "Origin of web pages that may embed the page, * for all. Repeatable.")
+    api_keys_file: Path | None = setting(
+        None, "File with a NAME and a KEY on each line; read again when it changes."
+    )
+    allow_origins: Items = setting(
+        (), "Origin of web pages that may use this server, * for all. Repeatable."
+    )
+    frame_ancestors: Items = setting(
+        (), "Origin of web pages that may embed the page, * for all. Repeatable."
+    )
     allow_hosts: Items = setting(
         (),
         "Host name that requests may use, without a port; * for all. On loopback without keys, localhost is allowed"
         " too. Repeatable.",
     )
-    trusted_proxies: Items = setting((), "Trusted source of X-Forwarded-For: address, network or unix. Repeatable.")
+    trusted_proxies: Items = setting(
+        (), "Trusted source of X-Forwarded-For: address, network or unix. Repeatable."
+    )
     tls_cert: Path | None = setting(None, "Certificate chain (PEM) for HTTPS; with --tls-key.")
     tls_key: Path | None = setting(None, "Private key (PEM) of the certificate.")
     unix_socket: Path | None = setting(None, "Unix socket to listen on instead of host and port.")
@@ -149,7 +200,9 @@ class Settings(BaseSettings):
                 if proxy != "unix":
                     ip_network(proxy, strict=False)
             except ValueError:
-                reason = "a proxy must be an address like 10.0.0.1, a network like 10.0.0.0/8, or unix"
+                reason = (
+                    "a proxy must be an address like 10.0.0.1, a network like 10.0.0.0/8, or unix"
+                )
                 raise ValueError(f"{reason}, not {proxy!r}") from None
         return proxies
 
@@ -168,7 +221,9 @@ class Settings(BaseSettings):
         if not path.parent.is_dir():
             raise ValueError(f"there is no directory {path.parent}")
         if len(bytes(path)) > MAX_SOCKET_PATH_BYTES:
-            raise ValueError(f"the path of a unix socket may have {MAX_SOCKET_PATH_BYTES} bytes at most")
+            raise ValueError(
+                f"the path of a unix socket may have {MAX_SOCKET_PATH_BYTES} bytes at most"
+            )
         return path
 
     @model_validator(mode="after")

@@ -1,8 +1,9 @@
 """Settings for all tests, and the two tiny models that most of them paint with.
 
-Tests are seeded. torch gets one thread, since a second one costs more than it saves on small tensors. Without a GPU,
-Triton kernels run in its interpreter, which must be chosen before the first of them is imported. torch is imported by
-functions only, since the process that distributes tests to workers reads this file and needs none.
+Tests are seeded. torch gets one thread, since a second one costs more than it saves on small
+tensors. Without a GPU, Triton kernels run in its interpreter, which must be chosen before the first
+of them is imported. torch is imported by functions only, since the process that distributes tests
+to workers reads this file and needs none.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ gc.disable()  # until all tests are collected, which takes a fifth less time so
 if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and model need
     from hypothesis import HealthCheck, settings
 
-    # few examples of each property by default, many with `--hypothesis-profile many`; no example is judged by its time
+    # few examples of each property by default, many with `--hypothesis-profile
+    # many`; no example is judged by its time
     seeded_examples = settings(
         derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
@@ -39,7 +41,8 @@ if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and mode
     settings.load_profile("few")
 
 
-# the files and folders whose tests run on one worker, and what that worker alone starts or imports for them
+# the files and folders whose tests run on one worker, and what that
+# worker alone starts or imports for them
 SHARED = {
     "tests/server/web": "a browser",
     "tests/server/cluster": "a Ray cluster",
@@ -64,8 +67,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distribute files, those of SHARED that need the same to one worker. `--dist=loadgroup` does not do this: xdist
-    3.8 ignores its marks under pytest 9.2."""
+    """Distribute files, those of SHARED that need the same to one worker. `--dist=loadgroup` does
+    not do this: xdist 3.8 ignores its marks under pytest 9.2."""
     from xdist.scheduler.loadfile import LoadFileScheduling
 
     class SharedScheduling(LoadFileScheduling):
@@ -77,14 +80,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make servers forks of the worker of xdist that starts them, which saves it a second import of torch."""
-    if hasattr(config, "workerinput") and find_spec("fastapi"):  # which kernels and model are tested without
+    """Make servers forks of the worker of xdist that starts them, which
+    saves it a second import of torch.
+    """
+    # which kernels and model are tested without
+    if hasattr(config, "workerinput") and find_spec("fastapi"):
         pytest_collection()
         forked_server = import_module("tests.support.server.forked_server")
         capture = config.pluginmanager.getplugin("capturemanager")
         if forked_server.AVAILABLE and capture:
-            capture.resume_global_capture()  # engines log into what is captured of the test that runs then
-            forked_server.fork_this_process()  # before tests are collected, since forks of a small process cost less
+            # engines log into what is captured of the test that runs then
+            capture.resume_global_capture()
+            # before tests are collected, since forks of a small process cost less
+            forked_server.fork_this_process()
             capture.suspend_global_capture()
             gc.disable()  # again: what engines preload enables it
 
@@ -99,7 +107,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from now on, without the objects of imports and tests, which stay to the end."""
+    """Collect garbage from now on, without the objects of imports
+    and tests, which stay to the end.
+    """
     gc.freeze()
     gc.enable()
     atexit.register(gc.unfreeze)  # after pytest's own collections: libraries look for leaks at exit
@@ -107,11 +117,17 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine, on the loop of the fixture `runner` where one of its fixtures needs that."""
+    """Run a test that is a coroutine, on the loop of the fixture `runner`
+    where one of its fixtures needs that.
+    """
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    run = pyfuncitem._request.getfixturevalue("runner").run if "runner" in pyfuncitem.fixturenames else asyncio.run
+    run = (
+        pyfuncitem._request.getfixturevalue("runner").run
+        if "runner" in pyfuncitem.fixturenames
+        else asyncio.run
+    )
     run(asyncio.wait_for(pyfuncitem.obj(**given), PATIENCE))
     return True
 

@@ -1,4 +1,6 @@
-"""The distribution: wheels that serve every Python 3, and instructions that install no other project's package."""
+"""The distribution: wheels that serve every Python 3, and instructions that
+install no other project's package.
+"""
 
 import hashlib
 import os
@@ -24,10 +26,22 @@ from tests.support.server.running_server import SCANLINE
 ROOT = Path(__file__).parents[1]
 COMPILER = shutil.which("c++")
 PIP = (sys.executable, "-m", "pip", "--quiet", "--retries=0", "--timeout=5")
-ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")  # for a package that is on none
-OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,train]",'  # in pyproject.toml: the extra dev
+# for a package that is on none
+ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")
+# in pyproject.toml: the extra dev
+OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,train]",'
 GENERATED = ("server/web/dist/", "package-lock.json")
-LEFT_OUT = (".*", "build", "node_modules", "tests", "benchmarks", "*.so", "__pycache__", "data", "runs")
+LEFT_OUT = (
+    ".*",
+    "build",
+    "node_modules",
+    "tests",
+    "benchmarks",
+    "*.so",
+    "__pycache__",
+    "data",
+    "runs",
+)
 NEWEST_SECONDS = 3000  # to download and install the newest torch, some gigabytes
 PAINTED = (  # with torch's operations and with our kernel
     "sample -n 4 --seed 7 --backend {backend} --out {out}",
@@ -40,7 +54,13 @@ def build(folder: Path, path: str) -> Path:
     """Build a wheel from a copy of the sources, with the programs of `path`."""
     shutil.copytree(ROOT, folder / "source", ignore=shutil.ignore_patterns(*LEFT_OUT))
     command = [sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", folder]
-    subprocess.run(command, cwd=folder / "source", env={**os.environ, "PATH": path}, check=True, capture_output=True)
+    subprocess.run(
+        command,
+        cwd=folder / "source",
+        env={**os.environ, "PATH": path},
+        check=True,
+        capture_output=True,
+    )
     (built,) = folder.glob("*.whl")
     return built
 
@@ -51,7 +71,11 @@ def test_without_a_compiler_it_is_one_for_any_platform(tmp_path: Path) -> None:
     found = set(zipfile.ZipFile(pure_wheel).namelist())
     metadata = pure_wheel.name.removesuffix("-py3-none-any.whl") + ".dist-info"
     assert {name.partition("/")[0] for name in found} == {"scanline", metadata}
-    assert {"scanline/__init__.py", "scanline/py.typed", "scanline/server/web/dist/index.html"} <= found
+    assert {
+        "scanline/__init__.py",
+        "scanline/py.typed",
+        "scanline/server/web/dist/index.html",
+    } <= found
     assert "scanline/model/zoo/mnist-small/model.safetensors" in found
     assert not any(name.endswith((".so", "/setup.py")) for name in found)
 
@@ -68,7 +92,9 @@ def test_with_a_compiler_it_holds_the_library_and_serves_every_python(tmp_path: 
 
 
 def test_no_instruction_asks_an_index_for_our_package() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
     if not listed:
         pytest.skip("this is no clone")
     wrong = []
@@ -85,7 +111,9 @@ def test_each_floor_with_a_reason_excludes_the_versions_that_it_is_about() -> No
     floors = re.findall(r'"([\w-]+)>=([\d.]+)[^"]*",  # below ([\d.]+): ', declared)
     assert {name for name, _, _ in floors} == {"torch", "pillow", "starlette", "python-multipart"}
     for name, floor, fixed in floors:
-        assert [int(part) for part in floor.split(".")] >= [int(part) for part in fixed.split(".")], name
+        assert [int(part) for part in floor.split(".")] >= [
+            int(part) for part in fixed.split(".")
+        ], name
     (torch_range,) = re.findall(r'"(torch>=[^"]+)"', declared)
     assert torch_range in (ROOT / "Dockerfile").read_text()
 
@@ -98,7 +126,9 @@ def test_an_instruction_names_what_the_extra_needs() -> None:
 
 @pytest.mark.slow  # downloads some gigabytes, where the index has no build for CPUs
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-def test_the_newest_torch_paints_the_same_bytes(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_the_newest_torch_paints_the_same_bytes(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """The newest that the index has, whatever range we declare, beside our other packages."""
     if find_spec("pip") is None:
         pytest.skip("there is no pip")
@@ -113,10 +143,14 @@ def test_the_newest_torch_paints_the_same_bytes(request: pytest.FixtureRequest, 
     if installed.returncode and subprocess.run([*pip, "--dry-run", "six"], check=False).returncode:
         pytest.skip("no package index can be reached")
     assert installed.returncode == 0
-    newest = subprocess.check_output([python, "-c", "import torch; print(torch.__version__)"], text=True).strip()
+    newest = subprocess.check_output(
+        [python, "-c", "import torch; print(torch.__version__)"], text=True
+    ).strip()
     if newest.split("+")[0] == torch.__version__.split("+")[0]:
         pytest.skip(f"torch {newest} is the newest, with which the other tests run")
-    subprocess.run([*pip, "--no-index", "--no-deps", build(tmp_path, path=os.environ["PATH"])], check=True)
+    subprocess.run(
+        [*pip, "--no-index", "--no-deps", build(tmp_path, path=os.environ["PATH"])], check=True
+    )
     picture = tmp_path / "seven.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)).save(picture)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
@@ -130,4 +164,8 @@ def test_the_newest_torch_paints_the_same_bytes(request: pytest.FixtureRequest, 
     for backend in ("cpu", "eager"):
         for command in PAINTED:
             expected = digest([SCANLINE], command, backend)
-            assert digest([python.with_name("scanline")], command, backend) == expected, (newest, backend, command)
+            assert digest([python.with_name("scanline")], command, backend) == expected, (
+                newest,
+                backend,
+                command,
+            )

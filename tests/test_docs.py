@@ -1,4 +1,6 @@
-"""The pages: what they name exists in the code, and their sentences are short enough to be read once."""
+"""The pages: what they name exists in the code, and their sentences
+are short enough to be read once.
+"""
 
 import re
 from collections.abc import Iterator
@@ -16,17 +18,30 @@ ROOT = Path(__file__).parents[1]
 LOG = ROOT / "benchmarks/log"
 GUIDES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 PAGES = [*GUIDES, *sorted(ROOT.glob("[bkm]*/**/README.md"))]  # of benchmarks, kernels, model
-PATH = re.compile(r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`")
+PATH = re.compile(
+    r"`((?!kernels/NAME)(?:\.ci|benchmarks|deploy|docs|kernels|model|server|tests)/[\w./-]*)`"
+)
 MODULE = re.compile(r"python -m ((?:benchmarks|tests|scanline)\.[\w.]+)")
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
-BREAK = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z\"'(*x])")  # between sentences; x: what stood in backticks
+# between sentences; x: what stood in backticks
+BREAK = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z\"'(*x])")
 COMMANDS = {
-    name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    name: {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
 }
-SOURCES = "".join(file.read_text() for part in ("server", "model") for file in ROOT.glob(f"{part}/**/*.py"))
-SCRIPTS = "".join(file.read_text() for part in ("benchmarks", "tests/kernels") for file in ROOT.glob(f"{part}/**/*.py"))
+SOURCES = "".join(
+    file.read_text() for part in ("server", "model") for file in ROOT.glob(f"{part}/**/*.py")
+)
+SCRIPTS = "".join(
+    file.read_text()
+    for part in ("benchmarks", "tests/kernels")
+    for file in ROOT.glob(f"{part}/**/*.py")
+)
 PIPS = {"--extra-index-url"}
 OPTIONS = PIPS.union(*COMMANDS.values(), re.findall(r'"(--[a-z-]+)"', SOURCES + SCRIPTS))
 VARIABLES = {f"SCANLINE_{name.upper()}" for name in Settings.model_fields}
@@ -39,9 +54,16 @@ def by_name(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
-    modules = [name.removeprefix("scanline.").rstrip(".").replace(".", "/") for name in MODULE.findall(text)]
+    modules = [
+        name.removeprefix("scanline.").rstrip(".").replace(".", "/")
+        for name in MODULE.findall(text)
+    ]
     named = {path: ROOT / path for path in PATH.findall(text)}
-    missing = [name for name in modules if not (ROOT / f"{name}.py").exists() and not (ROOT / name).is_dir()]
+    missing = [
+        name
+        for name in modules
+        if not (ROOT / f"{name}.py").exists() and not (ROOT / name).is_dir()
+    ]
     for link, anchor in LINK.findall(text):
         target = named[link] = page.parent / link if link else page
         if anchor and target.exists() and anchor not in anchors(target.read_text()):
@@ -60,15 +82,18 @@ def anchors(text: str) -> set[str]:
 def test_commands_options_and_variables_of_a_page_exist(page: Path) -> None:
     text = page.read_text()
     spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
-    lines = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
+    lines = [
+        line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
+    ]
     unknown = [name for code in (*spans, *lines) for name in unknown_names(code, page.stem)]
     unknown += set(re.findall(r"\bSCANLINE_[A-Z_]*[A-Z]", text)) - VARIABLES
     assert unknown == []
 
 
 def unknown_names(code: str, page: str) -> Iterator[str]:
-    """The command of ours in a line of code where there is none of that name, and options that it does not have.
-    Options without a command are those of the page's command, or of any command or script."""
+    """The command of ours in a line of code where there is none of that name, and
+    options that it does not have. Options without a command are those of the page's
+    command, or of any command or script."""
     if called := re.search(r"(?:^|[ /])scanline ([a-z]+)(.*)", code):
         name, code = called[1], re.split(r" [|&#]", called[2])[0]
         if name not in COMMANDS:
@@ -84,8 +109,14 @@ def unknown_names(code: str, page: str) -> Iterator[str]:
 def test_sentences_of_a_page_are_short(page: Path) -> None:
     found = sorted(sentences(page.read_text()))
     lengths = [length for length, _ in found]
-    median, nine_of_ten, longest = lengths[len(lengths) // 2], lengths[int(len(lengths) * 0.9)], lengths[-1]
-    print(f"words of a sentence: median {median}, nine of ten below {nine_of_ten + 1}, longest {longest}")
+    median, nine_of_ten, longest = (
+        lengths[len(lengths) // 2],
+        lengths[int(len(lengths) * 0.9)],
+        lengths[-1],
+    )
+    print(
+        f"words of a sentence: median {median}, nine of ten below {nine_of_ten + 1}, longest {longest}"
+    )
     print(*(f"{length}: {sentence}" for length, sentence in reversed(found[-10:])), sep="\n")
     assert median <= 14
     assert nine_of_ten < 30
@@ -93,8 +124,14 @@ def test_sentences_of_a_page_are_short(page: Path) -> None:
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """The words of each sentence of a page, and the sentence, without code blocks, headings and tables; code is x."""
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"!\[[^\]]*\]\([^)]*\)", "", FENCE.sub("\n\n", text)))
+    """The words of each sentence of a page, and the sentence, without code
+    blocks, headings and tables; code is x.
+    """
+    text = re.sub(
+        r"!?\[([^\]]*)\]\([^)]*\)",
+        r"\1",
+        re.sub(r"!\[[^\]]*\]\([^)]*\)", "", FENCE.sub("\n\n", text)),
+    )
     text = re.sub(r"^(\||#|    ).*", "", re.sub(r"`[^`]*`", "x", text), flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n|^ *(?:[-*]|\d+\.) ", text, flags=re.MULTILINE):
         for sentence in BREAK.split(" ".join(block.split())):
@@ -107,13 +144,18 @@ def test_the_api_page_has_every_field_and_error_code() -> None:
     assert schemas - named(page) == set()
     assert names_in_tables(page, "field") - schemas == set()
     codes = names_in_tables(page, "code")
-    assert set(re.findall(r'\bcode="(\w+)"', SOURCES)) - {"client_gone", "too_many_particles"} - codes == set()
+    assert (
+        set(re.findall(r'\bcode="(\w+)"', SOURCES)) - {"client_gone", "too_many_particles"} - codes
+        == set()
+    )
     assert codes - set(re.findall(r'"(\w+)"', SOURCES)) == set()
 
 
 def named(text: str) -> set[str]:
     """The words of spans such as `model` and `data[].index`."""
-    return {word for span in re.findall(r"`([\w.\[\]]+)`", text) for word in re.findall(r"\w+", span)}
+    return {
+        word for span in re.findall(r"`([\w.\[\]]+)`", text) for word in re.findall(r"\w+", span)
+    }
 
 
 def names_in_tables(page: str, column: str) -> set[str]:
@@ -126,7 +168,9 @@ def log_lines() -> list[str]:
     """The lines of the log's index, newest first: date, title and verdict of each result."""
     lines = []
     for file in sorted(LOG.glob("2*.md"), reverse=True):
-        title = re.match(r"# (.+) \((kept|negative|measured|fixed|undecided|predicted)\)\n", file.read_text())
+        title = re.match(
+            r"# (.+) \((kept|negative|measured|fixed|undecided|predicted)\)\n", file.read_text()
+        )
         assert title, f"{file.name} does not begin with '# Title (verdict)'"
         lines.append(f"| {file.name[:10]} | [{title[1]}]({file.name}) | {title[2]} |\n")
     return lines

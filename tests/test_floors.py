@@ -1,4 +1,6 @@
-"""The layers server -> model -> kernels: no import goes upward or in a circle, and only the server imports the web."""
+"""The layers server -> model -> kernels: no import goes upward or in a circle, and
+only the server imports the web.
+"""
 
 import ast
 import re
@@ -10,15 +12,61 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 WEB = {"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_settings", "websockets", "httpx"}
-# The rooms of a floor, each of which imports only those before it; files beside them are rooms, too.
-SERVER = ["runtime", "settings", "environment", "engine", "models", "api", "process", "cluster", "cli", "__main__"]
+# The rooms of a floor, each of which imports only those before
+# it; files beside them are rooms, too.
+SERVER = [
+    "runtime",
+    "settings",
+    "environment",
+    "engine",
+    "models",
+    "api",
+    "process",
+    "cluster",
+    "cli",
+    "__main__",
+]
 MODEL = [
-    *("safe_path", "config", "state", "resources", "network", "precision", "atomic", "inputs", "named_files"),
-    *("class_names", "sampling_options", "images", "likelihood", "extras", "formats", "hub", "zoo", "device"),
-    *("backends", "sampling", "datasets", "tasks", "evaluation", "machine", "training", "bench", "compile_kernels"),
+    *(
+        "safe_path",
+        "config",
+        "state",
+        "resources",
+        "network",
+        "precision",
+        "atomic",
+        "inputs",
+        "named_files",
+    ),
+    *(
+        "class_names",
+        "sampling_options",
+        "images",
+        "likelihood",
+        "extras",
+        "formats",
+        "hub",
+        "zoo",
+        "device",
+    ),
+    *(
+        "backends",
+        "sampling",
+        "datasets",
+        "tasks",
+        "evaluation",
+        "machine",
+        "training",
+        "bench",
+        "compile_kernels",
+    ),
     *("progress", "inference"),
 ]
-NOT_IMPORTED = {"kernels": {"model", "server"} | WEB, "model": {"server"} | WEB, "server": set[str]()}
+NOT_IMPORTED = {
+    "kernels": {"model", "server"} | WEB,
+    "model": {"server"} | WEB,
+    "server": set[str](),
+}
 
 
 @cache
@@ -36,10 +84,15 @@ def imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("floor", NOT_IMPORTED)
 def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
-    forbidden, files = NOT_IMPORTED[floor] | {"tests", "benchmarks"}, sorted((ROOT / floor).rglob("*.py"))
+    forbidden, files = (
+        NOT_IMPORTED[floor] | {"tests", "benchmarks"},
+        sorted((ROOT / floor).rglob("*.py")),
+    )
     assert files
     found = [(path, name) for path in files for name in imports(path)]
-    assert [both for both in found if both[1].removeprefix("scanline.").split(".")[0] in forbidden] == []
+    assert [
+        both for both in found if both[1].removeprefix("scanline.").split(".")[0] in forbidden
+    ] == []
 
 
 WRITES = {"write_bytes", "write_text", "copy2", "copyfile", "copytree", "save_file", "touch"}
@@ -63,28 +116,50 @@ def opens_to_write(call: ast.Call, in_memory: set[str]) -> bool:
         makes = receiver == "os" and name == "open" and "O_RDONLY" not in ast.unparse(call)
         return makes or any(isinstance(text, str) and MODES.fullmatch(text) for text in texts)
     target = [ast.unparse(argument) for argument in call.args][receiver == "torch" :]
-    return name in SAVES and receiver not in ("", *OURS) and bool(target) and in_memory.isdisjoint(target)
+    return (
+        name in SAVES
+        and receiver not in ("", *OURS)
+        and bool(target)
+        and in_memory.isdisjoint(target)
+    )
 
 
 def writes(path: Path) -> list[str]:
     """The calls in a file that open a file to write."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
-    made = [node for node in nodes if isinstance(node, ast.Assign | ast.NamedExpr) and "BytesIO" in ast.unparse(node)]
-    in_memory = {ast.unparse(node).partition(" ")[0].strip("(") for node in made} | {ast.unparse(node) for node in made}
+    made = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Assign | ast.NamedExpr) and "BytesIO" in ast.unparse(node)
+    ]
+    in_memory = {ast.unparse(node).partition(" ")[0].strip("(") for node in made} | {
+        ast.unparse(node) for node in made
+    }
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     return [ast.unparse(call) for call in calls if opens_to_write(call, in_memory)]
 
 
 def test_one_module_opens_files_to_write() -> None:
     files = [path for floor in NOT_IMPORTED for path in sorted((ROOT / floor).rglob("*.py"))]
-    found = {str(path.relative_to(ROOT)): writes(path) for path in files if "node_modules" not in path.parts}
-    assert {path: calls for path, calls in found.items() if calls and path not in OTHER_WRITERS} == {}
+    found = {
+        str(path.relative_to(ROOT)): writes(path)
+        for path in files
+        if "node_modules" not in path.parts
+    }
+    assert {
+        path: calls for path, calls in found.items() if calls and path not in OTHER_WRITERS
+    } == {}
     assert {path for path, calls in found.items() if calls} == OTHER_WRITERS.keys()
 
 
 def test_a_file_that_is_opened_to_write_is_found(tmp_path: Path) -> None:
     lines = [
-        *("path.write_bytes(b'')", "path.open('w')", "open(name, mode='xb')", "os.open(name, os.O_CREAT)"),
+        *(
+            "path.write_bytes(b'')",
+            "path.open('w')",
+            "open(name, mode='xb')",
+            "os.open(name, os.O_CREAT)",
+        ),
         *(
             "picture.save(path)",
             "np.save('a.npy', a)",
@@ -94,7 +169,13 @@ def test_a_file_that_is_opened_to_write_is_found(tmp_path: Path) -> None:
             "save_file(tensors, name)",
         ),
     ]
-    fine = ["out = io.BytesIO()", "picture.save(out, 'PNG')", "torch.save(a, out)", "path.open('rb')", "open(name)"]
+    fine = [
+        "out = io.BytesIO()",
+        "picture.save(out, 'PNG')",
+        "torch.save(a, out)",
+        "path.open('rb')",
+        "open(name)",
+    ]
     (tmp_path / "a.py").write_text("\n".join([*lines, *fine]))
     assert len(writes(tmp_path / "a.py")) == len(lines)
 
@@ -117,11 +198,15 @@ def test_the_rooms_of_a_floor_import_in_one_direction(floor: str, order: list[st
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     files = [path for floor in NOT_IMPORTED for path in (ROOT / floor).rglob("*.py")]
-    names = {f"scanline.{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}": path for path in files}
+    names = {
+        f"scanline.{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}": path for path in files
+    }
     modules = {name.removesuffix(".__init__"): path for name, path in names.items()}
     circles = TopologicalSorter[Path]()
     for path in files:
-        imported = {modules.get(name, modules.get(name.rpartition(".")[0])) for name in imports(path)}
+        imported = {
+            modules.get(name, modules.get(name.rpartition(".")[0])) for name in imports(path)
+        }
         circles.add(path, *(other for other in imported if other not in (path, None)))
     circles.prepare()  # raises CycleError
 
@@ -130,7 +215,9 @@ def test_no_files_of_the_page_import_each_other_in_a_circle() -> None:
     circles, found = TopologicalSorter[Path](), 0
     for path in (ROOT / "server/web/src").rglob("*.ts"):
         names = re.findall(r"""(?:from|import)\s*\(?"(\.[^"?]+)\"""", path.read_text())
-        files = [file for name in names if (file := (path.parent / f"{name}.ts").resolve()).is_file()]
+        files = [
+            file for name in names if (file := (path.parent / f"{name}.ts").resolve()).is_file()
+        ]
         circles.add(path.resolve(), *files)
         found += len(files)
     assert found > 50  # the imports are read
@@ -138,7 +225,9 @@ def test_no_files_of_the_page_import_each_other_in_a_circle() -> None:
 
 
 def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:
-    """A bare GPU machine, with the dependencies of kernels and model only, runs these two folders."""
+    """A bare GPU machine, with the dependencies of kernels and
+    model only, runs these two folders.
+    """
     queue = [*(ROOT / "tests" / "kernels").rglob("*.py"), *(ROOT / "tests" / "model").rglob("*.py")]
     queue.append(ROOT / "tests" / "conftest.py")
     assert len(queue) > 1
@@ -150,7 +239,10 @@ def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:
             if package in WEB | {"server"}:
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
             elif package == "tests":
-                files = [ROOT / f"tests/{inner.replace('.', '/')}.py" for inner in (rest, rest.rpartition(".")[0])]
+                files = [
+                    ROOT / f"tests/{inner.replace('.', '/')}.py"
+                    for inner in (rest, rest.rpartition(".")[0])
+                ]
                 helpers = [file for file in files if file.is_file() and file not in seen]
                 queue += helpers
                 seen.update(helpers)

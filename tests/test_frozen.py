@@ -1,7 +1,9 @@
-"""What grows by a deliberate edit alone: tokens of Python, options of commands, fields of JSON, names in events.
+"""What grows by a deliberate edit alone: tokens of Python, options of
+commands, fields of JSON, names in events.
 
-`.ci/budget.toml` has the tokens that product and tests may have (`python -m tests.support.tokens` prints them). The
-lists below `tests/frozen` have all of the others; `python -m tests.test_frozen` writes them anew.
+`.ci/budget.toml` has the tokens that product and tests may have (`python -m
+tests.support.tokens` prints them). The lists below `tests/frozen` have all of the others;
+`python -m tests.test_frozen` writes them anew.
 """
 
 import ast
@@ -33,17 +35,35 @@ def fields() -> Iterator[str]:
     """Each field of each request and response."""
     for module in (schemas, response_schemas):
         for name, schema in sorted(vars(module).items()):
-            if isinstance(schema, type) and issubclass(schema, BaseModel) and schema.__module__ == module.__name__:
-                yield from (f"{name} {field.alias or key}" for key, field in schema.model_fields.items())
+            if (
+                isinstance(schema, type)
+                and issubclass(schema, BaseModel)
+                and schema.__module__ == module.__name__
+            ):
+                yield from (
+                    f"{name} {field.alias or key}" for key, field in schema.model_fields.items()
+                )
 
 
 def names() -> Iterator[str]:
-    """Each string that may be a name in an event or a message, in whichever case: all of the modules that make them."""
-    for pattern in ("model/tasks/*.py", "server/api/payload/image_output.py", "server/api/routes/*.py"):
+    """Each string that may be a name in an event or a message, in whichever case:
+    all of the modules that make them.
+    """
+    for pattern in (
+        "model/tasks/*.py",
+        "server/api/payload/image_output.py",
+        "server/api/routes/*.py",
+    ):
         for file in sorted(ROOT.glob(pattern)):
             nodes = ast.walk(ast.parse(file.read_bytes()))
-            strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-            yield from (f"{file.stem} {string}" for string in sorted(strings) if string.isidentifier())
+            strings = {
+                node.value
+                for node in nodes
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
+            yield from (
+                f"{file.stem} {string}" for string in sorted(strings) if string.isidentifier()
+            )
 
 
 LISTS = {"options.txt": options, "fields.txt": fields, "names.txt": names}
@@ -51,8 +71,16 @@ LISTS = {"options.txt": options, "fields.txt": fields, "names.txt": names}
 
 def test_an_option_of_sampling_is_a_field_of_requests_of_their_answers_and_of_defaults() -> None:
     names = set(sampling_options.DrawingParams().used)
-    assert names == sampling_options.SamplingOptions.__annotations__.keys() < sampling_options.FIELDS.keys()
-    assert names == schemas.SamplingFields.model_fields.keys() == schemas.SamplingAnswer.model_fields.keys()
+    assert (
+        names
+        == sampling_options.SamplingOptions.__annotations__.keys()
+        < sampling_options.FIELDS.keys()
+    )
+    assert (
+        names
+        == schemas.SamplingFields.model_fields.keys()
+        == schemas.SamplingAnswer.model_fields.keys()
+    )
 
 
 @pytest.mark.parametrize("part", ["product", "tests"])

@@ -41,18 +41,27 @@ def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> Non
         if not probe.connect_ex(("localhost", 8000)):
             pytest.skip("something is served on port 8000")
     subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "scanline")], check=True)
-    lines = ["set -em", "trap 'kill %1; wait' EXIT"]  # -m: the server is in a group of its own, which is ended whole
+    # -m: the server is in a group of its own, which is ended whole
+    lines = ["set -em", "trap 'kill %1; wait' EXIT"]
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
-    for kind, text in sorted(blocks, key=lambda block: block[0] == "python"):  # the first one stands before the install
+    # the first one stands before the install
+    for kind, text in sorted(blocks, key=lambda block: block[0] == "python"):
         if "serve" in text.splitlines()[0]:
             text = text.rstrip() + " &\n" + INSTALLED  # a reader goes on in another terminal
         if not text.rstrip().endswith("pytest"):  # .ci/run runs that one
             lines.append(text if kind == "sh" else f"python - <<'END'\n{text}END")
     done = subprocess.run(
-        ["bash", "-c", "\n".join(lines)], cwd=tmp_path / "scanline", capture_output=True, text=True, check=False
+        ["bash", "-c", "\n".join(lines)],
+        cwd=tmp_path / "scanline",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    sizes = [Image.open(tmp_path / "scanline" / f"{name}.png").size for name in ("digits", "digit", "completed")]
+    sizes = [
+        Image.open(tmp_path / "scanline" / f"{name}.png").size
+        for name in ("digits", "digit", "completed")
+    ]
     assert sizes[1] == (28, 28)
     assert sizes[0][0] > sizes[2][0] > sizes[1][0]
     for told in ('"posterior":', '"bits_per_dim":', "event: image_generation.completed"):
@@ -64,7 +73,13 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(SCRIPT) == 1
     Path("letters.py").write_text(SCRIPT[0])
     url = "localhost:8000/v1/images/generations"
-    programs = ["python letters.py", "scanline train", "scanline serve", f"curl {url}", *2 * ("scanline train",)]
+    programs = [
+        "python letters.py",
+        "scanline train",
+        "scanline serve",
+        f"curl {url}",
+        *2 * ("scanline train",),
+    ]
     assert [" ".join(command.split()[:2]) for command in COMMANDS] == programs
     draw, learn, start, paint, resume, _ = COMMANDS  # the last one's is in cli/train
     short = draw.replace(" 6000", " 40").split()
@@ -73,12 +88,16 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(list(Path("letters").glob("*.png"))) == 40
     short = learn.replace("--minutes 20", "--updates 2").split()
     assert short != learn.split()
-    assert "pictures of 28x28 grey to train on" in done(*short[1:], "--no-compile", "--from", "none")
+    assert "pictures of 28x28 grey to train on" in done(
+        *short[1:], "--no-compile", "--from", "none"
+    )
     done(*resume.split()[1:], "--no-compile")
     body = re.search(r"-d '(.*?)'", paint)
     assert start.split()[2:] == ["--model", "letters-model"]
     with serve(Path("letters-model")) as server, server.client() as client:
-        answer = client.post(GENERATIONS, json=json.loads(body[1]) | {"n": 2}, headers={"accept": "image/png"})
+        answer = client.post(
+            GENERATIONS, json=json.loads(body[1]) | {"n": 2}, headers={"accept": "image/png"}
+        )
         assert answer.status_code == 200
         assert Image.open(io.BytesIO(answer.content)).size == (2 * 28, 28)
 
@@ -86,14 +105,18 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_letters_are_drawn_without_any_font(tmp_path: Path) -> None:
     (tmp_path / "letters.py").write_text(SCRIPT[0])
     command = [sys.executable, "letters.py", "letters", "3"]
-    drawn = subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, check=True, capture_output=True, text=True)
+    drawn = subprocess.run(
+        command, cwd=tmp_path, env={"PATH": ""}, check=True, capture_output=True, text=True
+    )
     assert drawn.stdout == "3 letters of 1 fonts in letters\n"
     extremes = [Image.open(path).getextrema() for path in sorted((tmp_path / "letters").iterdir())]
     assert all(low == 0 and high > 150 for low, high in extremes)  # type: ignore[operator]
 
 
 def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, object]]:
-    """Run the cells of the notebook with a model and n images; yield what each shows there, prints, and its value."""
+    """Run the cells of the notebook with a model and n images; yield what each
+    shows there, prints, and its value.
+    """
     names: dict[str, object] = {}
     for cell in json.loads(NOTEBOOK.read_text())["cells"]:
         source = "".join(cell["source"]).replace(f"N = {N}", f"N = {n}").replace(MODEL, model)
@@ -111,18 +134,33 @@ def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, objec
 
 
 def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) -> None:
-    config = small_models.config(height=28, width=28, layers=1, predicts="categorical", **small_models.CLASSES)
+    config = small_models.config(
+        height=28, width=28, layers=1, predicts="categorical", **small_models.CLASSES
+    )
     save_model(small_models.model(config), tmp_path / "model")
     shown = [outputs for outputs, _, _ in cells(str(tmp_path / "model"), 2)]
-    assert sum("image/png" in output.get("data", ()) for outputs in shown for output in outputs) == 6
+    assert (
+        sum("image/png" in output.get("data", ()) for outputs in shown for output in outputs) == 6
+    )
     assert not any(output["output_type"] == "error" for outputs in shown for output in outputs)
 
 
 @pytest.mark.slow
 def test_what_the_notebook_shows_is_what_its_cells_make() -> None:
     for outputs, printed, value in cells(MODEL, N):
-        assert "".join(["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]) == printed
-        pictures = [output["data"]["image/png"] for output in outputs if "image/png" in output.get("data", ())]
+        assert (
+            "".join(
+                ["".join(output["text"]) for output in outputs if output.get("name") == "stdout"]
+            )
+            == printed
+        )
+        pictures = [
+            output["data"]["image/png"]
+            for output in outputs
+            if "image/png" in output.get("data", ())
+        ]
         assert bool(pictures) == hasattr(value, "_repr_png_")
         for picture in pictures:
-            np.testing.assert_array_equal(decode(base64.b64decode(picture)), decode(value._repr_png_()))  # type: ignore[attr-defined]
+            np.testing.assert_array_equal(
+                decode(base64.b64decode(picture)), decode(value._repr_png_())
+            )  # type: ignore[attr-defined]

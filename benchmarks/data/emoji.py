@@ -1,10 +1,12 @@
-"""Make emoji, 32 x 32 on white, from three sets of npm packages: python -m benchmarks.data.emoji NODE_MODULES FOLDER
+"""Make emoji, 32 x 32 on white, from three sets of npm packages: python -m
+benchmarks.data.emoji NODE_MODULES FOLDER
 
 npm install emoji-datasource-google@16 emoji-datasource-twitter@16 @lobehub/fluent-emoji-3d@1.1.0
 
-The sets are Noto Emoji (Google, Apache 2.0), Twemoji (Twitter and others, CC BY 4.0) and Fluent Emoji (Microsoft, MIT).
-FOLDER/train and FOLDER/test get a subfolder for each of Unicode's nine groups. An emoji of test is in no set in train.
-FOLDER/README.md, emoji.md, is what the card of a model says of them.
+The sets are Noto Emoji (Google, Apache 2.0), Twemoji (Twitter and others, CC BY 4.0) and
+Fluent Emoji (Microsoft, MIT). FOLDER/train and FOLDER/test get a subfolder for each of
+Unicode's nine groups. An emoji of test is in no set in train. FOLDER/README.md, emoji.md, is
+what the card of a model says of them.
 """
 
 import json
@@ -31,9 +33,15 @@ ABOUT = Path(__file__).with_suffix(".md")
 
 
 def pictures_of(emoji: dict[str, Any], modules: Path) -> list[list[Path]]:
-    """Return the pictures of an emoji in each set that has it: in yellow or as it is, then with each hue of skin."""
+    """Return the pictures of an emoji in each set that has it: in yellow or as
+    it is, then with each hue of skin.
+    """
     images = [emoji["image"]]
-    images += [each["image"] for tones, each in emoji.get("skin_variations", {}).items() if "-" not in tones]
+    images += [
+        each["image"]
+        for tones, each in emoji.get("skin_variations", {}).items()
+        if "-" not in tones
+    ]
     found = []
     for folder in (modules / name for name in SETS):
         names = [name for image in images for name in (image, image.replace(".png", ".webp"))]
@@ -48,7 +56,9 @@ def varied(file: Path, chance: random.Random) -> Image.Image:
     left, top = (round((DRAWN - side) / 2 + chance.uniform(-4, 4)) for _ in "xy")
     picture = Image.new("RGBA", (DRAWN, DRAWN), "white")
     picture.alpha_composite(emoji, (max(left, 0), max(top, 0)))
-    turned = picture.convert("RGB").rotate(chance.uniform(-4, 4), Image.Resampling.BICUBIC, fillcolor="white")
+    turned = picture.convert("RGB").rotate(
+        chance.uniform(-4, 4), Image.Resampling.BICUBIC, fillcolor="white"
+    )
     return turned.resize((SIZE, SIZE), Image.Resampling.BOX)
 
 
@@ -66,7 +76,9 @@ def main(modules: Path, folder: Path) -> None:
         for number, files in enumerate(pictures_of(emoji, modules)):
             for variation in range(1 if is_test else VARIATIONS):
                 file = chance.choice(files[1:]) if variation and len(files) > 1 else files[0]
-                varied(file, chance).save(place / f"{emoji['unified'].lower()}-{number}-{variation}.png")
+                varied(file, chance).save(
+                    place / f"{emoji['unified'].lower()}-{number}-{variation}.png"
+                )
                 written[part] += 1
     copyfile(ABOUT, folder / "README.md")
     print(dict(written))

@@ -1,9 +1,10 @@
 """Draw digits and letters, 28 x 28, light on dark, from the fonts of Debian's packages below:
 python -m benchmarks.data.letters FOLDER [COUNT]
 
-FOLDER/train and FOLDER/test get a subfolder for each of 62 characters. The fonts of TEST are never drawn in train.
-FOLDER/README.md, letters.md, is what the card of a model says of them: the packages and their licences.
-All characters of a font stand on one baseline at one size, so that pictures in a row are a word, and o differs from O.
+FOLDER/train and FOLDER/test get a subfolder for each of 62 characters. The fonts of TEST are never
+drawn in train. FOLDER/README.md, letters.md, is what the card of a model says of them: the packages
+and their licences. All characters of a font stand on one baseline at one size, so that pictures in
+a row are a word, and o differs from O.
 """
 
 import random
@@ -32,8 +33,10 @@ SIDE = SIZE * SCALE
 BASELINE, MAX_WIDTH = 21, 25  # pixels
 CAPITAL = 16.0  # pixels, the height of H
 FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
-CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3  # of the ink of two of these: the difference below which they read the same
-SPECIAL = ("smallcaps", "_i.", "_k.")  # parts of the names of files: small capitals, initials, keys of a keyboard
+# of the ink of two of these: the difference below which they read the same
+CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3
+# parts of the names of files: small capitals, initials, keys of a keyboard
+SPECIAL = ("smallcaps", "_i.", "_k.")
 ABOUT = Path(__file__).with_suffix(".md")
 
 
@@ -45,7 +48,9 @@ def font(file: str, height: int) -> ImageFont.FreeTypeFont:
 
 
 def drawn(file: str, character: str, chance: random.Random | None = None) -> Image.Image:
-    """Return a character of a font, slightly varied in size, slant, angle and place where there is a `chance`."""
+    """Return a character of a font, slightly varied in size, slant, angle and
+    place where there is a `chance`.
+    """
     vary = chance.uniform if chance else lambda low, high: (low + high) / 2
     height = SCALE * CAPITAL * vary(0.93, 1.07)
     face = font(file, round(height))
@@ -58,7 +63,9 @@ def drawn(file: str, character: str, chance: random.Random | None = None) -> Ima
     ImageDraw.Draw(picture).text(place, character, 255, face, anchor="ls")
     if chance:
         slant, middle = vary(-0.12, 0.12), SIDE / 2
-        picture = picture.transform(picture.size, Image.Transform.AFFINE, (1, slant, -slant * middle, 0, 1, 0))
+        picture = picture.transform(
+            picture.size, Image.Transform.AFFINE, (1, slant, -slant * middle, 0, 1, 0)
+        )
         picture = picture.rotate(vary(-4, 4), Image.Resampling.BICUBIC)
     return picture.resize((SIZE, SIZE), Image.Resampling.BOX)
 
@@ -78,23 +85,33 @@ def readable(file: str) -> str:
 
 def _is_confused(character: str, pictures: dict[str, Image.Image]) -> bool:
     """Return whether a character looks like another one of this font, as l does like I in many."""
-    others = {other for group in CONFUSED if character in group for other in group if other != character}
+    others = {
+        other for group in CONFUSED if character in group for other in group if other != character
+    }
     ink = {each: np.asarray(pictures[each], float) for each in (character, *others)}
     differences = {each: np.abs(ink[character] - ink[each]).sum() for each in others}
-    return any(differences[each] < ALIKE * min(ink[character].sum(), ink[each].sum()) for each in others)
+    return any(
+        differences[each] < ALIKE * min(ink[character].sum(), ink[each].sum()) for each in others
+    )
 
 
 def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
-    """Return for each character, and each package that draws it readably, the files of its fonts."""
+    """Return for each character, and each package that draws it
+    readably, the files of its fonts.
+    """
     names = [f"fonts-{package}" for package in packages.split()]
-    found: dict[str, dict[str, list[str]]] = {character: defaultdict(list) for character in CHARACTERS}
+    found: dict[str, dict[str, list[str]]] = {
+        character: defaultdict(list) for character in CHARACTERS
+    }
     for name in names:
         listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True)
         if listed.returncode:
             every = " ".join(f"fonts-{each}" for each in f"{TRAIN} {TEST}".split())
             sys.exit(f"install the fonts: apt-get install {every}")
         for file in sorted({str(Path(line).resolve()) for line in listed.stdout.splitlines()}):
-            if file.lower().endswith((".ttf", ".otf")) and not any(part in file.lower() for part in SPECIAL):
+            if file.lower().endswith((".ttf", ".otf")) and not any(
+                part in file.lower() for part in SPECIAL
+            ):
                 for character in readable(file):
                     found[character][name].append(file)
     return found
@@ -109,8 +126,12 @@ def main(folder: Path, count: int) -> None:
             for index in range(number // len(CHARACTERS)):
                 file = chance.choice(files_of[chance.choice(sorted(files_of))])
                 drawn(file, character, chance).save(folder / part / character / f"{index:05d}.png")
-        files = {file for files_of in fonts.values() for listed in files_of.values() for file in listed}
-        print(f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts")
+        files = {
+            file for files_of in fonts.values() for listed in files_of.values() for file in listed
+        }
+        print(
+            f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts"
+        )
     copyfile(ABOUT, folder / "README.md")
 
 

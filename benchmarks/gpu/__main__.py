@@ -1,15 +1,17 @@
-"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons and measurements.
+"""Everything about a GPU in one command of under ten minutes:
+tests, bit comparisons and measurements.
 
     python -m benchmarks.gpu                      everything
     python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter;
-                                                  each part is said to take what is expected of it on a card
+                                                  each part is said to take what
+                                                  is expected of it on a card
     python -m benchmarks.gpu --resume             what an earlier run skipped, or failed at
     python -m benchmarks.gpu --parts rates sweep  these parts alone
 
-It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e .`, set
-PYTHONPATH=src, where the package is. Results are written to --out after every finding. A part that fails is
-recorded with its reason, and the next one goes on; parts are in the order in which they decide, and those that the
-budget has no time for are recorded as skipped.
+It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e
+.`, set PYTHONPATH=src, where the package is. Results are written to --out after every finding. A
+part that fails is recorded with its reason, and the next one goes on; parts are in the order in
+which they decide, and those that the budget has no time for are recorded as skipped.
 """
 
 import argparse
@@ -31,7 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Return the exit status: 0 where every part that was begun has ended as it should, else 1."""
     options = parse(arguments)
     if options.dry_run:
-        os.environ["TRITON_INTERPRET"] = "1"  # of the processes that run the parts: kernels are imported there anew
+        # of the processes that run the parts: kernels are imported there anew
+        os.environ["TRITON_INTERPRET"] = "1"
     budget = (ToldBudget if options.dry_run else Budget)(60 * options.minutes)
     try:
         results = ResultsFile(options.out, header(options), options.resume)
@@ -49,8 +52,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--dry-run", action="store_true", help="tiny sizes in Triton's interpreter; not a measurement")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="tiny sizes in Triton's interpreter; not a measurement",
+    )
     parser.add_argument(
         "--parts",
         nargs="+",
@@ -59,8 +68,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="these alone: " + ", ".join(part.name for part in PARTS),
     )
     parser.add_argument("--minutes", type=float, default=9.5, help="budget of the whole run")
-    parser.add_argument("--out", type=Path, default=Path("gpu-results.json"), help="file of the results")
-    parser.add_argument("--resume", action="store_true", help="go on with --out: parts that are done stay as they are")
+    parser.add_argument(
+        "--out", type=Path, default=Path("gpu-results.json"), help="file of the results"
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with --out: parts that are done stay as they are",
+    )
     options = parser.parse_args(arguments)
     if not options.dry_run and not torch.cuda.is_available():
         parser.error("there is no CUDA device; --dry-run does not need one")
@@ -88,7 +103,9 @@ def gpu(dry: bool) -> dict[str, Any]:
         return {"name": "none: Triton's interpreter"}
     device = torch.cuda.get_device_properties(0)
     names = ("name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size")
-    described = {name: getattr(device, name, None) for name in (*names, "shared_memory_per_block_optin")}
+    described = {
+        name: getattr(device, name, None) for name in (*names, "shared_memory_per_block_optin")
+    }
     return {**described, "cuda": torch.version.cuda, "hip": torch.version.hip}
 
 

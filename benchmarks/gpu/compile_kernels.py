@@ -1,5 +1,5 @@
-"""Compilation of all kernels on all cores at once, before any part waits for them one by one, and whether a generator
-finds them in Triton's cache, as the CUDA image relies on."""
+"""Compilation of all kernels on all cores at once, before any part waits for them one by one, and
+whether a generator finds them in Triton's cache, as the CUDA image relies on."""
 
 import os
 import subprocess
@@ -23,29 +23,52 @@ LIMIT = 150  # seconds
 
 
 def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the seconds of compiling, kernels compiled, and those that a generator compiles all the same."""
+    """Yield the seconds of compiling, kernels compiled, and those that a
+    generator compiles all the same.
+    """
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "scanline.model.compile_kernels", "--jobs", str(1 if sizes.dry else cores())]
+        command = [
+            sys.executable,
+            "-m",
+            "scanline.model.compile_kernels",
+            "--jobs",
+            str(1 if sizes.dry else cores()),
+        ]
         if sizes.dry:
             save_model(model(SHIPPED[0], sizes), Path(folder))
             command += ["--models", folder]
         else:
             major, minor = torch.cuda.get_device_capability()
-            command += ["--capability", str(10 * major + minor), "--models", *SHIPPED, "--random", *PAPER]
-        environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+            command += [
+                "--capability",
+                str(10 * major + minor),
+                "--models",
+                *SHIPPED,
+                "--random",
+                *PAPER,
+            ]
+        environment = {
+            name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"
+        }
         began, limit = time.perf_counter(), 4 * LIMIT if sizes.dry else LIMIT
-        result = subprocess.run(command, env=environment, timeout=limit, capture_output=True, text=True, check=False)
+        result = subprocess.run(
+            command, env=environment, timeout=limit, capture_output=True, text=True, check=False
+        )
     yield Finding("compile/seconds", time.perf_counter() - began, "s", f"{cores()} cores")
     if result.returncode:
         raise RuntimeError(result.stderr.strip().splitlines()[-1])
-    compiled = sum(int(line.split()[0]) for line in result.stdout.splitlines() if "kernels compiled" in line)
+    compiled = sum(
+        int(line.split()[0]) for line in result.stdout.splitlines() if "kernels compiled" in line
+    )
     yield Finding("compile/kernels", compiled, "kernels")
     for name in SHIPPED:
         yield from attempt(f"compile/{name}/to_ready", partial(loading, name, sizes))
 
 
 def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
-    """Yield the seconds to ready of a generator, and the kernels that it did not find in Triton's cache."""
+    """Yield the seconds to ready of a generator, and the kernels that
+    it did not find in Triton's cache.
+    """
     missed: list[str] = []
     hits = 0
 
@@ -63,6 +86,10 @@ def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
         generator.close()
     finally:
         knobs.compilation.listener = before
-    yield Finding(f"compile/{name}/to_ready", seconds, "s", "weights loaded, graphs of every size recorded")
-    note = f"{hits} found in the cache" + (f"; not found: {', '.join(sorted(set(missed)))}" if missed else "")
+    yield Finding(
+        f"compile/{name}/to_ready", seconds, "s", "weights loaded, graphs of every size recorded"
+    )
+    note = f"{hits} found in the cache" + (
+        f"; not found: {', '.join(sorted(set(missed)))}" if missed else ""
+    )
     yield Finding(f"compile/{name}/not_in_cache", len(missed), "kernels", note)

@@ -1,13 +1,15 @@
-"""Correctness of the backends: self-tests, bits of images alone and among thousands, and what 16-bit states cost.
+"""Correctness of the backends: self-tests, bits of images alone and among
+thousands, and what 16-bit states cost.
 
-Every number of images is painted from the first byte to the last, each image in a slot picked at random, so that one
-image is in different rows, programs and graphs each time. Alone it meets the kernels' narrow programs, among
-thousands the wide ones. Bits (float64), s and z are compared bit for bit, not bytes alone.
+Every number of images is painted from the first byte to the last, each image in a slot picked
+at random, so that one image is in different rows, programs and graphs each time. Alone it meets
+the kernels' narrow programs, among thousands the wide ones. Bits (float64), s and z are
+compared bit for bit, not bytes alone.
 
-The cost of 16-bit states: images that the model itself has painted with float32 states are run again as known images
-with 16-bit states. The mean difference of their bits is how far the second distribution is from the first (the
-Kullback-Leibler divergence a byte), and needs no data set. Increments below half a unit of s's last place are lost, so
-CIFAR-10's 1,024 steps are the test.
+The cost of 16-bit states: images that the model itself has painted with float32 states are run
+again as known images with 16-bit states. The mean difference of their bits is how far the second
+distribution is from the first (the Kullback-Leibler divergence a byte), and needs no data set.
+Increments below half a unit of s's last place are lost, so CIFAR-10's 1,024 steps are the test.
 """
 
 import copy
@@ -30,11 +32,15 @@ from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 
 def self_test(sizes: Sizes) -> Iterator[Finding]:
-    """Yield seconds to ready of the chosen backend; then each way of launching and type of states, or why it fails."""
+    """Yield seconds to ready of the chosen backend; then each way of launching and
+    type of states, or why it fails.
+    """
     for name in sizes.models(*SHIPPED):
         began = time.perf_counter()
         generator = Generator(model(name, sizes), sizes.most, backend="cuda" if sizes.dry else None)
-        note = "; ".join((f"chosen: {generator.backend_name}, {generator.backend.name}", *generator.fallbacks))
+        note = "; ".join(
+            (f"chosen: {generator.backend_name}, {generator.backend.name}", *generator.fallbacks)
+        )
         generator.close()
         yield Finding(f"self_test/{name}/to_ready", time.perf_counter() - began, "s", note)
         for dtype in STATES:
@@ -44,8 +50,12 @@ def self_test(sizes: Sizes) -> Iterator[Finding]:
         yield from attempt(f"self_test/{name}/views_differ", partial(views, name, sizes))
 
 
-def passed(what: str, name: str, dtype: torch.dtype, launches: str, sizes: Sizes) -> Iterator[Finding]:
-    """Yield 1 where a backend passes its self-test with thousands of slots; else 0, and what it computes wrongly."""
+def passed(
+    what: str, name: str, dtype: torch.dtype, launches: str, sizes: Sizes
+) -> Iterator[Finding]:
+    """Yield 1 where a backend passes its self-test with thousands of slots; else
+    0, and what it computes wrongly.
+    """
     how = {"chained": launches == "chained", "narrow": launches == "narrow"}
     generator = make_generator(model(name, sizes), sizes.most, dtype, **how)
     try:
@@ -57,7 +67,9 @@ def passed(what: str, name: str, dtype: torch.dtype, launches: str, sizes: Sizes
 
 
 def views(name: str, sizes: Sizes) -> Iterator[Finding]:
-    """Yield the largest difference between steps and the parallel view of torch, over whole images."""
+    """Yield the largest difference between steps and the parallel
+    view of torch, over whole images.
+    """
     reference = make_reference(model(name, sizes), sizes.compared[:2])
     note = f"backend {reference.backend}"
     yield Finding(f"self_test/{name}/views_differ", reference.views_differ, "bits/dim", note)
@@ -83,36 +95,56 @@ class Snapshot:
         return cls(pool.images[slots], pool.bits[slots], state.s, state.z)
 
     def differences(self, other: "Snapshot") -> dict[str, int]:
-        """Return how many images of both differ in each of the arrays; NaN equals no NaN of other bits."""
+        """Return how many images of both differ in each of the arrays;
+        NaN equals no NaN of other bits.
+        """
         count = min(len(self.images), len(other.images))
         differing = {}
         for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
-            mine, theirs = (_as_bytes(getattr(side, name).transpose(0, axis)[:count]) for side in (self, other))
+            mine, theirs = (
+                _as_bytes(getattr(side, name).transpose(0, axis)[:count]) for side in (self, other)
+            )
             differing[name] = int((mine != theirs).any(dim=1).sum())
         return differing
 
 
 def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
-    return rows.contiguous().flatten(1).view(torch.uint8) if rows.dim() > 1 else rows[:, None].view(torch.uint8)
+    return (
+        rows.contiguous().flatten(1).view(torch.uint8)
+        if rows.dim() > 1
+        else rows[:, None].view(torch.uint8)
+    )
 
 
 def same_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Compare every number of images with all smaller ones, with the weights of the shipped models."""
+    """Compare every number of images with all smaller ones, with
+    the weights of the shipped models.
+    """
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for count in sizes.compared:
-            yield from compare(f"same_bits/{name}/{count}", painted(model(name, sizes), count), expected)
+            yield from compare(
+                f"same_bits/{name}/{count}", painted(model(name, sizes), count), expected
+            )
 
 
-def compare(what: str, snapshots: dict[int, Snapshot], expected: dict[int, Snapshot]) -> Iterator[Finding]:
-    """Yield a finding for each snapshot, and keep in `expected` the images that no earlier one has."""
+def compare(
+    what: str, snapshots: dict[int, Snapshot], expected: dict[int, Snapshot]
+) -> Iterator[Finding]:
+    """Yield a finding for each snapshot, and keep in `expected`
+    the images that no earlier one has.
+    """
     for steps, snapshot in snapshots.items():
         before = expected.get(steps)
         if before is not None:
             differing = snapshot.differences(before)
             compared = min(len(snapshot.images), len(before.images))
-            note = f"of {compared} images compared; differing: " + ", ".join(f"{k} {v}" for k, v in differing.items())
-            yield Finding(f"{what}/after_{steps}_steps/differing", max(differing.values()), "images", note)
+            note = f"of {compared} images compared; differing: " + ", ".join(
+                f"{k} {v}" for k, v in differing.items()
+            )
+            yield Finding(
+                f"{what}/after_{steps}_steps/differing", max(differing.values()), "images", note
+            )
         if before is None or len(before.images) < len(snapshot.images):
             expected[steps] = snapshot
 
@@ -149,28 +181,41 @@ SIXTEEN_BITS = (torch.bfloat16, torch.float16)
 
 
 def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Yield bits/dim more than with float32 states, and the share of bytes that stay the same for the same seeds."""
+    """Yield bits/dim more than with float32 states, and the share of bytes that
+    stay the same for the same seeds.
+    """
     for name in sizes.models(*SHIPPED):
         exact, bits = paint(model(name, sizes), sizes.judged, torch.float32)
-        yield Finding(f"states/{name}/float32", float(bits.mean()), "bits/dim", f"of {sizes.judged} images it painted")
+        yield Finding(
+            f"states/{name}/float32",
+            float(bits.mean()),
+            "bits/dim",
+            f"of {sizes.judged} images it painted",
+        )
         for dtype in SIXTEEN_BITS[: 1 if sizes.dry else None]:
             what = f"states/{name}/{bits_of(dtype)}"
             more = paint(model(name, sizes), sizes.judged, dtype, exact)[1] - bits
             note = f"of an image: {more.min():.2g} to {more.max():.2g}"
             yield Finding(f"{what}/more", float(more.mean()), "bits/dim", note)
             images, _ = paint(model(name, sizes), sizes.judged, dtype)
-            yield Finding(f"{what}/same_bytes", float((images == exact).mean()), "", "of the same seeds")
+            yield Finding(
+                f"{what}/same_bytes", float((images == exact).mean()), "", "of the same seeds"
+            )
 
 
 def paint(
     network: Transformer, count: int, dtype: torch.dtype, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return images [n, N] and their bits/dim [n]; of `known` images, where they are given, by the same steps."""
+    """Return images [n, N] and their bits/dim [n]; of `known` images, where
+    they are given, by the same steps.
+    """
     generator = make_generator(network, count, dtype)
     length = generator.config.bytes
     mask = None if known is None else np.ones(length, np.bool_)
     images = [None] * count if known is None else list(known)
-    specs = [ImageSpec(seed=1, index=index, known=image, mask=mask) for index, image in enumerate(images)]
+    specs = [
+        ImageSpec(seed=1, index=index, known=image, mask=mask) for index, image in enumerate(images)
+    ]
     generator.place_many(range(count), specs)
     while generator.positions().min() < length:
         generator.advance(generator.config.steps)

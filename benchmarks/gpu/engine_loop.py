@@ -1,7 +1,9 @@
-"""Engine loop with thousands in flight: its rate as a share of what the same generator paints without it.
+"""Engine loop with thousands in flight: its rate as a share of what
+the same generator paints without it.
 
-Requests of many clients come in one after the other, and a new one for each that ends, so that images begin and end in
-every tick, as they do on a server. No HTTP: what the API adds is measured by benchmarks/serving.
+Requests of many clients come in one after the other, and a new one for each that ends, so
+that images begin and end in every tick, as they do on a server. No HTTP: what the API
+adds is measured by benchmarks/serving.
 """
 
 import time
@@ -26,7 +28,12 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
         generator.close()
         what = f"engine/{name}/{slots}"
-        yield Finding(f"{what}/offline", offline, "images/s", "the generator alone, all images at one position")
+        yield Finding(
+            f"{what}/offline",
+            offline,
+            "images/s",
+            "the generator alone, all images at one position",
+        )
 
         generator = make_generator(model(name, sizes), slots, **sizes.found)
         load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
@@ -36,7 +43,12 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         yield Finding(f"{what}/served_of_offline", served / offline, "")
         median, p99 = (1e3 * float(np.percentile(ticks, q)) for q in (50, 99))
         yield Finding(f"{what}/tick", median, "ms", f"median of {len(ticks)}, p99 {p99:.1f}")
-        yield Finding(f"{what}/first_tick", 1e3 * first, "ms", "the tick that a request of all slots arrives in")
+        yield Finding(
+            f"{what}/first_tick",
+            1e3 * first,
+            "ms",
+            "the tick that a request of all slots arrives in",
+        )
 
 
 class Load:
@@ -50,7 +62,9 @@ class Load:
         self.sent = 0
 
     def run(self, counted: int) -> tuple[float, list[float], float]:
-        """Return images/s over `counted` images, the seconds of each tick, and of a tick in which all slots fill."""
+        """Return images/s over `counted` images, the seconds of each tick, and
+        of a tick in which all slots fill.
+        """
         ticks: list[float] = []
         self._until(lambda finished: self.sent >= 2 * self.requests and finished >= self.slots, [])
         began = time.perf_counter()
@@ -68,10 +82,14 @@ class Load:
         finished, next_arrival = 0, time.perf_counter()
         while not enough(finished):
             # the first requests arrive one by one; later ones where an earlier one has ended
-            while len(self.left) < self.requests and (self.sent >= self.requests or self._due(next_arrival)):
+            while len(self.left) < self.requests and (
+                self.sent >= self.requests or self._due(next_arrival)
+            ):
                 images = self.slots // self.requests
                 client = f"client {self.sent % 16}"
-                self.engine.accept(GenerateRequest(self.sent, images, seed=self.sent, client=client))
+                self.engine.accept(
+                    GenerateRequest(self.sent, images, seed=self.sent, client=client)
+                )
                 self.left[self.sent] = images
                 self.sent += 1
                 next_arrival += self.pause

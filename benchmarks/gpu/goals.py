@@ -1,7 +1,8 @@
-"""What decides painting: thousands of images by the number of streams, and a few by how deferred steps are loaded.
+"""What decides painting: thousands of images by the number of streams, and a
+few by how deferred steps are loaded.
 
-The goal of a step of thousands is 1.25 times what its states alone need at the rate of a copy, which is measured in the
-same run. Streams change no bit: the images of each number are compared.
+The goal of a step of thousands is 1.25 times what its states alone need at the rate of a copy,
+which is measured in the same run. Streams change no bit: the images of each number are compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, model, started,
 from scanline.model.bench.measure import copy_rate
 
 STREAMS = (1, 2, 4)
-AT_ONCE = (0, 64)  # images up to which a step loads all deferred rows before it knows how many there are
+# images up to which a step loads all deferred rows before it knows how many there are
+AT_ONCE = (0, 64)
 FEW = (1, 8, 64)
 COMPARED = 2048  # images whose bits are compared between two numbers of streams
 WORTH = 1.02  # times as fast as one stream: less than that is noise
@@ -25,7 +27,9 @@ RATIO = "of_one_stream"  # the end of a finding's name: how many times as fast a
 
 
 def goals(sizes: Sizes) -> Iterator[Finding]:
-    """Yield a step of the most images by each number of streams, its share of the copy's limit, and its bits."""
+    """Yield a step of the most images by each number of streams, its share
+    of the copy's limit, and its bits.
+    """
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     yield Finding("goals/copy", copy / 1e12, "TB/s", "read + written, beyond any cache")
     for name in sizes.models(*SHIPPED, *PAPER):
@@ -44,7 +48,12 @@ def _by_streams(name: str, copy: float, sizes: Sizes) -> Iterator[Finding]:
         generator.close()
         rate = sizes.most / (steps * seconds)
         yield Finding(what, 1e6 * seconds, "us a step", f"{rate:,.0f} images/s")
-        yield Finding(f"{what}/of_copy", traffic / seconds / copy, "", "of the rate at which states alone could move")
+        yield Finding(
+            f"{what}/of_copy",
+            traffic / seconds / copy,
+            "",
+            "of the rate at which states alone could move",
+        )
         alone = alone or seconds
         yield Finding(f"{what}/{RATIO}", alone / seconds, "times as fast")
 
@@ -63,9 +72,9 @@ def _options(streams: int, sizes: Sizes) -> dict[str, Any]:
 
 
 def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any]:
-    """Return the backend's options for what follows `goals`: the number of streams that is fastest over all of its
-    models (by the product of their ratios), where that is worth it, and bits were compared and do not differ; else
-    none, as shipped."""
+    """Return the backend's options for what follows `goals`: the number of streams that is fastest
+    over all of its models (by the product of their ratios), where that is worth it, and bits were
+    compared and do not differ; else none, as shipped."""
     values = {str(finding["name"]): finding["value"] for finding in findings}
     differing = [value for name, value in values.items() if name.endswith("/differing")]
     if not differing or any(value != 0 for value in differing):
@@ -73,7 +82,9 @@ def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any
     best, streams_of_best = WORTH, 1
     for streams in STREAMS[1:]:
         ending = f"/{streams}_streams/{RATIO}"
-        ratios = [value for name, value in values.items() if name.endswith(ending) and value is not None]
+        ratios = [
+            value for name, value in values.items() if name.endswith(ending) and value is not None
+        ]
         mean = prod(ratios) ** (1 / len(ratios)) if ratios else 0.0
         if mean > best:
             best, streams_of_best = mean, streams

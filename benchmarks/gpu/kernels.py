@@ -11,7 +11,18 @@ from torch.profiler import DeviceType, ProfilerActivity, profile
 
 import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, config, microseconds, model, started
+from benchmarks.gpu.setup import (
+    PAPER,
+    SHIPPED,
+    STATES,
+    Sizes,
+    attempt,
+    bits_of,
+    config,
+    microseconds,
+    model,
+    started,
+)
 from scanline.model.bench.measure import copy_rate
 from scanline.model.config import ModelConfig
 from scanline.model.precision import DEFERRED
@@ -19,8 +30,9 @@ from scanline.model.state import State
 
 
 def state_tiles(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of the recurrence of a layer for all images, and its share of the copy rate: of models of 6, 5 and 8
-    heads, by what a program has of them and by whether states are written in every step or fewer."""
+    """Yield times of the recurrence of a layer for all images, and its share of the copy
+    rate: of models of 6, 5 and 8 heads, by what a program has of them and by whether states
+    are written in every step or fewer."""
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     for name in sizes.models(*SHIPPED, PAPER[0]):
         # More than one layer, so that none finds its states in the L2.
@@ -31,15 +43,23 @@ def state_tiles(sizes: Sizes) -> Iterator[Finding]:
             yield from attempt(what, partial(_state_tile, what, of, state, warps, copy, sizes))
 
 
-def _state_tile(what: str, of: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes) -> Iterator[Finding]:
+def _state_tile(
+    what: str, of: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes
+) -> Iterator[Finding]:
     batch, device = sizes.most, sizes.device
     projected = torch.randn(batch, of.heads * (2 * of.key_width + of.value_width), device=device)
-    rows, y = torch.randperm(batch, device=device), torch.empty(batch, of.heads * of.value_width, device=device)
-    state.position.copy_(torch.arange(batch))  # as many images as any at each distance from their next write
+    rows, y = (
+        torch.randperm(batch, device=device),
+        torch.empty(batch, of.heads * of.value_width, device=device),
+    )
+    # as many images as any at each distance from their next write
+    state.position.copy_(torch.arange(batch))
 
     def run() -> None:
         for layer in zip(state.s, state.z, state.deferred, strict=True):
-            step.fused_recurrent_step(projected, *layer, state.position, rows, y=y, elements=warps * step.WARP_ELEMENTS)
+            step.fused_recurrent_step(
+                projected, *layer, state.position, rows, y=y, elements=warps * step.WARP_ELEMENTS
+            )
 
     time = microseconds(run, sizes) / of.layers
     moved = state.traffic / of.layers + projected.nbytes + y.nbytes
@@ -51,7 +71,8 @@ PROFILED_STEPS = 5
 
 
 def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield microseconds of every kernel of a step: by name, and by its place in the sequence of one step.
+    """Yield microseconds of every kernel of a step: by name, and by
+    its place in the sequence of one step.
 
     Launches are not chained here: a chained kernel's time has its wait for the one before in it.
     """
@@ -71,15 +92,21 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
             torch.cuda.synchronize()
     generator.close()
     kind = DeviceType.CPU if sizes.dry else DeviceType.CUDA
-    events = sorted((e for e in trace.events() if e.device_type == kind), key=lambda e: e.time_range.start)
+    events = sorted(
+        (e for e in trace.events() if e.device_type == kind), key=lambda e: e.time_range.start
+    )
     timed = [(event.name, event.time_range.elapsed_us()) for event in events]
     yield from by_name(what, timed, steps)
     # the kernels of our own alone: copies of torch come and go with the host's calls.
-    yield from by_place(what, [(kernel, time) for kernel, time in timed if kernel.startswith("_")], steps)
+    yield from by_place(
+        what, [(kernel, time) for kernel, time in timed if kernel.startswith("_")], steps
+    )
 
 
 def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
-    """Yield the twelve kernels that take most of a step, from the names and microseconds of all launches."""
+    """Yield the twelve kernels that take most of a step, from the names
+    and microseconds of all launches.
+    """
     times: dict[str, list[float]] = {}
     for kernel, time in timed:
         times.setdefault(kernel, []).append(time)
@@ -89,11 +116,15 @@ def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[F
 
 
 def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
-    """Yield the median of each launch of a step, in their order, which is the same in every step."""
+    """Yield the median of each launch of a step, in their order,
+    which is the same in every step.
+    """
     each, beyond = divmod(len(timed), steps)
     names = [kernel for kernel, _ in timed]
     if not each or beyond or names != names[:each] * steps:
-        yield Finding(f"{what}/sequence", None, note=f"{len(timed)} launches in {steps} steps are no sequence")
+        yield Finding(
+            f"{what}/sequence", None, note=f"{len(timed)} launches in {steps} steps are no sequence"
+        )
         return
     for place in range(each):
         times = [time for _, time in timed[place::each]]

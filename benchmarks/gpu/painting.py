@@ -6,7 +6,17 @@ from functools import partial
 import torch
 
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.setup import PAPER, SHIPPED, STATES, Sizes, attempt, bits_of, model, started, step_seconds
+from benchmarks.gpu.setup import (
+    PAPER,
+    SHIPPED,
+    STATES,
+    Sizes,
+    attempt,
+    bits_of,
+    model,
+    started,
+    step_seconds,
+)
 from scanline.model.bench.baselines import missing_library
 from scanline.model.bench.measure import Rate, copy_rate, product_shapes, products_seconds
 from scanline.model.bench.run import BenchOptions
@@ -17,16 +27,23 @@ MODELS = (PAPER[0], *SHIPPED, PAPER[1])
 
 
 def rates(sizes: Sizes) -> Iterator[Finding]:
-    """Yield rates of every model, number of images and type of states; what does not fit is a finding, too."""
+    """Yield rates of every model, number of images and type of states;
+    what does not fit is a finding, too.
+    """
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     for name in sizes.models(*MODELS):
         for dtype in STATES:
             for count in sizes.in_flight:
                 what = f"rates/{name}/{bits_of(dtype)}/{count}"
-                yield from attempt(f"{what}/images_per_second", partial(_rate, what, name, dtype, count, copy, sizes))
+                yield from attempt(
+                    f"{what}/images_per_second",
+                    partial(_rate, what, name, dtype, count, copy, sizes),
+                )
 
 
-def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, sizes: Sizes) -> Iterator[Finding]:
+def _rate(
+    what: str, name: str, dtype: torch.dtype, count: int, copy: float, sizes: Sizes
+) -> Iterator[Finding]:
     generator = started(model(name, sizes), count, dtype, **sizes.found)
     try:
         times = step_seconds(generator, sizes)
@@ -39,7 +56,9 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
     step, shapes = 1e-3 * rate.step_ms_median, product_shapes(generator.config)
     of_step = {"states": generator.pool.state.traffic / step / copy}
     # Ours are two products of float16 each (kernels/triton/linear.py).
-    of_step["products"] = 2 * products_seconds(shapes, count, sizes.device, sizes.seconds / 10, torch.float16) / step
+    of_step["products"] = (
+        2 * products_seconds(shapes, count, sizes.device, sizes.seconds / 10, torch.float16) / step
+    )
     of_step["launches and the rest"] = 1 - sum(of_step.values())
     note = "traffic of states alone, over the copy bandwidth; of the step at these rates: "
     note += ", ".join(f"{part} {share:.0%}" for part, share in of_step.items())
@@ -47,8 +66,9 @@ def _rate(what: str, name: str, dtype: torch.dtype, count: int, copy: float, siz
 
 
 def bench(sizes: Sizes) -> Iterator[Finding]:
-    """Yield what `scanline bench` measures of each model and no other part does: copies and products alone, an image
-    alone from the call to its last byte, likelihoods, memory from its first byte to its last, the authors' library."""
+    """Yield what `scanline bench` measures of each model and no other part does: copies and
+    products alone, an image alone from the call to its last byte, likelihoods, memory from its
+    first byte to its last, the authors' library."""
     if missing := missing_library():
         yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
@@ -60,18 +80,42 @@ def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
     backend = "eager" if sizes.dry else None
     options = BenchOptions(AUTHORS_IN_FLIGHT, max(sizes.seconds, 0.01), skip, backend=backend)
     result = run_bench(model(name, sizes), name, options)
-    alone, prefill, scoring, memory = (result[key] for key in ("one_image", "prefill", "scoring", "over_position"))
+    alone, prefill, scoring, memory = (
+        result[key] for key in ("one_image", "prefill", "scoring", "over_position")
+    )
     ceilings = result["ceilings"]
-    yield Finding(f"ceilings/{name}/copy", ceilings["copy_bytes"] / 1e12, "TB/s", "read + written, beyond any cache")
-    yield Finding(f"ceilings/{name}/products", ceilings["matrix_flop"] / 1e12, "TFLOP/s", "torch, the model's float32")
+    yield Finding(
+        f"ceilings/{name}/copy",
+        ceilings["copy_bytes"] / 1e12,
+        "TB/s",
+        "read + written, beyond any cache",
+    )
+    yield Finding(
+        f"ceilings/{name}/products",
+        ceilings["matrix_flop"] / 1e12,
+        "TFLOP/s",
+        "torch, the model's float32",
+    )
     note = f"p99 {1e3 * alone['ours']['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
     yield Finding(f"one_image/{name}", 1e3 * alone["ours"]["seconds_median"], "ms", note)
     yield Finding(f"one_image/{name}/step", 1e3 * alone["ours"]["step_ms"], "us")
-    yield Finding(f"reading/{name}/prefill", 1e3 * prefill["seconds_median"], "ms", "the first half of one image")
-    yield Finding(f"reading/{name}/score", scoring["images_per_second"], "images/s", f"{scoring['images']} at once")
+    yield Finding(
+        f"reading/{name}/prefill",
+        1e3 * prefill["seconds_median"],
+        "ms",
+        "the first half of one image",
+    )
+    yield Finding(
+        f"reading/{name}/score",
+        scoring["images_per_second"],
+        "images/s",
+        f"{scoring['images']} at once",
+    )
     for sample in memory["ours"]["looks"]:
         what = f"memory/{name}/{memory['ours']['images']}/at_{sample['position']}"
-        yield Finding(what, sample["process_bytes"], "bytes an image", "all that is allocated for it")
+        yield Finding(
+            what, sample["process_bytes"], "bytes an image", "all that is allocated for it"
+        )
     for row in result["bulk"] or ():
         rate = row["authors"]["images_per_second"]
         yield Finding(f"authors/{name}/{row['batch']}/images_per_second", rate, "images/s")

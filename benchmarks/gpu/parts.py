@@ -1,8 +1,8 @@
-"""The parts of a run, in the order in which they decide: does it work, is painting at its goal, is training, then the
-rates that are published. docs/gpu.md says what follows from each answer.
+"""The parts of a run, in the order in which they decide: does it work, is painting at its goal, is
+training, then the rates that are published. docs/gpu.md says what follows from each answer.
 
-`seconds` are what a part takes on an H100 with 16 cores. Their sum up to `reading` is less than the ten minutes that a
-card is lent for; what is behind it takes a second run with --resume.
+`seconds` are what a part takes on an H100 with 16 cores. Their sum up to `reading` is less than the
+ten minutes that a card is lent for; what is behind it takes a second run with --resume.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,9 @@ from benchmarks.gpu.update_profile import update_profile
 
 @dataclass(frozen=True)
 class Part:
-    """Measurements that are made in one go. A later part needs no earlier one, but uses what `goals` has found."""
+    """Measurements that are made in one go. A later part needs no earlier one,
+    but uses what `goals` has found.
+    """
 
     name: str
     run: Callable[[Sizes], Iterator[Finding]]
@@ -34,19 +36,44 @@ class Part:
 
 PARTS = (
     Part("compile", compile_kernels, 45, "every kernel, on all cores, into Triton's cache"),
-    Part("self_test", self_test, 10, "the backend that a server would choose, and whether it passes its own check"),
+    Part(
+        "self_test",
+        self_test,
+        10,
+        "the backend that a server would choose, and whether it passes its own check",
+    ),
     Part("same_bits", same_bits, 10, "bits, s and z of images, alone and among thousands"),
-    Part("goals", goals, 35, "4,096 images by 1, 2 and 4 streams, beside the copy: the streams of all later parts"),
+    Part(
+        "goals",
+        goals,
+        35,
+        "4,096 images by 1, 2 and 4 streams, beside the copy: the streams of all later parts",
+    ),
     Part("one", one, 10, "1, 8 and 64 images, with deferred steps one by one and at once"),
     Part("update_profile", update_profile, 90, "the compiled update, and its kernels by kind"),
-    Part("likelihoods", likelihoods, 40, "scoring and classification, by passes with and without graphs"),
+    Part(
+        "likelihoods",
+        likelihoods,
+        40,
+        "scoring and classification, by passes with and without graphs",
+    ),
     Part("tests", run_tests, 90, "tests of kernels and of the CUDA backend, on this device"),
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
-    Part("bench", bench, 60, "`scanline bench`: ceilings, one image, scoring, memory, the authors' library"),
+    Part(
+        "bench",
+        bench,
+        60,
+        "`scanline bench`: ceilings, one image, scoring, memory, the authors' library",
+    ),
     Part("reading", reading, 60, "completions, codes"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
     Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
-    Part("state_tiles", state_tiles, 25, "recurrent step alone: its programs, and how often states are written"),
+    Part(
+        "state_tiles",
+        state_tiles,
+        25,
+        "recurrent step alone: its programs, and how often states are written",
+    ),
 )

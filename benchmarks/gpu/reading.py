@@ -21,17 +21,21 @@ from scanline.model.tasks.offline import run
 
 
 def likelihoods(sizes: Sizes) -> Iterator[Finding]:
-    """Yield rates of scoring, the time to classify an image and how many costs differ, by passes of 64 images and as
-    they are, by single launches and by graphs."""
+    """Yield rates of scoring, the time to classify an image and how many costs differ, by passes of
+    64 images and as they are, by single launches and by graphs."""
     few: dict[str, Any] = {"prefill_graphs": ((2, 2),) if sizes.dry else ((64, 64),)}
     for name in sizes.models(*SHIPPED, PAPER[0]):
         network, expected = model(name, sizes), list[np.ndarray]()
-        images = np.random.default_rng(0).integers(0, 256, (sizes.judged, network.config.bytes), np.uint8)
+        images = np.random.default_rng(0).integers(
+            0, 256, (sizes.judged, network.config.bytes), np.uint8
+        )
         for passes, options in (("64_images", few), ("as_shipped", {})):
             for way, replay in (("launches", lambda _, launches: launches), ("graphs", recorded)):
                 with mock.patch("scanline.model.backends.cuda_prefill.recorded", replay):
                     generator = make_generator(network, 1, **options)
-                    yield from scored(f"likelihoods/{name}/{passes}/{way}", generator, images, expected, sizes)
+                    yield from scored(
+                        f"likelihoods/{name}/{passes}/{way}", generator, images, expected, sizes
+                    )
                 generator.close()
 
 
@@ -41,41 +45,70 @@ def scored(
     """Yield what one way takes; its costs join `expected`, whose first they should be."""
     classes, seen = generator.config.classes, views(generator.config, images[:1])[0]
     labels = tuple(range(1, 1 + len(classes))) or (0,)
-    one = ScoreRequest(0, tuple(view.tobytes() for view in seen for _ in labels), labels * len(seen))
+    one = ScoreRequest(
+        0, tuple(view.tobytes() for view in seen for _ in labels), labels * len(seen)
+    )
     expected.append(generator.score(images))
     differing = int((expected[0] != expected[-1]).sum())
-    yield Finding(f"{what}/differing", differing, "costs", f"of {images.size} bytes, from the first way's")
-    seconds = float(np.median(durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))))
+    yield Finding(
+        f"{what}/differing", differing, "costs", f"of {images.size} bytes, from the first way's"
+    )
+    seconds = float(
+        np.median(durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3)))
+    )
     yield Finding(what, len(images) / seconds, "images/s", f"{len(images)} in one call")
     engine = Engine(generator)
-    seconds = float(np.median(durations(lambda: list(run(engine, one)), 0.0, sizes.device, sizes.calls(9))))
-    yield Finding(f"{what}/one_image", 1e3 * seconds, "ms", f"{len(one.images)} readings of it through the engine")
+    seconds = float(
+        np.median(durations(lambda: list(run(engine, one)), 0.0, sizes.device, sizes.calls(9)))
+    )
+    yield Finding(
+        f"{what}/one_image",
+        1e3 * seconds,
+        "ms",
+        f"{len(one.images)} readings of it through the engine",
+    )
 
 
 def reading(sizes: Sizes) -> Iterator[Finding]:
     """Yield rates of completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
         generator = make_generator(model(name, sizes), min(1024, sizes.most), **sizes.found)
-        images = np.random.default_rng(0).integers(0, 256, (sizes.read, generator.config.bytes), np.uint8)
+        images = np.random.default_rng(0).integers(
+            0, 256, (sizes.read, generator.config.bytes), np.uint8
+        )
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)
         generator.close()
 
 
 def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
-    """Yield the rate of a request that completes the lower half of as many different pictures, from start to end."""
+    """Yield the rate of a request that completes the lower half of as many
+    different pictures, from start to end.
+    """
     config = generator.config
     mask = np.arange(config.bytes) < config.first + config.steps // 2 * config.step_bytes
     sources, masks = tuple(image.tobytes() for image in images), (mask.tobytes(),) * len(images)
-    request, began = GenerateRequest(0, len(images), seed=1, known=sources, masks=masks), time.perf_counter()
-    finished = sum(isinstance(event, Finished) for events in run(Engine(generator), request) for event in events)
+    request, began = (
+        GenerateRequest(0, len(images), seed=1, known=sources, masks=masks),
+        time.perf_counter(),
+    )
+    finished = sum(
+        isinstance(event, Finished)
+        for events in run(Engine(generator), request)
+        for event in events
+    )
     rate = finished / (time.perf_counter() - began)
-    yield Finding(f"{what}/completions", rate, "images/s", f"{finished} different pictures, half known, one request")
+    yield Finding(
+        f"{what}/completions",
+        rate,
+        "images/s",
+        f"{finished} different pictures, half known, one request",
+    )
 
 
 def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
-    """Yield the rates of reading where bytes' intervals lie, of painting from codes, of drawing as many images and of
-    guiding them: each the second time, when graphs are recorded."""
+    """Yield the rates of reading where bytes' intervals lie, of painting from codes, of drawing as
+    many images and of guiding them: each the second time, when graphs are recorded."""
     count = len(images)
     for _ in range(2):
         began = time.perf_counter()
@@ -83,9 +116,17 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
         generator.run_prefill(reading).wait()
         found = [reading.intervals_of(row) for row in range(count)]
         seconds = time.perf_counter() - began
-    yield Finding(f"{what}/intervals", count / seconds, "images/s", f"{count} at once, without the coder's time")
+    yield Finding(
+        f"{what}/intervals",
+        count / seconds,
+        "images/s",
+        f"{count} at once, without the coder's time",
+    )
     coded = Codes(tuple(encode(map(tuple, own.tolist())) for own in found if own is not None))
-    requests = {"decoded": GenerateRequest(0, count, seed=0, codes=coded), "drawn": GenerateRequest(1, count, seed=0)}
+    requests = {
+        "decoded": GenerateRequest(0, count, seed=0, codes=coded),
+        "drawn": GenerateRequest(1, count, seed=0),
+    }
     if generator.config.can_be_guided:
         requests["guided"] = GenerateRequest(2, count, seed=0, label=1, guidance=2.0)
     for name, request in requests.items():

@@ -1,8 +1,10 @@
-"""Findings of a run, in one JSON file that is written again after every finding: nothing is lost if a run ends early.
+"""Findings of a run, in one JSON file that is written again after every finding:
+nothing is lost if a run ends early.
 
 schema, date, machine, commit, torch, python, gpu {name, capability, ...}, triton, configuration {dry, minutes}
 parts           {name: {status, seconds, reason, findings: [{name, value, unit, note}]}}; status is done, failed or
-                skipped; reason is null where the part is done; findings of a failed part are those before the failure
+                skipped; reason is null where the part is done; findings of a
+                failed part are those before the failure
 """
 
 import json
@@ -13,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")  # what a resumed run must have in common with its file
+# what a resumed run must have in common with its file
+SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")
 
 
 @dataclass(frozen=True)
@@ -34,17 +37,23 @@ class ResultsFile:
     """The results of one run, on disk."""
 
     def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
-        """Begin a file; ValueError if there is one already, or, to `resume`, one of another machine or commit."""
+        """Begin a file; ValueError if there is one already, or, to `resume`,
+        one of another machine or commit.
+        """
         self.path = path
         self.content: dict[str, Any] = {**header, "parts": {}}
         if not resume:
             if path.exists():
-                raise ValueError(f"{path} exists; give --resume to go on with it, or another name by --out")
+                raise ValueError(
+                    f"{path} exists; give --resume to go on with it, or another name by --out"
+                )
         elif path.exists():
             earlier = json.loads(path.read_text())
             for key in SAME:
                 if earlier.get(key) != header.get(key):
-                    raise ValueError(f"{path} has {key} {earlier.get(key)!r}, this run {header.get(key)!r}")
+                    raise ValueError(
+                        f"{path} has {key} {earlier.get(key)!r}, this run {header.get(key)!r}"
+                    )
             self.content["parts"] = earlier["parts"]
         self._write()
 
@@ -76,13 +85,22 @@ class ResultsFile:
         self._write()
 
     def skip(self, part: str, reason: str) -> None:
-        """Record why a part was not begun; a part that an earlier run began keeps that run's findings."""
-        skipped = {"status": "skipped", "seconds": 0.0, "reason": reason, "findings": self.findings(part)}
+        """Record why a part was not begun; a part that an earlier run
+        began keeps that run's findings.
+        """
+        skipped = {
+            "status": "skipped",
+            "seconds": 0.0,
+            "reason": reason,
+            "findings": self.findings(part),
+        }
         self.content["parts"][part] = skipped
         self._write()
 
     def _write(self) -> None:
-        """Replace the file as a whole: a run that is killed while it writes leaves the file before."""
+        """Replace the file as a whole: a run that is killed while
+        it writes leaves the file before.
+        """
         temporary = self.path.with_name(self.path.name + ".new")
         temporary.write_text(json.dumps(self.content, indent=1) + "\n")
         os.replace(temporary, self.path)

@@ -1,5 +1,5 @@
-"""Setup of a run: models and numbers of images (tiny ones for a run without a GPU), times of calls on the device, and
-generators whose backend is made with the arguments of a measurement."""
+"""Setup of a run: models and numbers of images (tiny ones for a run without a GPU), times of calls
+on the device, and generators whose backend is made with the arguments of a measurement."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -80,7 +80,9 @@ DRY = Sizes(
 
 @cache
 def model(name: str, sizes: Sizes) -> Transformer:
-    """Return a shipped model, or one of the paper's size with random weights; a tiny one in a dry run."""
+    """Return a shipped model, or one of the paper's size with random
+    weights; a tiny one in a dry run.
+    """
     if not sizes.dry:
         return load(name, None, "cuda") if name in SHIPPED else load(None, name, "cuda")
     torch.manual_seed(0)
@@ -105,7 +107,12 @@ def tiny(config: ModelConfig) -> ModelConfig:
     return replace(config, **TINY, **window, **waves)
 
 
-DRY_OPTIONS: dict[str, Any] = {"sizes": (1, 4), "steps": 2, "few": 2, "prefill_graphs": ((1, 8), (2, 4))}
+DRY_OPTIONS: dict[str, Any] = {
+    "sizes": (1, 4),
+    "steps": 2,
+    "few": 2,
+    "prefill_graphs": ((1, 8), (2, 4)),
+}
 STATES = (torch.float32, torch.bfloat16)
 
 
@@ -124,7 +131,8 @@ def make_generator(
     ready: bool = True,
     **options: Any,
 ) -> Generator:
-    """Return a generator on the CUDA backend with these CudaOptions, ready as a server's is; in a dry run too.
+    """Return a generator on the CUDA backend with these CudaOptions, ready
+    as a server's is; in a dry run too.
 
     Where it need not be `ready`, each graph is recorded by the first call that needs it.
     """
@@ -140,7 +148,9 @@ def make_generator(
         return Generator(model, slots)
 
 
-def started(model: Transformer, slots: int, state_dtype: torch.dtype = torch.float32, **options: Any) -> Generator:
+def started(
+    model: Transformer, slots: int, state_dtype: torch.dtype = torch.float32, **options: Any
+) -> Generator:
     """Return a generator that paints and reads nothing, with image i of one seed in slot i."""
     generator = make_generator(model, slots, state_dtype, ready=False, **options)
     place_all(generator)
@@ -148,8 +158,12 @@ def started(model: Transformer, slots: int, state_dtype: torch.dtype = torch.flo
 
 
 def step_seconds(generator: Generator, sizes: Sizes) -> list[float]:
-    """Return the seconds of a step of all images, one for each timed call of `sizes.steps` steps."""
-    return step_durations(generator, sizes.seconds, min(sizes.steps, generator.config.steps), sizes.calls(5))
+    """Return the seconds of a step of all images, one for each
+    timed call of `sizes.steps` steps.
+    """
+    return step_durations(
+        generator, sizes.seconds, min(sizes.steps, generator.config.steps), sizes.calls(5)
+    )
 
 
 def bits_of(dtype: torch.dtype) -> str:

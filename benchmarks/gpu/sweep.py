@@ -1,4 +1,6 @@
-"""Sweep over what CudaOptions leaves to a measurement: how launches are made and grouped, and the bits of each."""
+"""Sweep over what CudaOptions leaves to a measurement: how launches are made
+and grouped, and the bits of each.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -11,12 +13,15 @@ from benchmarks.gpu.correctness import Snapshot, compare, painted
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, model, started, step_seconds
 
-COPIES, LOADS = 100, 20  # of another stream, of about half a millisecond each, and how often they are repeated
+# of another stream, of about half a millisecond each, and how often they are repeated
+COPIES, LOADS = 100, 20
 COMPARED = 2048  # images whose bits are compared between two ways of launching
 
 
 def sweep(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the time of a step by each choice, and the bits, which must be the same whatever is chosen."""
+    """Yield the time of a step by each choice, and the bits, which
+    must be the same whatever is chosen.
+    """
     name = PAPER[0]
     for count, choices in _choices(sizes).items():
         for choice, options in choices.items():
@@ -28,12 +33,17 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     """Return the options to try, by number of images in flight."""
     if sizes.dry:
-        return {sizes.most: {"unchained": {"chained": False}, "2_streams": {"streams": 2, "many": 2}}}
+        return {
+            sizes.most: {"unchained": {"chained": False}, "2_streams": {"streams": 2, "many": 2}}
+        }
     few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
     two = {"as_shipped": {}, "2_streams": {"streams": 2}}  # `goals` has those of the most images
     unchained |= {"narrow": {"chained": False, "narrow": True}}
-    exact = {count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}} for count in (65, 300, 1025, 2049)}
+    exact = {
+        count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}}
+        for count in (65, 300, 1025, 2049)
+    }
     return {sizes.most: unchained, 1024: two | unchained, 64: few, 1: {**few, **unchained}, **exact}
 
 
@@ -47,20 +57,27 @@ def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> It
 def ways(sizes: Sizes) -> Iterator[Finding]:
     """Compare states and bits of every way of launching, against launches that do not overlap.
 
-    Chained launches read early what the launch before the last one wrote: that is where they could differ.
+    Chained launches read early what the launch before the last one
+    wrote: that is where they could differ.
     """
     count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for chained, streams in ((False, 1), (True, 1), (True, 2)):
-            what = f"sweep/same_bits/{name}/{streams}_streams/{'chained' if chained else 'unchained'}"
-            snapshots = painted(model(name, sizes), count, load.start, chained=chained, streams=streams, many=2)
+            what = (
+                f"sweep/same_bits/{name}/{streams}_streams/{'chained' if chained else 'unchained'}"
+            )
+            snapshots = painted(
+                model(name, sizes), count, load.start, chained=chained, streams=streams, many=2
+            )
             load.end()
             yield from compare(what, snapshots, expected)
 
 
 class MemoryLoad:
-    """Copies on a stream of their own, so that kernels meanwhile do not begin and end in step with each other."""
+    """Copies on a stream of their own, so that kernels meanwhile do not begin
+    and end in step with each other.
+    """
 
     def __init__(self, sizes: Sizes) -> None:
         self.graph: torch.cuda.CUDAGraph | None = None

@@ -1,4 +1,5 @@
-"""Tests of the kernels and of the CUDA backend on this device: each file in a process of its own, several at once.
+"""Tests of the kernels and of the CUDA backend on this device: each file in a
+process of its own, several at once.
 
 One file that hangs, or that breaks its process, costs only itself.
 """
@@ -18,7 +19,8 @@ from benchmarks.gpu.setup import Sizes
 from scanline.model.resources import cores
 
 ROOT = Path(__file__).parents[2]
-MARK = "from tests.support.kernels.gpu import "  # of test files that run on a GPU where there is one, and of no others
+# of test files that run on a GPU where there is one, and of no others
+MARK = "from tests.support.kernels.gpu import "
 DRY = ("tests/kernels/triton/test_layer_norm.py",)
 AT_ONCE = 8
 LIMIT = 150  # seconds of one file; most of them are Triton's compiler's
@@ -27,11 +29,15 @@ LIMIT = 150  # seconds of one file; most of them are Triton's compiler's
 def files_of_tests() -> list[str]:
     """Return the test files that run on a GPU where there is one, the longest first."""
     paths = [path for path in (ROOT / "tests").rglob("test_*.py") if MARK in path.read_text()]
-    return [str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda path: -path.stat().st_size)]
+    return [
+        str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda path: -path.stat().st_size)
+    ]
 
 
 def run_tests(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the number of tests that passed in each file; failed ones by name, with the first line of what they say."""
+    """Yield the number of tests that passed in each file; failed ones by name, with
+    the first line of what they say.
+    """
     files = DRY if sizes.dry else files_of_tests()
     with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
         running = {pool.submit(_run, file): file for file in files}
@@ -42,29 +48,52 @@ def run_tests(sizes: Sizes) -> Iterator[Finding]:
 def _run(file: str) -> list[Finding]:
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", file]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+            file,
+        ]
         if find_spec("xdist"):
             command += ["-n0"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
         try:
             result = subprocess.run(
-                command, cwd=ROOT, env=environment, timeout=LIMIT, capture_output=True, text=True, check=False
+                command,
+                cwd=ROOT,
+                env=environment,
+                timeout=LIMIT,
+                capture_output=True,
+                text=True,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return [Finding(f"tests/{file}", None, note=f"did not end within {LIMIT} s")]
         if not report.exists():
-            last = (result.stdout + result.stderr).strip().splitlines()[-1:] or [f"exit status {result.returncode}"]
+            last = (result.stdout + result.stderr).strip().splitlines()[-1:] or [
+                f"exit status {result.returncode}"
+            ]
             return [Finding(f"tests/{file}", None, note=f"no report: {last[0][:200]}")]
         return _read(file, ElementTree.parse(report).getroot())
 
 
 def _read(file: str, root: ElementTree.Element) -> list[Finding]:
     cases = list(root.iter("testcase"))
-    failed = [(case, child) for case in cases for child in case if child.tag in ("failure", "error")]
+    failed = [
+        (case, child) for case in cases for child in case if child.tag in ("failure", "error")
+    ]
     skipped = sum(child.tag == "skipped" for case in cases for child in case)
     passed = len(cases) - len(failed) - skipped
-    findings = [Finding(f"tests/{file}", passed, "passed", f"{len(failed)} failed, {skipped} skipped")]
+    findings = [
+        Finding(f"tests/{file}", passed, "passed", f"{len(failed)} failed, {skipped} skipped")
+    ]
     for case, child in failed:
         message = (child.get("message") or "").strip().splitlines() or [""]
-        findings.append(Finding(f"tests/{file}::{case.get('name')}", None, note=f"failed: {message[0][:300]}"))
+        findings.append(
+            Finding(f"tests/{file}::{case.get('name')}", None, note=f"failed: {message[0][:300]}")
+        )
     return findings

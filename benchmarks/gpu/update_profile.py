@@ -1,8 +1,10 @@
-"""Where the time of an update goes: the compiled and recorded update of each shipped model's size, and its kernels.
+"""Where the time of an update goes: the compiled and recorded update of each
+shipped model's size, and its kernels.
 
     python -m benchmarks.gpu.update_profile cifar10-small    one of them in this process, without --dry-run
 
-Each is a process of its own, so that they compile at the same time; they are timed one after another.
+Each is a process of its own, so that they compile at the same
+time; they are timed one after another.
 """
 
 import json
@@ -25,7 +27,11 @@ from scanline.model.bench.measure import synchronize
 from scanline.model.device import peak_flops
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
-from scanline.model.training.optimise.cuda_graph_updater import WARM_UP, RecordedUpdater, new_updater
+from scanline.model.training.optimise.cuda_graph_updater import (
+    WARM_UP,
+    RecordedUpdater,
+    new_updater,
+)
 from scanline.model.training.optimise.loss import CompiledLoss, loss_of
 from scanline.model.training.optimise.precision import product_dtype
 from scanline.model.training.optimise.processes import Group
@@ -39,13 +45,25 @@ READY = "ready\n"  # what it prints when its update is compiled and recorded
 
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of an update of each model, then those of its kernels, by kind and the largest ones."""
+    """Yield milliseconds of an update of each model, then those of its
+    kernels, by kind and the largest ones.
+    """
     started: list[tuple[str, subprocess.Popen[str]]] = []
     try:
         for name in IMAGES:
-            command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name, *["--dry-run"] * sizes.dry]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.gpu.update_profile",
+                name,
+                *["--dry-run"] * sizes.dry,
+            ]
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
             started.append((name, process))
         said = {name: _until_ready(process) for name, process in started}
@@ -69,7 +87,9 @@ def _until_ready(process: "subprocess.Popen[str]") -> list[str]:
     return said
 
 
-def _timed(what: str, process: "subprocess.Popen[str]", said: list[str], sizes: Sizes) -> Iterator[Finding]:
+def _timed(
+    what: str, process: "subprocess.Popen[str]", said: list[str], sizes: Sizes
+) -> Iterator[Finding]:
     """Have a process time its update, and yield what it found, whatever else it prints."""
     try:
         output, _ = process.communicate("go\n", timeout=SECONDS)
@@ -78,7 +98,9 @@ def _timed(what: str, process: "subprocess.Popen[str]", said: list[str], sizes: 
     lines = [*said, *output.splitlines()]
     results = [line for line in lines if line.startswith("{")]
     if not results:
-        raise RuntimeError(lines[-1].strip() if lines else f"its process ended with exit status {process.wait()}")
+        raise RuntimeError(
+            lines[-1].strip() if lines else f"its process ended with exit status {process.wait()}"
+        )
     found = json.loads(results[-1])
     yield Finding(what, found["ms"], "ms an update", found["note"])
     peak = peak_flops(sizes.device)
@@ -102,7 +124,9 @@ def run(name: str, sizes: Sizes) -> None:
     drawn, positions = None, model.steps
     if name in POSITIONS:
         positions = min(POSITIONS[name], model.steps)
-        place = torch.rand(count, model.steps, device=device).argsort(1)[:, :positions].sort(1).values
+        place = (
+            torch.rand(count, model.steps, device=device).argsort(1)[:, :positions].sort(1).values
+        )
         drawn = Positions(place, torch.ones(count, positions, device=device))
 
     def update() -> None:

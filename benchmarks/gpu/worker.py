@@ -1,5 +1,5 @@
-"""Process that runs parts, each under a limit of time, so that none ends the run: neither an error of the device, after
-which nothing in its process can be trusted, nor a kernel that never ends.
+"""Process that runs parts, each under a limit of time, so that none ends the run: neither an error
+of the device, after which nothing in its process can be trusted, nor a kernel that never ends.
 
 One process runs part after part; after a failure the next part gets a new one.
 """
@@ -45,8 +45,8 @@ class Budget:
 
 @dataclass
 class ToldBudget(Budget):
-    """The seconds of a run in which each part takes what is expected of it, however long it takes here: a dry run
-    reaches the parts that a run on a card reaches."""
+    """The seconds of a run in which each part takes what is expected of it, however long it takes
+    here: a dry run reaches the parts that a run on a card reaches."""
 
     seconds: float
 
@@ -58,19 +58,28 @@ class ToldBudget(Budget):
 
 
 def run_parts(
-    parts: Sequence[Part], sizes: Sizes, results: ResultsFile, budget: Budget, least: float, show: Show = print
+    parts: Sequence[Part],
+    sizes: Sizes,
+    results: ResultsFile,
+    budget: Budget,
+    least: float,
+    show: Show = print,
 ) -> None:
-    """Run parts in their order while the budget lasts; those with no time left are skipped. Each gets the options that
-    `goals` has found to be the fastest, in this run or in the one that this resumes.
+    """Run parts in their order while the budget lasts; those with no time left are
+    skipped. Each gets the options that `goals` has found to be the fastest, in this
+    run or in the one that this resumes.
 
-    A part may take `least` seconds or SLACK times what is expected, whichever is more, and what is left of the budget.
+    A part may take `least` seconds or SLACK times what is expected, whichever is
+    more, and what is left of the budget.
     """
     worker: Worker | None = None
     try:
         for part in parts:
             left = budget.left()
             if part.seconds > left:
-                reason = f"needs about {part.seconds} s, and {max(0, left):.0f} s of the budget are left"
+                reason = (
+                    f"needs about {part.seconds} s, and {max(0, left):.0f} s of the budget are left"
+                )
                 results.skip(part.name, reason)
                 show(f"{part.name}: skipped, {reason}")
                 continue
@@ -85,7 +94,9 @@ def run_parts(
                 show(f"    {finding}")
 
             limit = max(least, SLACK * part.seconds)
-            failure = worker.run(part, replace(sizes, found=found), limit if sizes.dry else min(left, limit), record)
+            failure = worker.run(
+                part, replace(sizes, found=found), limit if sizes.dry else min(left, limit), record
+            )
             results.end(part.name, time.monotonic() - began, failure)
             budget.spend(part)
             if failure is not None:
@@ -110,7 +121,9 @@ class Worker:
         theirs.close()
         self.idle = False  # whether it waits for a part
 
-    def run(self, part: Part, sizes: Sizes, limit: float, record: Callable[[Finding], None]) -> str | None:
+    def run(
+        self, part: Part, sizes: Sizes, limit: float, record: Callable[[Finding], None]
+    ) -> str | None:
         """Run a part and pass on its findings; return why it failed, None where it did not."""
         try:
             if not self.idle and not self.connection.poll(STARTING):
@@ -144,7 +157,9 @@ class Worker:
 
 
 def _work(connection: Connection, dry: bool) -> None:
-    """Report that this process is ready, and run the parts that come in, until the other side closes."""
+    """Report that this process is ready, and run the parts that come
+    in, until the other side closes.
+    """
     os.setsid()  # so that what it starts can be ended with it
     if dry:
         torch.set_num_threads(1)

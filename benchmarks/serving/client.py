@@ -28,14 +28,18 @@ TIMEOUT = 900.0  # seconds for one answer; a request that takes longer counts as
 
 
 class Expected:
-    """Images that a server must return, painted offline from the same model and seeds: byte for byte, at any load.
+    """Images that a server must return, painted offline from the same model
+    and seeds: byte for byte, at any load.
 
     `most` images of each of the seeds 0 .. seeds-1.
     """
 
     def __init__(self, model: str, seeds: int, most: int, precision: str = DEFAULT) -> None:
         self.model, self.precision = load_model(zoo.find(model)), precision
-        self.images = {seed: paint(self.model, most, seed=seed, precision=precision).images for seed in range(seeds)}
+        self.images = {
+            seed: paint(self.model, most, seed=seed, precision=precision).images
+            for seed in range(seeds)
+        }
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,15 @@ class RefusedError(Exception):
         super().__init__(f"{status} {code}")
 
 
-LOST = (RefusedError, ValueError, KeyError, OSError, EOFError, ConnectionClosed, InvalidHandshake)  # no right answer
+# no right answer
+LOST = (RefusedError, ValueError, KeyError, OSError, EOFError, ConnectionClosed, InvalidHandshake)
 
 
 class HttpClient:
     """Kept connections to one server, as many as there are requests at a time.
 
-    Requests are written whole and nothing is parsed that is not needed: httpx takes several times as long for a request
-    as the server does.
+    Requests are written whole and nothing is parsed that is not needed: httpx takes several times
+    as long for a request as the server does.
     """
 
     def __init__(self, url: str) -> None:
@@ -124,7 +129,13 @@ async def post_json(client: HttpClient, path: str, fields: dict[str, Any]) -> An
 
 def open_websocket(url: str) -> connect:
     """Return a websocket connection, to be awaited or used as a context manager."""
-    quiet = {"compression": None, "ping_interval": None, "open_timeout": TIMEOUT, "close_timeout": 10, "proxy": None}
+    quiet = {
+        "compression": None,
+        "ping_interval": None,
+        "open_timeout": TIMEOUT,
+        "close_timeout": 10,
+        "proxy": None,
+    }
     return connect(f"{url.replace('http', 'ws')}/v1/images/stream", **quiet)
 
 
@@ -139,7 +150,9 @@ async def over_websocket(socket: ClientConnection, fields: dict[str, Any]) -> An
             first = first or time.monotonic()
             _, index, start = FRAME.unpack_from(message)
             if start != len(images[index]):
-                raise ValueError(f"a frame of image {index} starts at byte {start}, expected {len(images[index])}")
+                raise ValueError(
+                    f"a frame of image {index} starts at byte {start}, expected {len(images[index])}"
+                )
             images[index] += message[FRAME.size :]
             continue
         event = json.loads(message)

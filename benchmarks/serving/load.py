@@ -1,12 +1,14 @@
-"""Load on a server: latencies, rate relative to the offline generator's, costs, and whether every byte is right.
+"""Load on a server: latencies, rate relative to the offline generator's,
+costs, and whether every byte is right.
 
     python -m benchmarks.serving.load [standard | one-image] [--model MODEL] [--rounds ROUNDS]
 
-Every answer is compared with the offline generator's bytes of its seed. In every round each case runs between two runs
-of the offline generator while the server idles; `served/offline` is the median of their ratios over the rounds, so that
-whatever else the machine does affects both. Latencies of Poisson arrivals count from when a request was due, not from
-when it was sent. "queue" and "first pixel" of POSTs come from the server's own histograms; websockets time their
-first pixel themselves. "API ms" and "engine ms" are the processor time of these processes for an image.
+Every answer is compared with the offline generator's bytes of its seed. In every round each case
+runs between two runs of the offline generator while the server idles; `served/offline` is the
+median of their ratios over the rounds, so that whatever else the machine does affects both.
+Latencies of Poisson arrivals count from when a request was due, not from when it was sent. "queue"
+and "first pixel" of POSTs come from the server's own histograms; websockets time their first pixel
+themselves. "API ms" and "engine ms" are the processor time of these processes for an image.
 
 standard    many images in one request, many clients, many websockets, Poisson arrivals
 one-image   one image on a kept connection beside one image offline, in turns
@@ -33,7 +35,15 @@ from rich.console import Console
 from websockets.asyncio.client import ClientConnection
 
 from benchmarks.serving import client
-from benchmarks.serving.client import GENERATIONS, LOST, Answer, Expected, HttpClient, open_websocket, over_websocket
+from benchmarks.serving.client import (
+    GENERATIONS,
+    LOST,
+    Answer,
+    Expected,
+    HttpClient,
+    open_websocket,
+    over_websocket,
+)
 from benchmarks.serving.outcome import Outcome, summary, table
 from scanline.model import zoo
 from scanline.model.machine import print_json
@@ -45,7 +55,10 @@ from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import arguments
 
 SEEDS = 8
-POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {"json": client.post_json, "npy": client.post_npy}
+POSTS: dict[str, Callable[..., Awaitable[Answer]]] = {
+    "json": client.post_json,
+    "npy": client.post_npy,
+}
 MIXED = ("json", "npy", "websocket")
 OfflineRates = Callable[[], tuple[float, float]]  # images a second, processor seconds of an image
 
@@ -115,7 +128,9 @@ class Load:
             await self._open_loop(case, outcome, case.share * offline / case.n)
         outcome.seconds = time.monotonic() - start
 
-    async def _closed_loop(self, case: Case, outcome: Outcome, websocket: ClientConnection | None) -> None:
+    async def _closed_loop(
+        self, case: Case, outcome: Outcome, websocket: ClientConnection | None
+    ) -> None:
         for _ in range(case.requests):
             await self._request(case.kind, case.n, outcome, time.monotonic(), websocket)
         if websocket is not None:
@@ -129,7 +144,12 @@ class Load:
                 tasks.create_task(self._request(case.kind, case.n, outcome, due))
 
     async def _request(
-        self, kind: str, n: int, outcome: Outcome, due: float, websocket: ClientConnection | None = None
+        self,
+        kind: str,
+        n: int,
+        outcome: Outcome,
+        due: float,
+        websocket: ClientConnection | None = None,
     ) -> None:
         number = next(self.numbers)
         seed = number % SEEDS
@@ -147,7 +167,9 @@ class Load:
         else:
             outcome.wrong += 1
 
-    async def _answer(self, kind: str, fields: dict[str, Any], websocket: ClientConnection | None) -> Answer:
+    async def _answer(
+        self, kind: str, fields: dict[str, Any], websocket: ClientConnection | None
+    ) -> Answer:
         if kind in POSTS:
             return await POSTS[kind](self.client, GENERATIONS, fields)
         if websocket is not None:
@@ -170,7 +192,9 @@ def _processor_seconds(pid: int) -> float:
 
 @contextmanager
 def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]:
-    """Give what paints so many images at once and returns images a second and processor seconds of an image."""
+    """Give what paints so many images at once and returns images a second
+    and processor seconds of an image.
+    """
 
     def rates() -> tuple[float, float]:
         start, processor = time.monotonic(), time.process_time()
@@ -183,8 +207,12 @@ def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]
         yield rates
 
 
-async def measure(server: Server, expected: Expected, suite: Suite, offline: OfflineRates) -> dict[str, list[Outcome]]:
-    """Return the outcomes of each case, measured round by round, each between two runs of the offline generator."""
+async def measure(
+    server: Server, expected: Expected, suite: Suite, offline: OfflineRates
+) -> dict[str, list[Outcome]]:
+    """Return the outcomes of each case, measured round by round, each between
+    two runs of the offline generator.
+    """
     load = Load(server, expected)
     outcomes: dict[str, list[Outcome]] = {case.name: [] for case in suite.cases}
     await load.run(Case("warm", n=1, kind="json", clients=1, requests=3), 0)
@@ -201,7 +229,9 @@ async def measure(server: Server, expected: Expected, suite: Suite, offline: Off
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("suite", nargs="?", choices=SUITES, default="standard")
     parser.add_argument("--model", default=zoo.DEFAULT)
     parser.add_argument("--precision", choices=PRECISIONS, default=DEFAULT)
@@ -213,8 +243,13 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     most = max(case.n for case in suite.cases)
     expected = Expected(options.model, SEEDS, most, options.precision)
-    limits = {"threads": options.threads, "precision": options.precision, "max-images-per-request": most}
-    limits |= {"max-overhead-per-second": 100_000}  # else metrics read twice a round delay what comes after
+    limits = {
+        "threads": options.threads,
+        "precision": options.precision,
+        "max-images-per-request": most,
+    }
+    # else metrics read twice a round delay what comes after
+    limits |= {"max-overhead-per-second": 100_000}
     limits |= {} if suite.slots is None else {"slots": suite.slots}
     with (
         serve(zoo.find(options.model), *arguments(limits), forked=False) as server,

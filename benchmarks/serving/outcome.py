@@ -30,7 +30,9 @@ class Outcome:
     processor: Counter[str] = field(default_factory=Counter)  # seconds, by process
 
     def quantiles(self, name: str, *wanted: float) -> list[float]:
-        """Return quantiles of what a histogram counted meanwhile, linear within a bucket; NaN of nothing."""
+        """Return quantiles of what a histogram counted meanwhile, linear
+        within a bucket; NaN of nothing.
+        """
         counts: Counter[float] = Counter()
         for metrics, sign in ((self.before, -1), (self.after, 1)):
             for sample in metrics.samples:
@@ -45,7 +47,9 @@ class Outcome:
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return the rounds of one case: medians of rates, quantiles (p50, p99) of seconds, costs of an image."""
+    """Return the rounds of one case: medians of rates, quantiles (p50,
+    p99) of seconds, costs of an image.
+    """
     latencies = [latency for outcome in outcomes for latency in outcome.latencies] or [np.nan]
     firsts = [first for outcome in outcomes for first in outcome.firsts]
     queue, server_first = (
@@ -54,7 +58,9 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     )
     failed = sum((outcome.failed for outcome in outcomes), Counter())
     images = max(1, sum(outcome.images for outcome in outcomes))
-    processor = {name: sum(o.processor[name] for o in outcomes) / images for name in ("api", "engine")}
+    processor = {
+        name: sum(o.processor[name] for o in outcomes) / images for name in ("api", "engine")
+    }
     processor["offline"] = float(np.median([o.offline_processor for o in outcomes]))
     return {
         "requests": sum(len(outcome.latencies) for outcome in outcomes) + failed.total(),
@@ -63,7 +69,9 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
         "served_over_offline": float(np.median([o.ratio for o in outcomes])),
         "served_over_offline_of_each_round": [o.ratio for o in outcomes],
         "queue_seconds": queue.tolist(),
-        "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist() if firsts else server_first.tolist(),
+        "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist()
+        if firsts
+        else server_first.tolist(),
         "request_seconds": np.quantile(latencies, [0.5, 0.99]).tolist(),
         "processor_ms_of_image": {name: 1e3 * seconds for name, seconds in processor.items()},
         "frames_merged": sum(o.after.of(FRAMES) - o.before.of(FRAMES) for o in outcomes),
@@ -74,9 +82,21 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
 
 def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
     latencies = ("queue", "first pixel", "request")
-    columns = ("case", "requests", "images/s", "served/offline", *(f"{name} s" for name in latencies))
+    columns = (
+        "case",
+        "requests",
+        "images/s",
+        "served/offline",
+        *(f"{name} s" for name in latencies),
+    )
     costs = ("API ms", "engine ms", "offline ms")
-    shown = Table(*columns, *costs, "wrong", "failed", title=f"medians of {rounds} rounds; latencies p50 / p99")
+    shown = Table(
+        *columns,
+        *costs,
+        "wrong",
+        "failed",
+        title=f"medians of {rounds} rounds; latencies p50 / p99",
+    )
     for name, result in results.items():
         quantiles = (result[f"{latency.replace(' ', '_')}_seconds"] for latency in latencies)
         shown.add_row(

@@ -1,8 +1,10 @@
-"""Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training, scoring and prefill.
+"""Causal linear attention over a whole sequence (eq. 8-15): the parallel
+form, for training, scoring and prefill.
 
-`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU. All have one signature, but
-`triton.py` takes no weights (`with_second_keys` replaces them). The implementation is chosen by the device of the
-tensors and by the kernels that compile there, and logged once.
+`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a
+GPU. All have one signature, but `triton.py` takes no weights (`with_second_keys`
+replaces them). The implementation is chosen by the device of the tensors and by the
+kernels that compile there, and logged once.
 
 `noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
@@ -19,7 +21,8 @@ from scanline.kernels.attention import chunked
 
 log = logging.getLogger("scanline.kernels")
 
-MAX_HEAD_WIDTH = 128  # largest C or M for which a program's tiles fit the registers and shared memory of a GPU
+# largest C or M for which a program's tiles fit the registers and shared memory of a GPU
+MAX_HEAD_WIDTH = 128
 # Of the operator for training: float32 and wider heads need more registers than there are.
 TRAINING_DTYPES = (torch.bfloat16,)
 MAX_TRAINING_WIDTH = 32
@@ -37,7 +40,9 @@ def causal_linear_attention(
     z: Tensor | None = None,  # [B, H, C]
     weight: Tensor | None = None,  # [B, N]
 ) -> tuple[Tensor, ...]:
-    """Return y [B, H, N, M] and the state s, z after the last position; see `chunked.causal_linear_attention`."""
+    """Return y [B, H, N, M] and the state s, z after the last position; see
+    `chunked.causal_linear_attention`.
+    """
     if not phi_q.is_cuda:
         return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
     if weight is None:
@@ -48,7 +53,8 @@ def causal_linear_attention(
 
 
 def causal_attention_of_projection(
-    projected: Tensor,  # [B, N, 2 H C + H M]: queries, keys and values before the feature map, elu + 1
+    # [B, N, 2 H C + H M]: queries, keys and values before the feature map, elu + 1
+    projected: Tensor,
     heads: int,
     key_width: int,
     weight: Tensor | None = None,  # [B, N]
@@ -64,14 +70,19 @@ def causal_attention_of_projection(
         or not gpu.trains("attention", heads, key_width, value_width)
     ):
         return None
-    from scanline.kernels.attention.training_triton import causal_attention_of_projection as operator
+    from scanline.kernels.attention.training_triton import (
+        causal_attention_of_projection as operator,
+    )
 
     return operator(projected, heads, key_width, weight)
 
 
-def with_second_keys(phi_q: Tensor, phi_k: Tensor, v: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys weighted by `weight` [B, N], for
-    kernels without weights: after k_j comes a second key (w_j - 1) k_j, which only later queries see."""
+def with_second_keys(
+    phi_q: Tensor, phi_k: Tensor, v: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys
+    weighted by `weight` [B, N], for kernels without weights: after k_j comes a second key (w_j
+    - 1) k_j, which only later queries see."""
     rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
     phi_q = phi_q.repeat_interleave(2, dim=2)
     phi_k = torch.stack((phi_k, rest), dim=3).flatten(2, 3)
@@ -91,9 +102,11 @@ def _on_gpu(q: Tensor, k: Tensor, v: Tensor, *state: Tensor | None) -> tuple[Ten
 
 
 def keep_out_of_graphs() -> None:
-    """Have torch.compile end its graphs at the kernels: it cannot trace into Triton's autograd function.
+    """Have torch.compile end its graphs at the kernels: it cannot
+    trace into Triton's autograd function.
 
-    Not at import: this one must not ask for a GPU, because no fork of a process that has can use it.
+    Not at import: this one must not ask for a GPU, because no
+    fork of a process that has can use it.
     """
     global _on_gpu
     _on_gpu = torch.compiler.disable(_on_gpu)
@@ -103,7 +116,9 @@ def keep_out_of_graphs() -> None:
 def _best_on_gpu(
     device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
 ) -> Attention:
-    """Return the Triton implementation where this GPU can run it at these widths, else the one in torch."""
+    """Return the Triton implementation where this GPU can run it at
+    these widths, else the one in torch.
+    """
     what = f"causal attention of {key_width} x {value_width}, {dtype}"
     if gradients:
         what += ", with gradients"
@@ -136,8 +151,12 @@ def _try(
 ) -> None:
     """Run it once on two heads; `length` must be one at which every kernel is launched."""
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):
-        keys = torch.ones(1, 2, length, key_width, device=device, dtype=dtype, requires_grad=gradients)
-        values = torch.ones(1, 2, length, value_width, device=device, dtype=dtype, requires_grad=gradients)
+        keys = torch.ones(
+            1, 2, length, key_width, device=device, dtype=dtype, requires_grad=gradients
+        )
+        values = torch.ones(
+            1, 2, length, value_width, device=device, dtype=dtype, requires_grad=gradients
+        )
         y = attention(keys, keys, values)[0]
         if gradients:
             y.sum().backward()

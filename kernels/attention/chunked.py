@@ -1,9 +1,9 @@
 """Causal linear attention in chunks, with its own backward (eq. 13-15).
 
-A chunk attends to the positions before it through one state (s, z), and to its own positions through a masked
-[chunk, chunk] product. phi(q), phi(k), v and the states before each chunk are kept for the backward pass: with C and M
-up to CHUNK, training memory is O(N max(C, M)) per head, and no [N, C, M] tensor exists. The derivation is in README.md,
-in this folder.
+A chunk attends to the positions before it through one state (s, z), and to its own positions
+through a masked [chunk, chunk] product. phi(q), phi(k), v and the states before each chunk are kept
+for the backward pass: with C and M up to CHUNK, training memory is O(N max(C, M)) per head, and no
+[N, C, M] tensor exists. The derivation is in README.md, in this folder.
 """
 
 from typing import Any
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from scanline.kernels.attention.reference import EPSILON
 
-CHUNK = 64  # positions; per position the masked product costs CHUNK and a state C, equal for heads of 32 to 64
+# positions; per position the masked product costs CHUNK and a state C, equal for heads of 32 to 64
+CHUNK = 64
 
 Tensors = tuple[Tensor, ...]
 
@@ -27,10 +28,12 @@ def causal_linear_attention(
     z: Tensor | None = None,  # [B, H, C]
     weight: Tensor | None = None,  # [B, N]
 ) -> Tensors:
-    """Return y [B, H, N, M] and the final state s, z (float32 or wider), as `reference.causal_linear_attention`.
+    """Return y [B, H, N, M] and the final state s, z (float32 or wider), as
+    `reference.causal_linear_attention`.
 
-    Gradients flow to phi_q, phi_k and v; the given state and the weights are constants and the returned state carries
-    no gradient. The arguments are not changed. ValueError where their shapes do not fit.
+    Gradients flow to phi_q, phi_k and v; the given state and the weights are constants
+    and the returned state carries no gradient. The arguments are not changed.
+    ValueError where their shapes do not fit.
     """
     check_shapes(phi_q, phi_k, v)
     batch, heads, length, key_width = phi_q.shape
@@ -57,11 +60,15 @@ def causal_linear_attention(
 def check_shapes(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> None:
     """Raise ValueError where queries, keys and values do not fit each other."""
     if phi_k.shape != phi_q.shape or v.shape[:3] != phi_q.shape[:3]:
-        raise ValueError(f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit")
+        raise ValueError(
+            f"queries {list(phi_q.shape)}, keys {list(phi_k.shape)} and values {list(v.shape)} do not fit"
+        )
 
 
 def _chunks(x: Tensor) -> Tensor:
-    """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds nothing to a state)."""
+    """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a
+    zero key adds nothing to a state).
+    """
     batch, heads, length, width = x.shape
     padding = -length % CHUNK
     if padding:
@@ -75,7 +82,9 @@ def _positions(chunks: Tensor, length: int) -> Tensor:
 
 
 def _before(sums: Tensor, first: Tensor) -> Tensors:
-    """Return the running sums over the chunk axis (2) from `first`: before each chunk, and after the last one."""
+    """Return the running sums over the chunk axis (2) from `first`: before
+    each chunk, and after the last one.
+    """
     first = first.unsqueeze(2)
     after = sums.cumsum(dim=2) + first
     before = torch.cat((first, after[:, :, :-1]), dim=2)
@@ -89,9 +98,10 @@ def _after(sums: Tensor) -> Tensor:
 
 
 class _Sums(torch.autograd.Function):
-    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype, and the final state. A
-    query's last key is its own where `last` is 0, and the one before it where it is -1. Products have the inputs'
-    dtype; running sums, and what is added up of several products, have the state's."""
+    """Numerators [B, H, N, M] and normalisers [B, H, N] of eq. 12, both in the state's dtype,
+    and the final state. A query's last key is its own where `last` is 0, and the one before it
+    where it is -1. Products have the inputs' dtype; running sums, and what is added up of
+    several products, have the state's."""
 
     @staticmethod
     def forward(
@@ -114,7 +124,8 @@ class _Sums(torch.autograd.Function):
         z_before, z_last = _before(k.sum(dim=3, dtype=sum_dtype), z)
         s_before = s_before.to(q.dtype)
 
-        # Positions of the chunk contribute through masked scores, those before it through the state.
+        # Positions of the chunk contribute through masked
+        # scores, those before it through the state.
         scores = (q @ k.mT).tril(last)
         numerator = (scores @ values).to(sum_dtype)
         numerator += (q @ s_before).to(sum_dtype)
@@ -138,7 +149,8 @@ class _Sums(torch.autograd.Function):
         g = _chunks(gradients[0].to(dtype))  # d loss / d numerator
         h = _chunks(gradients[1].unsqueeze(-1))  # d loss / d normaliser
 
-        # A key counts in every later query: through their sums over later chunks, R and T of README.md.
+        # A key counts in every later query: through their sums over
+        # later chunks, R and T of README.md.
         r_after = _after((q.mT @ g).to(sum_dtype))
         r_after = r_after.to(dtype)
         t_after = _after((q.to(sum_dtype) * h).sum(dim=3))

@@ -1,7 +1,9 @@
-"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys of its sequence.
+"""Linear attention without a causal mask (eq. 4-6): every query
+attends to all keys of its sequence.
 
-One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor exists. Plain torch with its
-autograd is all it needs, on any device: two products. The reference is `reference.linear_attention`.
+One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor
+exists. Plain torch with its autograd is all it needs, on any device: two products. The
+reference is `reference.linear_attention`.
 """
 
 import torch
@@ -15,7 +17,9 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
+    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype;
+    ValueError where shapes do not fit.
+    """
     batch, heads, _, key_width = phi_q.shape
     keys = phi_k.shape[2]
     if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):

@@ -1,4 +1,5 @@
-"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops, never optimised.
+"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq.
+4): literal loops, never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -17,11 +18,11 @@ def causal_linear_attention(
     z: Tensor | None = None,  # [B, H, C]
     weight: Tensor | None = None,  # [B, N]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
-    phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
+    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running
+    sums of phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
-    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own query it counts once.
-    Without weights, it is 1.
+    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own
+    query it counts once. Without weights, it is 1.
 
     Return y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
     arguments are not changed.
@@ -55,7 +56,9 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of
+    phi(q_i)^T phi(k_j) + 1e-6) (eq. 4).
+    """
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)

@@ -1,10 +1,12 @@
-"""Causal linear attention of a layer's projection on a GPU, with gradients, as one operator of torch: graphs of
-torch.compile do not end at it. Reference: `feature_maps.elu_plus_one` of queries and keys, then `chunked.py`.
+"""Causal linear attention of a layer's projection on a GPU, with gradients, as one operator of
+torch: graphs of torch.compile do not end at it. Reference: `feature_maps.elu_plus_one` of
+queries and keys, then `chunked.py`.
 
-It reads queries, keys and values where the projection has them, and writes one gradient of it. A program is one segment
-of one head of one image. One launch computes each segment's own sums; a program adds up those of the segments before it
-(backwards, of those after it), then walks through its chunks as `walks_triton.py` does. The derivation is in README.md,
-in this folder. A weight w_j of position j multiplies its key for later queries, not for its own.
+It reads queries, keys and values where the projection has them, and writes one gradient of it. A
+program is one segment of one head of one image. One launch computes each segment's own sums; a
+program adds up those of the segments before it (backwards, of those after it), then walks through
+its chunks as `walks_triton.py` does. The derivation is in README.md, in this folder. A weight w_j
+of position j multiplies its key for later queries, not for its own.
 """
 
 from functools import partial
@@ -42,7 +44,9 @@ def causal_attention_of_projection(
 def _attention(
     projected: Tensor, weight: Tensor | None, heads: int, key_width: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return y, the normalisers [B, H, N], and the sums over each segment, [B, H, segments, C, M] and [.., C]."""
+    """Return y, the normalisers [B, H, N], and the sums over each segment,
+    [B, H, segments, C, M] and [.., C].
+    """
     projected = projected.contiguous()
     if weight is not None:
         weight = weight.contiguous()
@@ -80,7 +84,9 @@ def _gradient(
     return grad
 
 
-def _outputs(projected: Tensor, heads: int, key_width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _outputs(
+    projected: Tensor, heads: int, key_width: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     batch, length, width = projected.shape
     all_values = width - 2 * heads * key_width
     segments = triton.cdiv(length, SEGMENT)
@@ -117,13 +123,16 @@ _attention.register_autograd(_backward, setup_context=_save)
 
 def run_once(device: torch.device, heads: int, key_width: int, value_width: int) -> None:
     """Run all kernels on a few positions."""
-    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16  # which Triton's interpreter cannot multiply
+    # which Triton's interpreter cannot multiply
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
     projected = torch.ones(1, 8, heads * (2 * key_width + value_width), device=device, dtype=dtype)
     y = causal_attention_of_projection(projected.requires_grad_(), heads, key_width)
     torch.autograd.grad(y.sum(), projected)
 
 
-def _launch(kernel: triton.JITFunction, projected: Tensor, *tensors: object, heads: int, key_width: int) -> None:
+def _launch(
+    kernel: triton.JITFunction, projected: Tensor, *tensors: object, heads: int, key_width: int
+) -> None:
     batch, length, width = projected.shape
     value_width = width // heads - 2 * key_width
     block_c = max(16, triton.next_power_of_2(key_width))
@@ -135,7 +144,9 @@ def _launch(kernel: triton.JITFunction, projected: Tensor, *tensors: object, hea
 
 @triton.jit
 def _rows(x, heads, n, length, width, offset, d, size: tl.constexpr):
-    """Load columns offset + d, d < size, of positions n of this program's image from x [B, N, width], else zero."""
+    """Load columns offset + d, d < size, of positions n of this program's image
+    from x [B, N, width], else zero.
+    """
     image = (tl.program_id(0) // heads).to(tl.int64)
     row = image * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
@@ -148,12 +159,16 @@ def _put(x, value, heads, n, length, width, offset, d, size: tl.constexpr):
     image = (tl.program_id(0) // heads).to(tl.int64)
     row = image * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
-    tl.store(x + row[:, None] * width + offset + d[None, :], value.to(x.dtype.element_ty), mask=inside)
+    tl.store(
+        x + row[:, None] * width + offset + d[None, :], value.to(x.dtype.element_ty), mask=inside
+    )
 
 
 @triton.jit
 def _phi(x, n, length, d, size: tl.constexpr):
-    """Return elu(x) + 1 of rows that `_rows` has loaded, and its derivative, both float32; zero beyond the end."""
+    """Return elu(x) + 1 of rows that `_rows` has loaded, and its derivative,
+    both float32; zero beyond the end.
+    """
     inside = (n < length)[:, None] & (d < size)[None, :]
     slope = tl.where(inside, tl.exp(tl.minimum(x.to(tl.float32), 0.0)), 0.0)
     features = tl.maximum(x.to(tl.float32), 0.0) + slope
@@ -181,7 +196,9 @@ def _weights(weight, heads, n, length):
 
 @triton.jit
 def _uses(n, counts):
-    """Return how often each query [n, 1] counts each key [1, n] of the chunk: its own once, and no later one."""
+    """Return how often each query [n, 1] counts each key [1, n] of the
+    chunk: its own once, and no later one.
+    """
     is_earlier = n[:, None] > n[None, :]
     is_own = n[:, None] == n[None, :]
     return tl.where(is_earlier, counts[None, :], tl.where(is_own, 1.0, 0.0))
@@ -234,8 +251,8 @@ def _segment_sums(
     width = heads * (2 * key_width + value_width)
     of_value = 2 * heads * key_width + head * value_width
     of_key = (heads + head) * key_width
-    # The sums stay in registers over all chunks and are stored once. Both add rounded keys, so that numerators
-    # and normalisers count the same ones.
+    # The sums stay in registers over all chunks and are stored once. Both add rounded keys, so that
+    # numerators and normalisers count the same ones.
     state = tl.zeros((block_c, block_m), tl.float32)
     key_sum = tl.zeros((block_c,), tl.float32)
     end = tl.minimum(begin + segment, length)
@@ -275,7 +292,8 @@ def _attend(
     of_value = 2 * heads * key_width + head * value_width
     of_query = head * key_width
     of_key = (heads + head) * key_width
-    # The state before a chunk, in registers. A program adds up earlier segments' sums itself, without another launch.
+    # The state before a chunk, in registers. A program adds up earlier segments'
+    # sums itself, without another launch.
     state, key_sum = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
     end = tl.minimum(begin + segment, length)
     for start in range(begin, end, chunk):
@@ -285,7 +303,8 @@ def _attend(
         queries = queries.to(values.dtype)
         keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
         counts = _weights(weight, heads, n, length)
-        # Earlier chunks contribute through the state, this one through its scores, where a query's own key counts once.
+        # Earlier chunks contribute through the state, this one through its scores,
+        # where a query's own key counts once.
         uses = _uses(n, counts)
         scores = _dot(queries, tl.trans(keys.to(values.dtype))) * uses
         numerator = _dot(scores.to(values.dtype), values)
@@ -294,7 +313,9 @@ def _attend(
         normaliser += tl.sum(queries.to(tl.float32) * key_sum[None, :], axis=1)
         result = numerator / (normaliser + epsilon)[:, None]
         _put(y, result, heads, n, length, heads * value_width, head * value_width, m, value_width)
-        tl.store(normalisers + tl.program_id(0).to(tl.int64) * length + n, normaliser, mask=n < length)
+        tl.store(
+            normalisers + tl.program_id(0).to(tl.int64) * length + n, normaliser, mask=n < length
+        )
         # The state moves on after the chunk has read it.
         keys = (keys * counts[:, None]).to(values.dtype)
         state, key_sum = _add_keys(state, key_sum, keys, values)
@@ -334,7 +355,17 @@ def _later_sums(
         n = start + tl.arange(0, chunk)
         raw = _rows(projected, heads, n, length, width, of_query, c, key_width)
         g, h = _sum_gradients(
-            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+            y,
+            normalisers,
+            grad_y,
+            value_width,
+            all_values,
+            heads,
+            n,
+            length,
+            m,
+            value_width,
+            epsilon,
         )
         queries, _ = _phi(raw, n, length, c, key_width)
         queries = queries.to(g.dtype)
@@ -371,7 +402,8 @@ def _query_gradients(
     of_query = head * key_width
     of_key = (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
-    # In order (eq. 13): keys of the chunk weighted by G V^T + h 1^T, those before it through the state.
+    # In order (eq. 13): keys of the chunk weighted by G V^T + h
+    # 1^T, those before it through the state.
     state, key_sum = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
     end = tl.minimum(begin + segment, length)
     for start in range(begin, end, chunk):
@@ -380,7 +412,17 @@ def _query_gradients(
         keys, _ = _features(projected, heads, n, length, width, of_key, c, key_width)
         _, slope = _features(projected, heads, n, length, width, of_query, c, key_width)
         g, h = _sum_gradients(
-            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+            y,
+            normalisers,
+            grad_y,
+            value_width,
+            all_values,
+            heads,
+            n,
+            length,
+            m,
+            value_width,
+            epsilon,
         )
         counts = _weights(weight, heads, n, length)
         uses = _uses(n, counts)
@@ -425,7 +467,9 @@ def _key_value_gradients(
     of_value = 2 * heads * key_width + head * value_width
     # In reverse (eq. 14, 15): queries of the chunk, and later ones through their sums.
     next_segment = tl.program_id(1) + 1
-    later_r, later_t = _sum_of(r_after, t_after, next_segment, tl.num_programs(1), c, m, key_width, value_width)
+    later_r, later_t = _sum_of(
+        r_after, t_after, next_segment, tl.num_programs(1), c, m, key_width, value_width
+    )
     chunks = tl.cdiv(end - begin, chunk)
     for i in range(0, chunks):
         n = begin + (chunks - 1 - i) * chunk + tl.arange(0, chunk)
@@ -435,7 +479,17 @@ def _key_value_gradients(
         keys = keys.to(values.dtype)
         queries = queries.to(values.dtype)
         g, h = _sum_gradients(
-            y, normalisers, grad_y, value_width, all_values, heads, n, length, m, value_width, epsilon
+            y,
+            normalisers,
+            grad_y,
+            value_width,
+            all_values,
+            heads,
+            n,
+            length,
+            m,
+            value_width,
+            epsilon,
         )
         # How often each key [n, 1] counts for each query [1, n]: the transpose of `_uses`.
         counts = _weights(weight, heads, n, length)

@@ -1,13 +1,15 @@
-"""Causal linear attention in chunks on a GPU: `chunked.py` with its sums in registers. Reference: reference.py.
+"""Causal linear attention in chunks on a GPU: `chunked.py` with its sums in
+registers. Reference: reference.py.
 
-A program is one segment of one head of one image, and walks through the segment's chunks. A short sequence is one
-segment; for a long one, another launch computes the state before each segment first, so that all segments run in
-parallel. How a sequence is cut depends on its length alone, so its result does not depend on the rest of the batch.
-Sums are float32 whatever the inputs are.
+A program is one segment of one head of one image, and walks through the segment's chunks. A short
+sequence is one segment; for a long one, another launch computes the state before each segment
+first, so that all segments run in parallel. How a sequence is cut depends on its length alone, so
+its result does not depend on the rest of the batch. Sums are float32 whatever the inputs are.
 
-The backward pass has a walk in order for the queries (eq. 13), from the same states, and one in reverse for keys and
-values (eq. 14, 15), from the sums over all later segments. It needs the inputs, the outputs, the normalisers and the
-states before segments. The derivation is in README.md, in this folder.
+The backward pass has a walk in order for the queries (eq. 13), from the same states, and
+one in reverse for keys and values (eq. 14, 15), from the sums over all later segments. It
+needs the inputs, the outputs, the normalisers and the states before segments. The
+derivation is in README.md, in this folder.
 """
 
 from typing import Any
@@ -27,8 +29,9 @@ from scanline.kernels.attention.walks_triton import (
 )
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-# Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as many as registers allow
-# (tests/kernels/triton/compile.py). Those of 128 float32 numbers do not, and spill; on an A100 those of 64 do, too.
+# Positions of a chunk, warps and stages of a program, by bytes of a number and padded width: as
+# many as registers allow (tests/kernels/triton/compile.py). Those of 128 float32 numbers do not,
+# and spill; on an A100 those of 64 do, too.
 TILES = {
     (4, 16): (16, 4, 1),
     (4, 32): (16, 4, 1),
@@ -53,7 +56,9 @@ def causal_linear_attention(
     s: Tensor | None = None,  # [B, H, C, M]
     z: Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
-    """Return what `chunked.causal_linear_attention` does, with gradients. All inputs have the same dtype, of DTYPES."""
+    """Return what `chunked.causal_linear_attention` does, with gradients. All
+    inputs have the same dtype, of DTYPES.
+    """
     check_shapes(phi_q, phi_k, v)
     batch, heads, _, key_width = phi_q.shape
     if not phi_q.dtype == phi_k.dtype == v.dtype or v.dtype not in DTYPES:
@@ -86,7 +91,8 @@ class _Attention(torch.autograd.Function):
         s_last = torch.empty_like(s)
         z_last = torch.empty_like(z)
         segments, sizes, options = _launch(q, v)
-        # A short sequence begins from the given state; each segment of a long one from a state of its own.
+        # A short sequence begins from the given state; each segment of
+        # a long one from a state of its own.
         s_before = s
         z_before = z
         if segments > 1:
@@ -112,12 +118,17 @@ class _Attention(torch.autograd.Function):
             options["num_warps"] = GRADIENT_WARPS
         # Queries: the walk of the forward pass again.
         grid = (*_heads_of(q), segments)
-        walk_queries[grid](*_strided(k, v), s_before, z_before, *of_outputs, grad_q, *sizes, **options)
-        # Keys and values: the walk in reverse, from the sums over later segments, which are zero for the only one.
+        walk_queries[grid](
+            *_strided(k, v), s_before, z_before, *of_outputs, grad_q, *sizes, **options
+        )
+        # Keys and values: the walk in reverse, from the sums over later
+        # segments, which are zero for the only one.
         if segments > 1:
             r_after = torch.empty_like(s_before)
             t_after = torch.empty_like(z_before)
-            walk_later_states[_heads_of(q)](*_strided(q), *of_outputs, r_after, t_after, *sizes, **options)
+            walk_later_states[_heads_of(q)](
+                *_strided(q), *of_outputs, r_after, t_after, *sizes, **options
+            )
         else:
             r_after = torch.zeros_like(s_before)
             t_after = torch.zeros_like(z_before)
@@ -133,7 +144,9 @@ class _Attention(torch.autograd.Function):
 
 
 def _dense(x: Tensor) -> Tensor:
-    """Return x with a last stride of 1; other strides may be any, as those of slices of one projection are."""
+    """Return x with a last stride of 1; other strides may be any, as those
+    of slices of one projection are.
+    """
     if x.stride(-1) == 1:
         return x
     return x.contiguous()
@@ -155,8 +168,8 @@ def _heads_of(q: Tensor) -> tuple[int]:
 
 
 def _launch(q: Tensor, v: Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]:
-    """Return the number of segments, the sizes that all kernels take, and the options of a launch. Tiles are at least
-    16 wide, as a tensor core needs them."""
+    """Return the number of segments, the sizes that all kernels take, and the options of a launch.
+    Tiles are at least 16 wide, as a tensor core needs them."""
     _, heads, length, key_width = q.shape
     value_width = v.shape[-1]
     if length > LONG:
@@ -173,7 +186,9 @@ def _launch(q: Tensor, v: Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]
 
 
 def _for_segments(segments: int, s: Tensor, z: Tensor) -> Tensors:
-    """Return memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments, ...]."""
+    """Return memory for a state s [B, H, C, M] and z [B, H, C] of
+    each segment: [B, H, segments, ...].
+    """
     batch, heads, key_width, value_width = s.shape
     s_of_segments = s.new_empty(batch, heads, segments, key_width, value_width)
     z_of_segments = z.new_empty(batch, heads, segments, key_width)

@@ -1,6 +1,6 @@
-"""Kernels of `triton.py`: walks through the chunks of a head, in order or in reverse. Sums are float32, whatever the
-inputs are. Equations are the paper's; the derivation is in README.md, in this folder, and G, h, R and T are its
-letters.
+"""Kernels of `triton.py`: walks through the chunks of a head, in order or in reverse. Sums are
+float32, whatever the inputs are. Equations are the paper's; the derivation is in README.md, in this
+folder, and G, h, R and T are its letters.
 """
 
 import triton
@@ -9,7 +9,9 @@ import triton.language as tl
 
 @triton.jit
 def _dot(a, b):
-    """Return a b with float32 sums. Three TF32 products keep all but the last bits of float32 factors."""
+    """Return a b with float32 sums. Three TF32 products keep all but
+    the last bits of float32 factors.
+    """
     return tl.dot(a, b.to(a.dtype), input_precision="tf32x3")
 
 
@@ -31,12 +33,15 @@ def _put(x, value, n, length, d, width: tl.constexpr):
 
 
 @triton.jit
-def _sum_gradients(y, normalisers, grad_y, stride_h, stride_n, heads, n, length, m, width: tl.constexpr, epsilon):
-    """Return g [n, M] = d loss / d numerator, the derivation's G, and h [n] = d loss / d normaliser. As y = numerator /
-    normaliser: g = d loss / d y / normaliser and h = -sum over M of g y. y and grad_y are contiguous, of these strides.
+def _sum_gradients(
+    y, normalisers, grad_y, stride_h, stride_n, heads, n, length, m, width: tl.constexpr, epsilon
+):
+    """Return g [n, M] = d loss / d numerator, the derivation's G, and h [n] = d loss / d
+    normaliser. As y = numerator / normaliser: g = d loss / d y / normaliser and h = -sum over M of
+    g y. y and grad_y are contiguous, of these strides.
     """
-    # The normaliser first: loaded after grad_y and y, it costs `_later_sums` 84 registers instead of 72 (sm_90, Triton
-    # 3.9).
+    # The normaliser first: loaded after grad_y and y, it costs `_later_sums` 84
+    # registers instead of 72 (sm_90, Triton 3.9).
     head = tl.program_id(0).to(tl.int64)
     normaliser = tl.load(normalisers + head * length + n, mask=n < length, other=1.0)
     stride_b = heads * length * width
@@ -70,7 +75,9 @@ def _load_state(s, z, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
 
 
 @triton.jit
-def _put_state(s, z, state, key_sum, index, is_stored, c, m, key_width: tl.constexpr, value_width: tl.constexpr):
+def _put_state(
+    s, z, state, key_sum, index, is_stored, c, m, key_width: tl.constexpr, value_width: tl.constexpr
+):
     """Store a state at the place of that number, where `is_stored`: a mask instead of a branch."""
     in_keys = c < tl.where(is_stored, key_width, 0)
     s_places, z_places = _places(s, z, index, c, m, key_width, value_width)
@@ -80,7 +87,9 @@ def _put_state(s, z, state, key_sum, index, is_stored, c, m, key_width: tl.const
 
 @triton.jit
 def _add_keys(state, key_sum, keys, values):
-    """Return the state after these positions (eq. 10, 11). Those beyond the end are zeros and add nothing."""
+    """Return the state after these positions (eq. 10, 11). Those beyond
+    the end are zeros and add nothing.
+    """
     state += _dot(tl.trans(keys), values)
     key_sum += tl.sum(keys.to(tl.float32), axis=0)
     return state, key_sum
@@ -88,7 +97,9 @@ def _add_keys(state, key_sum, keys, values):
 
 @triton.jit
 def _add_queries(later_r, later_t, queries, g, h):
-    """Return R and T, the sums of phi(q_j) G_j^T and of phi(q_j) h_j, with those of these positions."""
+    """Return R and T, the sums of phi(q_j) G_j^T and of phi(q_j)
+    h_j, with those of these positions.
+    """
     later_r += _dot(tl.trans(queries), g)
     later_t += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
     return later_r, later_t
@@ -118,7 +129,8 @@ def walk_states(
     block_c: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    # Stores the state before each segment of a long sequence; the programs of `walk_forward` begin from them.
+    # Stores the state before each segment of a long sequence; the
+    # programs of `walk_forward` begin from them.
     head = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
@@ -178,7 +190,9 @@ def walk_later_states(
         _put_state(r_after, t_after, later_r, later_t, index, ends, c, m, key_width, value_width)
         n = start + tl.arange(0, chunk)
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
-        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
+        g, h = _sum_gradients(
+            y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon
+        )
         later_r, later_t = _add_queries(later_r, later_t, queries, g, h)
 
 
@@ -264,7 +278,8 @@ def walk_queries(
     block_c: tl.constexpr,
     block_m: tl.constexpr,
 ):
-    # A query's gradient needs the state of its position: the same walk as forward, without storing N states.
+    # A query's gradient needs the state of its position: the same walk
+    # as forward, without storing N states.
     begin = tl.program_id(1) * segment
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
@@ -275,7 +290,9 @@ def walk_queries(
         n = start + tl.arange(0, chunk)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
+        g, h = _sum_gradients(
+            y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon
+        )
         # eq. 13: keys of this chunk, weighted by G V^T + h 1^T, and those before it through (s, z).
         scores = tl.where(n[:, None] >= n[None, :], _dot(g, tl.trans(values)) + h[:, None], 0.0)
         gradient = _dot(scores.to(keys.dtype), keys)
@@ -328,8 +345,11 @@ def walk_keys_values(
         queries = _rows(q, q_b, q_h, q_n, heads, n, length, c, key_width)
         keys = _rows(k, k_b, k_h, k_n, heads, n, length, c, key_width)
         values = _rows(v, v_b, v_h, v_n, heads, n, length, m, value_width)
-        g, h = _sum_gradients(y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon)
-        # Both score matrices are key by query, transposed to those of the forward pass: no product needs a transpose.
+        g, h = _sum_gradients(
+            y, normalisers, grad_y, size, value_width, heads, n, length, m, value_width, epsilon
+        )
+        # Both score matrices are key by query, transposed to those of the forward
+        # pass: no product needs a transpose.
         is_later = n[:, None] <= n[None, :]
         if grad_k is not None:  # eq. 14: queries of this chunk, and later ones through R and T
             scores = tl.where(is_later, _dot(values, tl.trans(g)) + h[None, :], 0.0)

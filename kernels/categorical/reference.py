@@ -1,5 +1,6 @@
-"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and greys that follow
-no smooth curve. Parameters are [..., 256] logits; `log_prob` and `sample` read the same softmax.
+"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black,
+white, and greys that follow no smooth curve. Parameters are [..., 256] logits; `log_prob`
+and `sample` read the same softmax.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ VALUES = 256
 
 
 def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
-    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
-    those without and w the guidance [...].
+    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those
+    with the class, u those without and w the guidance [...].
 
     Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
     """
@@ -22,12 +23,14 @@ def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
 
 
 def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
-    """Return the bits [B, n] float64 of bytes that are known to within `tolerances` [B]: of all that differ no more
-    from `values` [B, n] uint8, under `parameters` [B, n, 256]. numpy's: no image's bits depend on the others."""
+    """Return the bits [B, n] float64 of bytes that are known to within `tolerances` [B]: of all
+    that differ no more from `values` [B, n] uint8, under `parameters` [B, n, 256]. numpy's: no
+    image's bits depend on the others."""
     all_values = np.arange(VALUES, dtype=np.int16)
     away = np.abs(all_values - values[..., None].astype(np.int16))
     excluded = away > tolerances[:, None, None].astype(np.int16)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
+    # of values that are ruled out; of numbers that are not finite
+    with np.errstate(divide="ignore", invalid="ignore"):
         weights = parameters.astype(np.float64)
         weights -= weights.max(axis=-1, keepdims=True)
         np.exp(weights, out=weights)
@@ -38,7 +41,9 @@ def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarra
 
 
 def pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Return which of the values with `weights` [..., n] the uniform [..., 1] picks, int64 [..., 1]."""
+    """Return which of the values with `weights` [..., n] the
+    uniform [..., 1] picks, int64 [..., 1].
+    """
     cumulative = weights.cumsum(dim=-1)
     target = uniform * cumulative[..., -1:]
     picked = (target >= cumulative).sum(dim=-1, keepdim=True)
@@ -55,7 +60,9 @@ class Categorical:
         return VALUES
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under `parameters` [..., 256]."""
+        """Return the natural log-probability [..., 1] of the bytes `values` [...,
+        1] under `parameters` [..., 256].
+        """
         logs = F.log_softmax(parameters.float(), dim=-1)
         return logs.gather(-1, values.long())
 
@@ -67,10 +74,11 @@ class Categorical:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes [..., 1] uint8, one for each row of `parameters` [..., 256]; where `known`, those of `values`.
+        """Return bytes [..., 1] uint8, one for each row of `parameters` [...,
+        256]; where `known`, those of `values`.
 
-        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
-        the logits.
+        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used.
+        temperature [...] > 0 divides the logits.
         """
         logits = parameters.float() / temperature.unsqueeze(-1)
         picked = pick(torch.softmax(logits, dim=-1), uniforms[..., 0, :1])
@@ -86,6 +94,8 @@ class Categorical:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes as `sample` does, of images guided by `guidance` [...], from logits [..., 256] with the class
-        and without."""
-        return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)
+        """Return bytes as `sample` does, of images guided by `guidance` [...], from logits [...,
+        256] with the class and without."""
+        return self.sample(
+            guided(with_class, without, guidance), uniforms, temperature, values, known
+        )

@@ -1,8 +1,8 @@
-"""Last launch of a step on a GPU that predicts 256 logits: samples the byte or takes the known one, adds its cost and
-moves the position. References: reference.py, and kernels/philox.py.
+"""Last launch of a step on a GPU that predicts 256 logits: samples the byte or takes the known one,
+adds its cost and moves the position. References: reference.py, and kernels/philox.py.
 
-An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
-device.
+An image's result does not depend on what else is in the batch. Nothing is returned to the
+host: positions stay on the device.
 """
 
 import triton
@@ -32,18 +32,20 @@ IMAGES = 4  # of a program, one for each of its warps
 
 def sample(
     parameters: Tensor,  # [B, 256] float32: logits
-    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    slots: Tensor,
     arrays: SlotArrays,
     guiding: Guiding,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
-    code_range: Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
+    # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
+    code_range: Tensor | None = None,
 ) -> None:
-    """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its cost at temperature 1
-    to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN PLACE. If a parameter is NaN or infinite,
-    bits are too.
+    """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its
+    cost at temperature 1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN
+    PLACE. If a parameter is NaN or infinite, bits are too.
 
-    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its byte from the
-    logits of reference.guided.
+    The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its
+    byte from the logits of reference.guided.
     """
     check(parameters, VALUES, slots, arrays.images, arrays.known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
@@ -85,15 +87,20 @@ def _sample(
     block: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # Parameters come from the previous kernel, and images and positions of this byte were read by kernels before it.
+    # Parameters come from the previous kernel, and images and positions of this
+    # byte were read by kernels before it.
     wait(chained)
-    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
+    b, slot, live, place, image_temperature = slots_of_program(
+        slots, position, temperature, batch, block
+    )
     value = tl.arange(0, values)[None, :]
     logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
 
     # Logits of a guided image: rows 2i and 2i + 1 are its slots, so b ^ 1 is the partner's row.
     guided = tl.load(partner + slot, mask=live, other=0) != 0
-    other = tl.load(parameters + (b ^ 1)[:, None] * values + value, mask=(live & guided)[:, None], other=0.0)
+    other = tl.load(
+        parameters + (b ^ 1)[:, None] * values + value, mask=(live & guided)[:, None], other=0.0
+    )
     is_with = (tl.load(label + slot, mask=live, other=0) != 0)[:, None]
     with_class = tl.where(is_with, logits, other)
     without = tl.where(is_with, other, logits)
@@ -110,7 +117,8 @@ def _sample(
         drawn = tl.where(decoded, tl.load(images + at, mask=decoded, other=0).to(tl.float32), drawn)
     byte, is_known = put(images, known, at, drawn, live)
 
-    # The cost of the byte at temperature 1. Registers cannot be indexed: its logit is picked by a masked sum.
+    # The cost of the byte at temperature 1. Registers cannot be indexed:
+    # its logit is picked by a masked sum.
     logit = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
     cost = in_bits(log_sum_exp(logits) - logit, wrong(logits) | wrong(mixed), ln2)
     total, known_total = totals(bits, known_bits, slot, live)

@@ -1,6 +1,7 @@
-"""The causal convolution with painted neighbours (`reference.py` is the literal loop): of many pixels of each image in
-turn, and of one pixel of each image at its own place. Both read what is kept of earlier pixels, number p in row p mod R
-of `conv_state`, and keep what later ones need. In training on a GPU, whole images and the norm before them have kernels
+"""The causal convolution with painted neighbours (`reference.py` is the literal loop): of
+many pixels of each image in turn, and of one pixel of each image at its own place. Both
+read what is kept of earlier pixels, number p in row p mod R of `conv_state`, and keep what
+later ones need. In training on a GPU, whole images and the norm before them have kernels
 with gradients (`training_triton.py`).
 """
 
@@ -19,7 +20,8 @@ def causal_conv(
     conv_weight: Tensor,  # [NEIGHBOURS, D]
     first: int,
     width: int,  # of the image
-    conv_state: Tensor | None = None,  # [B, width + BEYOND, D], changed in place; None: nothing is kept
+    # [B, width + BEYOND, D], changed in place; None: nothing is kept
+    conv_state: Tensor | None = None,
 ) -> Tensor:
     """Return y [B, n, D] as `reference.causal_conv`. Without `conv_state`, `first` is 0."""
     if conv_state is None and x.shape[1] % width == 0:
@@ -53,15 +55,17 @@ def causal_conv(
 
 
 def _causal_conv_of_rows(x: Tensor, conv_weight: Tensor, width: int) -> Tensor:
-    """Return the same of the first rows of images: with a border of zeros nothing is compared, in a third of the time
-    on a CPU."""
+    """Return the same of the first rows of images: with a border of zeros nothing is compared,
+    in a third of the time on a CPU."""
     rows = x.unflatten(1, (-1, width))
     bordered = F.pad(rows, (0, 0, 2, 2, 1, 0))
     y = rows
     for weight, (up, left) in zip(conv_weight, OFFSETS, strict=True):
         first_row = 1 - up
         first_column = 2 - left
-        near = bordered[:, first_row : first_row + rows.shape[1], first_column : first_column + width]
+        near = bordered[
+            :, first_row : first_row + rows.shape[1], first_column : first_column + width
+        ]
         y = y + weight * near
     return y.flatten(1, 2)
 
@@ -73,7 +77,9 @@ def normed_causal_conv(
     conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the images
 ) -> Tensor:
-    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of autocast's type."""
+    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training
+    on a GPU, then of autocast's type.
+    """
     if not _is_by_triton(x):
         normed = F.layer_norm(x, weight.shape, weight, bias)
         return causal_conv(normed, conv_weight, 0, width)

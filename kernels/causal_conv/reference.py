@@ -1,7 +1,9 @@
-"""The causal depthwise convolution: numbers of a pixel and of painted ones around it, its neighbours, one weight for
-each number and neighbour. Sums over all pixels before, as linear attention has, blur what is near; this does not.
+"""The causal depthwise convolution: numbers of a pixel and of painted ones around it, its
+neighbours, one weight for each number and neighbour. Sums over all pixels before, as linear
+attention has, blur what is near; this does not.
 
-Pixels outside the image count as zeros. What a step needs of earlier pixels is constant: those of a row and three more.
+Pixels outside the image count as zeros. What a step needs of earlier pixels is
+constant: those of a row and three more.
 """
 
 from torch import Tensor
@@ -16,7 +18,9 @@ def causal_conv(
     conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the image
 ) -> Tensor:
-    """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of weight_k * x_(q_k), number by number."""
+    """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of
+    weight_k * x_(q_k), number by number.
+    """
     y = x.clone()
     for pixel in range(len(x)):
         row = pixel // width

@@ -1,9 +1,11 @@
-"""LayerNorm and the causal convolution of whole images on a GPU, with gradients, as one operator of torch: graphs of
-torch.compile do not end at it. Reference: torch.nn.functional.layer_norm, then `reference.causal_conv`.
+"""LayerNorm and the causal convolution of whole images on a GPU, with gradients, as one
+operator of torch: graphs of torch.compile do not end at it. Reference:
+torch.nn.functional.layer_norm, then `reference.causal_conv`.
 
-A program goes through successive pixels of an image. In the backward pass it keeps the sums of nine rows of weights in
-registers and adds them up across lanes once, at its end. The gradient of neighbour k's weight is the sum over pixels p
-of normed x_p times the gradient at the later pixel of which p is neighbour k, which the gradient of x_p reads as well.
+A program goes through successive pixels of an image. In the backward pass it keeps the sums of nine
+rows of weights in registers and adds them up across lanes once, at its end. The gradient of
+neighbour k's weight is the sum over pixels p of normed x_p times the gradient at the later pixel of
+which p is neighbour k, which the gradient of x_p reads as well.
 """
 
 import torch
@@ -15,7 +17,8 @@ from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
 
 PIXELS = 32  # pixels of a program
-LANES = 256  # numbers of a row for each warp: more need too many registers, and more warps wait for each other
+# numbers of a row for each warp: more need too many registers, and more warps wait for each other
+LANES = 256
 UPS = tl.constexpr(tuple(up for up, _ in OFFSETS))
 LEFTS = tl.constexpr(tuple(left for _, left in OFFSETS))
 COUNT = tl.constexpr(NEIGHBOURS)
@@ -30,10 +33,12 @@ def normed_causal_conv(
     dtype: torch.dtype,
 ) -> Tensor:
     """Return the convolution y [B, N, D] of the normed x, of `dtype`."""
-    # Moments are torch's, so that torch.compile adds them to the kernel that computes x. Their gradients are in that of
-    # the operator.
+    # Moments are torch's, so that torch.compile adds them to the kernel that computes x. Their
+    # gradients are in that of the operator.
     variance, mean = torch.var_mean(x.detach(), dim=-1, correction=0)
-    return _normed_conv(x, mean, (variance + EPSILON).rsqrt(), weight, bias, conv_weight, width, dtype)
+    return _normed_conv(
+        x, mean, (variance + EPSILON).rsqrt(), weight, bias, conv_weight, width, dtype
+    )
 
 
 @torch.library.custom_op("scanline::normed_causal_conv", mutates_args=())
@@ -64,7 +69,9 @@ def _gradients(
     conv_weight: Tensor,
     width: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the norm's, its bias, the convolution's."""
+    """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the
+    norm's, its bias, the convolution's.
+    """
     grad = torch.empty_like(x)
     batch, pixels, depth = x.shape
     programs = batch * triton.cdiv(pixels, PIXELS)
@@ -133,8 +140,9 @@ def _norm_conv(
     image = tl.program_id(1).to(tl.int64) * pixels
     d = tl.arange(0, block)
     there = d < depth
-    # Scale and shift stay in registers for all pixels. Neighbours are normed again from x: no normed x is stored. One
-    # beyond the border is the pixel itself, weighted by 0, so that every address is valid.
+    # Scale and shift stay in registers for all pixels. Neighbours are normed again
+    # from x: no normed x is stored. One beyond the border is the pixel itself,
+    # weighted by 0, so that every address is valid.
     scale = tl.load(weight + d, mask=there, other=0.0)
     shift = tl.load(bias + d, mask=there, other=0.0)
     for pixel in range(first, tl.minimum(first + per_program, pixels)):
@@ -147,7 +155,11 @@ def _norm_conv(
             near = tl.where(inside, row - UPS[k] * width - LEFTS[k], row)
             value = tl.load(x + near * depth + d, mask=there, other=0.0)
             normed = (value - tl.load(mean + near)) * tl.load(rstd + near) * scale + shift
-            total += tl.where(inside, 1.0, 0.0) * tl.load(conv_weight + k * depth + d, mask=there, other=0.0) * normed
+            total += (
+                tl.where(inside, 1.0, 0.0)
+                * tl.load(conv_weight + k * depth + d, mask=there, other=0.0)
+                * normed
+            )
         tl.store(y + row * depth + d, total.to(y.dtype.element_ty), mask=there)
 
 
@@ -216,9 +228,13 @@ def _norm_conv_backward(
         of_weight += of_normed * centred
         of_bias += of_normed
         of_normed *= scale
-        common = tl.sum(of_normed, axis=0) / depth + centred * (tl.sum(of_normed * centred, axis=0) / depth)
+        common = tl.sum(of_normed, axis=0) / depth + centred * (
+            tl.sum(of_normed * centred, axis=0) / depth
+        )
         tl.store(grad + row * depth + d, (of_normed - common) * factor, mask=there)
-    place = sums + (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * (2 + COUNT) * depth + d
+    place = (
+        sums + (tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)) * (2 + COUNT) * depth + d
+    )
     tl.store(place, of_weight, mask=there)
     tl.store(place + depth, of_bias, mask=there)
     tl.store(place + 2 * depth, s0, mask=there)

@@ -1,6 +1,6 @@
-"""The causal convolution on a GPU: the norm of x, if any, and the sum over painted neighbours, in one launch before the
-product that reads them. Reference: `reference.causal_conv`; the neighbours are added together first, then to the
-pixel's own.
+"""The causal convolution on a GPU: the norm of x, if any, and the sum over painted neighbours, in
+one launch before the product that reads them. Reference: `reference.causal_conv`; the neighbours
+are added together first, then to the pixel's own.
 
 A program is one row. Painting takes neighbours from `conv_state` alone, which only `causal_conv` of the same block or
 layer writes, a step before: they are fetched while the previous kernel still runs. Reading has many pixels of an image
@@ -28,7 +28,8 @@ COUNT = tl.constexpr(NEIGHBOURS)
 def causal_conv(
     x: Tensor,  # [B, D] float32
     conv_weight: Tensor,  # [NEIGHBOURS, D]
-    slots: Tensor,  # [B] int64: each row's in `conv_state`, written before the previous kernel; -1: nothing
+    # [B] int64: each row's in `conv_state`, written before the previous kernel; -1: nothing
+    slots: Tensor,
     position: Tensor,  # [S] int64, of each slot: the first byte of its pixel, of `channels`
     conv_state: Tensor,  # [S, width + BEYOND, D] float32, changed in place
     channels: int,
@@ -40,7 +41,19 @@ def causal_conv(
     """Write y of one pixel of each slot, all slots different, and keep what later pixels need."""
     _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
-    _run(_causal_conv, x, slots, position, conv_state, channels, norm, moments, 0, chained, (conv_weight, out, False))
+    _run(
+        _causal_conv,
+        x,
+        slots,
+        position,
+        conv_state,
+        channels,
+        norm,
+        moments,
+        0,
+        chained,
+        (conv_weight, out, False),
+    )
 
 
 def causal_conv_sequence(
@@ -59,15 +72,36 @@ def causal_conv_sequence(
     _check(x, conv_weight, slots, conv_state, norm, moments)
     assert out.is_contiguous()
     batch = len(conv_state)
-    _run(_causal_conv, x, slots, at, conv_state, channels, norm, moments, batch, chained, (conv_weight, out, True))
+    _run(
+        _causal_conv,
+        x,
+        slots,
+        at,
+        conv_state,
+        channels,
+        norm,
+        moments,
+        batch,
+        chained,
+        (conv_weight, out, True),
+    )
     _run(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ())
 
 
 def _check(
-    x: Tensor, conv_weight: Tensor, slots: Tensor, conv_state: Tensor, norm: Norm | None, moments: Tensor | None
+    x: Tensor,
+    conv_weight: Tensor,
+    slots: Tensor,
+    conv_state: Tensor,
+    norm: Norm | None,
+    moments: Tensor | None,
 ) -> None:
     batch, depth = x.shape
-    if conv_weight.shape != (NEIGHBOURS, depth) or len(slots) != batch or conv_state.shape[2] != depth:
+    if (
+        conv_weight.shape != (NEIGHBOURS, depth)
+        or len(slots) != batch
+        or conv_state.shape[2] != depth
+    ):
         raise ValueError(
             f"x {list(x.shape)}, weight {list(conv_weight.shape)} and state {list(conv_state.shape)} do not fit"
         )
@@ -127,12 +161,20 @@ def _normed(
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
 ):
-    """Return rows [1, block] of x as the fused product reads them; zeros or of no meaning where not `there` [1]."""
+    """Return rows [1, block] of x as the fused product reads them; zeros or of
+    no meaning where not `there` [1].
+    """
     d = tl.arange(0, block)
-    value = tl.load(x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0)
+    value = tl.load(
+        x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0
+    )
     if weight is not None:
         mean, rstd = mean_and_rstd(moments, row, there, depth, padded_blocks, epsilon)
-        value = (value - mean[:, None]) * rstd[:, None] * tl.load(weight + d, mask=d < depth, other=0.0)[None, :]
+        value = (
+            (value - mean[:, None])
+            * rstd[:, None]
+            * tl.load(weight + d, mask=d < depth, other=0.0)[None, :]
+        )
         value += tl.load(bias + d, mask=d < depth, other=0.0)[None, :]
     return value
 
@@ -161,7 +203,9 @@ def _causal_conv(
     chained: tl.constexpr,
 ):
     # Slots come from the L2, where the kernel before the previous one wrote them.
-    row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot be mixed with
+    row = tl.program_id(0).to(tl.int64) + tl.arange(
+        0, 1
+    )  # not a scalar, which masks of blocks cannot be mixed with
     slot = tl.load(slots + row, cache_modifier=".cg")
     live = slot >= 0
     pixel = tl.load(position + (row if reads else slot), mask=live, other=0) // channels
@@ -171,8 +215,9 @@ def _causal_conv(
     if reads:
         wait(chained)
 
-    # The sum over neighbours, each from `conv_state` unless it is among the rows. When painting, it is
-    # added up before the pixel's own numbers are there, which the previous kernel may still be computing.
+    # The sum over neighbours, each from `conv_state` unless it is among the rows. When
+    # painting, it is added up before the pixel's own numbers are there, which the
+    # previous kernel may still be computing.
     total = tl.zeros((1, block), tl.float32)
     for k in tl.static_range(COUNT):
         column = pixel % width - LEFTS[k]
@@ -191,7 +236,9 @@ def _causal_conv(
             cache_modifier=".cg",
         )
         if reads:
-            fresh = _normed(x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon)
+            fresh = _normed(
+                x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon
+            )
             value = tl.where(here[:, None], fresh, value)
         total += tl.load(conv_weight + k * depth + d, mask=d < depth, other=0.0)[None, :] * value
 
@@ -202,7 +249,9 @@ def _causal_conv(
     in_row = live[:, None] & in_depth
     tl.store(out + row[:, None] * depth + d[None, :], value + total, mask=in_row)
     if not reads:  # no neighbour of this pixel is in that place
-        tl.store(slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], value, mask=in_row)
+        tl.store(
+            slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], value, mask=in_row
+        )
 
 
 @triton.jit(do_not_specialize=["rows", "batch"])  # one program code for all batches
@@ -229,7 +278,9 @@ def _keep(
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     slot = tl.load(slots + row, cache_modifier=".cg")
     later = row + size * batch.to(tl.int64)
-    last = (slot >= 0) & (tl.load(slots + later, mask=later < rows, other=-1, cache_modifier=".cg") < 0)
+    last = (slot >= 0) & (
+        tl.load(slots + later, mask=later < rows, other=-1, cache_modifier=".cg") < 0
+    )
     pixel = tl.load(position + row, mask=last, other=0) // channels
     wait(chained)  # the previous kernel reads `conv_state`
     d = tl.arange(0, block)

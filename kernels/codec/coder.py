@@ -1,8 +1,8 @@
-"""Arithmetic coding: a message is a number, and each symbol the part of an interval that it lies in (Martin, "Range
-encoding", 1979; Moffat, Neal and Witten, "Arithmetic coding revisited", 1998).
+"""Arithmetic coding: a message is a number, and each symbol the part of an interval that it lies in
+(Martin, "Range encoding", 1979; Moffat, Neal and Witten, "Arithmetic coding revisited", 1998).
 
-A symbol is an interval [start, start + width) of TOTAL. Numbers stay below 2^48, so that float64 holds them too. Bytes
-beyond the end of a code are 0: an encoder drops the zeros at its end.
+A symbol is an interval [start, start + width) of TOTAL. Numbers stay below 2^48, so that float64
+holds them too. Bytes beyond the end of a code are 0: an encoder drops the zeros at its end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,9 @@ MIN_RANGE = 1 << 40  # of a range; below it, a byte is moved
 
 @dataclass(slots=True)
 class Decoder:
-    """A decoder that has read the first `at` bytes of a code; `value` and `range` are those of Moffat et al."""
+    """A decoder that has read the first `at` bytes of a code; `value` and
+    `range` are those of Moffat et al.
+    """
 
     code: bytes
     at: int = 0
@@ -34,7 +36,8 @@ class Decoder:
         """Go past the symbol whose interval is [start, start + width)."""
         unit = self.range >> PRECISION
         self.range = unit * width
-        self.value = min(self.value - unit * start, self.range - 1)  # it is below but for what is no code
+        # it is below but for what is no code
+        self.value = min(self.value - unit * start, self.range - 1)
         self._fill()
 
     def _fill(self) -> None:

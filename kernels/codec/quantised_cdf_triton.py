@@ -1,8 +1,8 @@
-"""The quantised CDFs of reference.py on a GPU: what its functions are given and return is [b, K] int64, unless they
-say otherwise.
+"""The quantised CDFs of reference.py on a GPU: what its functions are given and return is [b,
+K] int64, unless they say otherwise.
 
-After the one multiplication in `whole` all is arithmetic of whole numbers, so that no layout and no order of a sum
-changes a bit.
+After the one multiplication in `whole` all is arithmetic of whole numbers, so that no layout
+and no order of a sum changes a bit.
 """
 
 from functools import cache
@@ -17,7 +17,8 @@ from scanline.kernels.pixel_logistics.triton import coefficients, own_means
 TOTAL = tl.constexpr(coder.TOTAL)
 SURE = tl.constexpr(tables.SURE)
 BITS_OF_E = tl.constexpr(reference.BITS_OF_E)
-NOTHING = tl.constexpr(1 << 40)  # bits below the largest, of a component that is not there: its weight is 0
+# bits below the largest, of a component that is not there: its weight is 0
+NOTHING = tl.constexpr(1 << 40)
 _BIT = tl.constexpr(tables.BIT)
 _FRACTION = tl.constexpr(tables.BIT - 1)
 _ONE = tl.constexpr(tables.ONE)
@@ -49,7 +50,9 @@ def start_after(cumulative, byte):
 
 @triton.jit
 def start_of(byte, weights, total, means, rates, table, values: tl.constexpr):
-    """Return where the intervals of bytes [b] begin, `total` [b] being the sum of the weights: _Logistics.starts."""
+    """Return where the intervals of bytes [b] begin, `total` [b] being the sum
+    of the weights: _Logistics.starts.
+    """
     below_edges = weights * _sigmoid(_edges(byte, means, rates), table)
     cumulative = tl.sum(below_edges, axis=1) // total
     cumulative = tl.where(byte == 0, 0, tl.where(byte == values, TOTAL, cumulative))
@@ -78,21 +81,29 @@ def below_after(byte, below, means, rates, there, table, values: tl.constexpr):
 
 
 @triton.jit
-def means_of(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    """Return the means of a channel, moved by the errors of the earlier ones, whose bytes are `seen` [b, C]."""
+def means_of(
+    first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live
+):
+    """Return the means of a channel, moved by the errors of the earlier
+    ones, whose bytes are `seen` [b, C].
+    """
     mean = _own_means(first, base, k, channel, components, channels, inside, live)
     for earlier in tl.static_range(channel):
         # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
         error = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None] * _BYTE
         error -= _own_means(first, base, k, earlier, components, channels, inside, live)
-        factors = whole(coefficients(first, k, channel, earlier, components, channels, inside), _BYTE)
+        factors = whole(
+            coefficients(first, k, channel, earlier, components, channels, inside), _BYTE
+        )
         factors = _clamp(factors, _MAX_FACTOR)
         mean += (factors * error) >> 12
     return _clamp(mean, _FARTHEST)
 
 
 @triton.jit
-def _own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
+def _own_means(
+    first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live
+):
     real = own_means(first, base, k, channel, components, channels, inside, live)
     return _clamp(whole(real, _CENTRE), _FARTHEST) + _CENTRE
 

@@ -1,10 +1,10 @@
 """Quantised CDFs: a byte's distribution as whole numbers, from the parameters that a step computes.
 
-Encoder and decoder must agree to the last bit, on any processor and in any language. So the parameters become whole
-numbers at once, by one multiplication and without a rounding that could differ, and all that follows is arithmetic of
-whole numbers, below 2^53 with up to 127 components: float64 holds them. The 256 values of a byte divide TOTAL = 2^24:
-the interval of value x begins at P(x) - P(x) / 2^16 + x, P being the cumulative probability in units of 2^-24, so that
-none is empty.
+Encoder and decoder must agree to the last bit, on any processor and in any language. So the
+parameters become whole numbers at once, by one multiplication and without a rounding that could
+differ, and all that follows is arithmetic of whole numbers, below 2^53 with up to 127 components:
+float64 holds them. The 256 values of a byte divide TOTAL = 2^24: the interval of value x begins at
+P(x) - P(x) / 2^16 + x, P being the cumulative probability in units of 2^-24, so that none is empty.
 
 Bits, logarithms to the base 2, have the unit 1 / BIT; bytes 2^-12.
 """
@@ -18,7 +18,15 @@ from torch import Tensor
 
 from scanline.kernels.categorical.reference import VALUES, Categorical
 from scanline.kernels.codec.coder import MIN_RANGE, PRECISION, TOTAL
-from scanline.kernels.codec.tables import BIT, ONE, SIGMOID_BITS, SURE, exp2_table, log2_table, sigmoid_table
+from scanline.kernels.codec.tables import (
+    BIT,
+    ONE,
+    SIGMOID_BITS,
+    SURE,
+    exp2_table,
+    log2_table,
+    sigmoid_table,
+)
 from scanline.kernels.pixel_logistics.reference import PixelLogistics
 
 BITS_OF_E = 94548  # log2(e) BIT
@@ -37,16 +45,22 @@ _FRACTION = BIT - 1  # mask of the digits of bits behind the point
 # Returns where the intervals of a byte's values [...] begin, int64 [...], for values from 0 to 256.
 Starts = Callable[[Tensor], Tensor]
 Table = Callable[[], tuple[int, ...]]
-Choose = Callable[[Starts], Tensor]  # returns the values int64 [...] of the byte that has these intervals
+# returns the values int64 [...] of the byte that has these intervals
+Choose = Callable[[Starts], Tensor]
 
 
-def for_each_channel(distribution: Categorical | PixelLogistics, parameters: Tensor, choose: Choose) -> None:
-    """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a byte, or find it."""
+def for_each_channel(
+    distribution: Categorical | PixelLogistics, parameters: Tensor, choose: Choose
+) -> None:
+    """Call `choose` for each byte of a step in order, under `parameters` [...,
+    width]: to encode a byte, or find it.
+    """
     if not isinstance(distribution, Categorical):
         _for_each_pixel_channel(distribution, parameters, choose)
         return
     weights = _weights(_below_largest(parameters))
-    sums = torch.nn.functional.pad(weights.cumsum(-1), (1, 0))  # of the weights of all smaller values
+    # of the weights of all smaller values
+    sums = torch.nn.functional.pad(weights.cumsum(-1), (1, 0))
     total = sums[..., -1]
 
     def starts(values: Tensor) -> Tensor:
@@ -57,8 +71,12 @@ def for_each_channel(distribution: Categorical | PixelLogistics, parameters: Ten
     choose(starts)
 
 
-def intervals(distribution: Categorical | PixelLogistics, parameters: Tensor, values: Tensor) -> Tensor:
-    """Return the starts and widths int64 [..., C, 2] of a step's bytes `values` [..., C], each given the earlier."""
+def intervals(
+    distribution: Categorical | PixelLogistics, parameters: Tensor, values: Tensor
+) -> Tensor:
+    """Return the starts and widths int64 [..., C, 2] of a step's bytes `values`
+    [..., C], each given the earlier.
+    """
     of_channels: list[Tensor] = []
 
     def choose(starts: Starts) -> Tensor:
@@ -108,8 +126,12 @@ class Readers:
         return byte.masked_fill(self.at >= length, 0)
 
 
-def decode(distribution: Categorical | PixelLogistics, parameters: Tensor, readers: Readers) -> Tensor:
-    """Return the bytes [B, C] uint8 of a step that codes have under `parameters` [B, width]; move the readers."""
+def decode(
+    distribution: Categorical | PixelLogistics, parameters: Tensor, readers: Readers
+) -> Tensor:
+    """Return the bytes [B, C] uint8 of a step that codes have under
+    `parameters` [B, width]; move the readers.
+    """
     of_channels: list[Tensor] = []
 
     def choose(starts: Starts) -> Tensor:
@@ -125,7 +147,9 @@ def decode(distribution: Categorical | PixelLogistics, parameters: Tensor, reade
 
 
 def histogram_starts(histogram: Sequence[float]) -> list[int]:
-    """Return where the intervals of the 256 values of a first byte begin, and TOTAL, from their probabilities."""
+    """Return where the intervals of the 256 values of a first byte begin, and
+    TOTAL, from their probabilities.
+    """
     weights = [int(probability * (1 << 20)) + 1 for probability in histogram]
     total = sum(weights)
     starts = []
@@ -136,7 +160,9 @@ def histogram_starts(histogram: Sequence[float]) -> list[int]:
 
 
 def find(starts: Starts, targets: Tensor) -> Tensor:
-    """Return the values int64 [...] whose intervals hold the numbers `targets` [...] below TOTAL."""
+    """Return the values int64 [...] whose intervals hold the
+    numbers `targets` [...] below TOTAL.
+    """
     values = torch.zeros_like(targets)
     for step in (128, 64, 32, 16, 8, 4, 2, 1):
         larger = values + step
@@ -172,9 +198,11 @@ class _Logistics:
         return _start(cumulative, values)
 
     def below_after(self, values: Tensor) -> Tensor:
-        """Return `below` of the next channel: each component's weight times what it gave the bytes `values` [...]."""
-        # A bin has the probability sigmoid(upper edge) sigmoid(-lower edge) (1 - e^-width); black has no lower edge,
-        # white no upper one, and both are as wide as the rest of the line.
+        """Return `below` of the next channel: each component's weight times what
+        it gave the bytes `values` [...].
+        """
+        # A bin has the probability sigmoid(upper edge) sigmoid(-lower edge) (1 - e^-width); black
+        # has no lower edge, white no upper one, and both are as wide as the rest of the line.
         is_black = (values == 0).unsqueeze(-1)
         is_white = (values == VALUES - 1).unsqueeze(-1)
         inner = log2_sigmoid(self.edges(values + 1)).masked_fill(is_white, 0)
@@ -186,7 +214,9 @@ class _Logistics:
         return below - below.amin(-1, keepdim=True)
 
 
-def _for_each_pixel_channel(distribution: PixelLogistics, parameters: Tensor, choose: Choose) -> None:
+def _for_each_pixel_channel(
+    distribution: PixelLogistics, parameters: Tensor, choose: Choose
+) -> None:
     k = distribution.components
     c = distribution.channels
     coefficients = distribution.coefficients  # of each component, one for each pair of channels
@@ -244,8 +274,8 @@ def _rates(scale: str, raw: Tensor) -> Tensor:
 
 
 def whole(parameters: Tensor, factor: int) -> Tensor:
-    """Return float32 parameters times a factor as whole numbers, rounded towards 0, from -MAX_VALUE, which is also
-    what is not a number, to MAX_VALUE."""
+    """Return float32 parameters times a factor as whole numbers, rounded towards 0, from
+    -MAX_VALUE, which is also what is not a number, to MAX_VALUE."""
     product = parameters.float() * float(factor)
     limited = product.clamp(max=MAX_VALUE)
     return torch.where(product > -MAX_VALUE, limited, -MAX_VALUE).long()

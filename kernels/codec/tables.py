@@ -1,6 +1,7 @@
 """Tables of the codec's functions, from whole numbers alone: the same on every machine.
 
-A function between two entries of its table is linear. Bits are fixed-point numbers with the unit 1 / BIT.
+A function between two entries of its table is linear. Bits are
+fixed-point numbers with the unit 1 / BIT.
 """
 
 from functools import cache

@@ -1,8 +1,9 @@
-"""Quantised CDFs on a GPU: the intervals of bytes that are known, and bytes that are decoded in place of drawn ones,
-by one kernel for each distribution. References: reference.py and coder.Decoder, the same bit for bit.
+"""Quantised CDFs on a GPU: the intervals of bytes that are known, and bytes that are decoded in
+place of drawn ones, by one kernel for each distribution. References: reference.py and
+coder.Decoder, the same bit for bit.
 
-`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost. The arithmetic is
-in quantised_cdf_triton.py.
+`decode` stands before the sampling kernel of its step, which keeps the bytes and adds their cost.
+The arithmetic is in quantised_cdf_triton.py.
 """
 
 import torch
@@ -36,13 +37,15 @@ PIXELS = 2  # of a program of logistics, of one warp; with 4, one for a B200 spi
 
 _PRECISION = tl.constexpr(coder.PRECISION)
 _MIN_RANGE = tl.constexpr(coder.MIN_RANGE)
-_MOVED = tl.constexpr(-(-coder.PRECISION // 8))  # bytes of the code, at most, by a symbol of the least width
+# bytes of the code, at most, by a symbol of the least width
+_MOVED = tl.constexpr(-(-coder.PRECISION // 8))
 
 
 def decode(
     parameters: Tensor,  # [B, width] float32, as in reference.py
     base: Tensor,  # [B, C] float32, added to the means of every component; of logits: not read
-    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    slots: Tensor,
     images: Tensor,  # [S, N] uint8, changed in place
     known: Tensor,  # [S, N] bool
     position: Tensor,  # [S] int64
@@ -53,8 +56,9 @@ def decode(
     distribution: Categorical | PixelLogistics,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
 ) -> None:
-    """Paint the bytes of the step of `images` at `position` of the chosen slots from their codes, except known ones,
-    and go past them in the code, IN PLACE. Costs and positions are left to the sampling kernel."""
+    """Paint the bytes of the step of `images` at `position` of the chosen slots from their
+    codes, except known ones, and go past them in the code, IN PLACE. Costs and positions
+    are left to the sampling kernel."""
     check(parameters, distribution.width, slots, images, known)
     assert code.is_contiguous()
     _launch(
@@ -122,7 +126,9 @@ def _launch(
         )
         return
     if base.shape != (len(slots), distribution.channels):
-        raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
+        raise ValueError(
+            f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes"
+        )
     assert base.is_contiguous()
     _pixels[(triton.cdiv(len(slots), PIXELS),)](
         parameters,
@@ -165,9 +171,11 @@ def _categorical(
 ):
     wait(chained)
     b, slot, live, place = _rows(slots, position, code_range, batch, block)
-    # Of images that are decoded, only those with a code are live: a program without one ends before it loads a logit.
+    # Of images that are decoded, only those with a code are live: a program
+    # without one ends before it loads a logit.
     if tl.max(live.to(tl.int32), axis=0) > 0:
-        # All 256 weights of a byte lie in a warp's registers: one scan gives every start, without a search.
+        # All 256 weights of a byte lie in a warp's registers: one scan
+        # gives every start, without a search.
         value = tl.arange(0, values)[None, :]
         logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
         bits = whole(logits, BITS_OF_E)
@@ -175,7 +183,8 @@ def _categorical(
         total = tl.sum(weights, axis=1)[:, None]
         smaller = tl.cumsum(weights, axis=1) - weights
         starts = start_after((smaller * TOTAL) // total, value).to(tl.int32)
-        # The byte is known, or it is the last one whose interval starts at or below what the code says.
+        # The byte is known, or it is the last one whose interval
+        # starts at or below what the code says.
         if code is None:
             byte = tl.load(images + slot * length, mask=live, other=0).to(tl.int64)
         else:
@@ -185,14 +194,17 @@ def _categorical(
             begun = (starts <= target[:, None]).to(tl.int32)
             decoded = tl.sum(begun, axis=1) - 1
             byte, is_new = _put(images, known, slot * length + place, decoded, live)
-        # Registers cannot be indexed: a masked sum picks the start. The last interval ends at TOTAL, which is no start.
+        # Registers cannot be indexed: a masked sum picks the start. The last
+        # interval ends at TOTAL, which is no start.
         start = tl.sum(tl.where(value == byte[:, None], starts, 0), axis=1).to(tl.int64)
         stop = tl.sum(tl.where(value == byte[:, None] + 1, starts, 0), axis=1).to(tl.int64)
         stop = tl.where(byte == values - 1, TOTAL, stop)
         if code is None:
             _write(out, b, start, stop, live)
         else:
-            at, state, range_ = _take(image_code, at, state, range_, start, stop, is_new, code_length)
+            at, state, range_ = _take(
+                image_code, at, state, range_, start, stop, is_new, code_length
+            )
             _store(code_at, code_value, code_range, slot, at, state, range_, live)
 
 
@@ -238,20 +250,24 @@ def _pixels(
             image_code = code + slot * code_length
             at, state, range_ = _decoder(code_at, code_value, code_range, slot, live)
 
-        # Of each component, in registers for all channels: how many bits its weight is below the largest. What a
-        # channel's byte says of the components is added to it, so that the next channel's weights are conditional.
+        # Of each component, in registers for all channels: how many bits its weight is below
+        # the largest. What a channel's byte says of the components is added to it, so that the
+        # next channel's weights are conditional.
         logits = tl.load(first + k, mask=inside, other=0.0)
         bits = tl.where(there, whole(logits, BITS_OF_E), -NOTHING)
         below = tl.max(bits, axis=1)[:, None] - bits
         seen = tl.zeros((block, block_c), tl.int64)
         for channel in tl.static_range(channels):
-            means = means_of(first, image_base, k, c, seen, channel, components, channels, inside, live)
+            means = means_of(
+                first, image_base, k, c, seen, channel, components, channels, inside, live
+            )
             raw = raw_scales(first, k, channel, components, channels, inside)
             rates = rates_of(raw, scale, table)
             weights = weights_of(below, table)
             total = tl.sum(weights, axis=1) * (SURE // TOTAL)
             offset = slot * length + place + channel
-            # A start sums over all components, so 256 of them would be 256 sums: the byte is found by bisection, in 8.
+            # A start sums over all components, so 256 of them would be 256 sums:
+            # the byte is found by bisection, in 8.
             if code is None:
                 byte = tl.load(images + offset, mask=live, other=0).to(tl.int64)
             else:
@@ -259,7 +275,9 @@ def _pixels(
                 decoded = tl.zeros((block,), tl.int64)
                 for i in range(8):
                     higher = decoded + ((values // 2) >> i)
-                    is_higher = start_of(higher, weights, total, means, rates, table, values) <= target
+                    is_higher = (
+                        start_of(higher, weights, total, means, rates, table, values) <= target
+                    )
                     decoded = tl.where(is_higher, higher, decoded)
                 byte, is_new = _put(images, known, offset, decoded, live)
             start = start_of(byte, weights, total, means, rates, table, values)
@@ -267,8 +285,11 @@ def _pixels(
             if code is None:
                 _write(out, b * channels + channel, start, stop, live)
             else:
-                at, state, range_ = _take(image_code, at, state, range_, start, stop, is_new, code_length)
-            # Later channels depend on this byte, which is why channels cannot be computed side by side.
+                at, state, range_ = _take(
+                    image_code, at, state, range_, start, stop, is_new, code_length
+                )
+            # Later channels depend on this byte, which is why
+            # channels cannot be computed side by side.
             below = below_after(byte, below, means, rates, there, table, values)
             seen = tl.where(c == channel, byte[:, None], seen)
         if code is not None:
@@ -277,7 +298,9 @@ def _pixels(
 
 @triton.jit
 def _rows(slots, position, code_range, batch, block: tl.constexpr):
-    """Return rows b [block] of the batch, their slots, whether each has work, and the byte at which its step begins."""
+    """Return rows b [block] of the batch, their slots, whether each has work, and
+    the byte at which its step begins.
+    """
     b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     slot = tl.load(slots + b, mask=b < batch, other=-1)
     live = slot >= 0
@@ -298,7 +321,9 @@ def _write(out, b, start, stop, live):
 
 @triton.jit
 def _put(images, known, offset, decoded, live):
-    """Store decoded bytes where none is known; return those that stand there then, int64, and which were decoded."""
+    """Store decoded bytes where none is known; return those that stand there
+    then, int64, and which were decoded.
+    """
     byte, is_known = put(images, known, offset, decoded.to(tl.float32), live)
     return byte.to(tl.int64), live & ~is_known
 

@@ -1,7 +1,8 @@
-"""The CPU kernel: whole steps, from bytes to bytes, in one call, in C++ behind a plain C interface (README.md).
+"""The CPU kernel: whole steps, from bytes to bytes, in one call, in C++
+behind a plain C interface (README.md).
 
-It is compiled at install, once for each instruction set, and the best one is picked when it runs. Without a compiler at
-install, `available()` is false and torch does the work.
+It is compiled at install, once for each instruction set, and the best one is picked when it runs.
+Without a compiler at install, `available()` is false and torch does the work.
 """
 
 from scanline.kernels.cpu.bindings import (

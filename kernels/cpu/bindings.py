@@ -1,7 +1,7 @@
 """The CPU kernel's library through ctypes, which releases the interpreter's lock during a call.
 
-Mirrors abi.h. A library compiled from another version of it is never called: its file name carries the version, and
-its scanline_abi() is compared when it is loaded.
+Mirrors abi.h. A library compiled from another version of it is never called: its file name carries
+the version, and its scanline_abi() is compared when it is loaded.
 """
 
 import ctypes
@@ -18,9 +18,11 @@ from torch import Tensor
 
 from scanline.kernels.cpu.shape import CODES, Arrays, Shape
 
-# Raised with every change of abi.h, of the order of the tensors or of any bit of the results; setup.py reads it here.
+# Raised with every change of abi.h, of the order of the tensors or of any bit of
+# the results; setup.py reads it here.
 ABI = 13
-ARITHMETIC = 10  # raised with every change of a bit of the parameters: codes of images are then no longer read
+# raised with every change of a bit of the parameters: codes of images are then no longer read
+ARITHMETIC = 10
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
 WEIGHT_TYPES = {"float32": 0, "float16": 1, "int8": 2}
 MAX_THREADS = 1024
@@ -69,7 +71,9 @@ class _Slots(ctypes.Structure):
 
 
 class Network:
-    """A network in the library's memory: its weights are copied when it is made, and freed by `close`."""
+    """A network in the library's memory: its weights are copied when
+    it is made, and freed by `close`.
+    """
 
     def __init__(
         self,
@@ -79,25 +83,30 @@ class Network:
         threads: int = 1,
         isa: str | None = None,
     ) -> None:
-        """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if there are several)
-        channels of the position, or its waves [N, .]. Where it reads a window: the wave table [256, 2 waves] if there
-        are waves; weight and bias of the input; rows and columns; for each block weight and bias of its norm, its
-        expansion and its contraction, the weight [NEIGHBOURS, D] of its causal convolution if there is one, and the
-        biases [1 + classes, .] of labels in its expansion if there are such. Then, for each layer, the weight and bias
-        of query-key-value, attention out, feed-forward in and out, then of its two norms, the weight of its
-        convolution, and the labels' biases in its feed-forward; those of the last norm and of the head; those of the
-        skip if there is one; the vectors [1 + classes, D] of labels if there are classes.
+        """tensors, where a step reads a byte: value table [rows, D or D/2]; rows, columns and (if
+        there are several) channels of the position, or its waves [N, .]. Where it reads a window:
+        the wave table [256, 2 waves] if there are waves; weight and bias of the input; rows and
+        columns; for each block weight and bias of its norm, its expansion and its contraction,
+        the weight [NEIGHBOURS, D] of its causal convolution if there is one, and the biases [1 +
+        classes, .] of labels in its expansion if there are such. Then, for each layer, the weight
+        and bias of query-key-value, attention out, feed-forward in and out, then of its two
+        norms, the weight of its convolution, and the labels' biases in its feed-forward; those of
+        the last norm and of the head; those of the skip if there is one; the vectors [1 +
+        classes, D] of labels if there are classes.
 
-        weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of instruction_sets(), by default the best.
-        Raises ValueError if this processor cannot run that, if there is no network of that shape, or if the tensors are
-        not those it needs; MemoryError if there is no memory for it.
+        weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of
+        instruction_sets(), by default the best. Raises ValueError if this processor cannot
+        run that, if there is no network of that shape, or if the tensors are not those it
+        needs; MemoryError if there is no memory for it.
         """
         available_sets = instruction_sets()
         self.process = os.getpid()  # whose threads it has
         self.isa = isa or available_sets[0]
         self.shape = shape
         if self.isa not in available_sets:
-            raise ValueError(f"this processor cannot run {self.isa!r}; it can run {', '.join(available_sets)}")
+            raise ValueError(
+                f"this processor cannot run {self.isa!r}; it can run {', '.join(available_sets)}"
+            )
         if weights not in WEIGHT_TYPES:
             raise ValueError(f"weights are stored as {', '.join(WEIGHT_TYPES)}, not {weights!r}")
         if not 1 <= threads <= MAX_THREADS:
@@ -106,7 +115,9 @@ class Network:
         # `contiguous` owns the memory that the pointers name until the library has copied it.
         contiguous = [tensor.detach().float().contiguous() for tensor in tensors]
         count = len(contiguous)
-        structs = (_Tensor * count)(*(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in contiguous))
+        structs = (_Tensor * count)(
+            *(_Tensor(tensor.data_ptr(), tensor.numel()) for tensor in contiguous)
+        )
         self._network = _library().scanline_create(
             ctypes.byref(shape), structs, count, WEIGHT_TYPES[weights], threads, self.isa.encode()
         )
@@ -114,20 +125,30 @@ class Network:
             reason = ctypes.get_errno()
             if reason == errno.ENOMEM:
                 raise MemoryError(f"there is no memory for a network with {threads} threads")
-            # EINVAL is left to the tensors, as the instruction set was checked; other numbers are the system's.
+            # EINVAL is left to the tensors, as the instruction set was
+            # checked; other numbers are the system's.
             if reason == errno.EINVAL:
-                raise ValueError(f"number or sizes of the {count} tensors are not those the shape needs")
+                raise ValueError(
+                    f"number or sizes of the {count} tensors are not those the shape needs"
+                )
             raise ValueError(f"the system does not start {threads} threads")
 
-    def advance(self, slots: "Arrays | CheckedSlots", steps: int, chosen: np.ndarray | None = None) -> None:
-        """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default all, whose position is below N;
-        slots: as in abi.h, changed IN PLACE. Of a guided image both slots are chosen."""
+    def advance(
+        self, slots: "Arrays | CheckedSlots", steps: int, chosen: np.ndarray | None = None
+    ) -> None:
+        """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default
+        all, whose position is below N; slots: as in abi.h, changed IN PLACE. Of a
+        guided image both slots are chosen."""
         checked = slots if isinstance(slots, CheckedSlots) else CheckedSlots(self.shape, slots)
         if chosen is None:
             chosen = np.arange(checked.struct.count)
         chosen = np.ascontiguousarray(chosen, np.int64)
         error = _library().scanline_advance(
-            self._open(), ctypes.byref(checked.struct), chosen.ctypes.data_as(_pointer), len(chosen), steps
+            self._open(),
+            ctypes.byref(checked.struct),
+            chosen.ctypes.data_as(_pointer),
+            len(chosen),
+            steps,
         )
         if error:
             self.shape.check_numbers(checked.arrays)
@@ -142,8 +163,9 @@ class Network:
         parameters: Tensor | None = None,
         intervals: Tensor | None = None,
     ) -> None:
-        """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop - start] float64, the
-        parameters [B, n, P] float32, and start and width of their intervals [B, stop - start, 2] int32."""
+        """Run known bytes start..stop-1 of every slot, n whole steps. Write their bits [B, stop
+        - start] float64, the parameters [B, n, P] float32, and start and width of their
+        intervals [B, stop - start, 2] int32."""
         self.shape.check_reading(slots, start, stop, bits, parameters, intervals)
         results = [_address(tensor) for tensor in (bits, parameters, intervals)]
         _library().scanline_read(self._open(), ctypes.byref(_slots(slots)), start, stop, *results)
@@ -160,9 +182,9 @@ class Network:
         temperature: float,
         guidance: float = 1.0,
     ) -> tuple[int, bytes]:
-        """Draw an image's steps from `position` on from parameters [n, P] float32, as long as their bytes are those of
-        `path`; without: of a guided image the parameters of label 0. Return the number of these steps, and the bytes
-        of the next one, where it has others."""
+        """Draw an image's steps from `position` on from parameters [n, P] float32, as long as their
+        bytes are those of `path`; without: of a guided image the parameters of label 0. Return the
+        number of these steps, and the bytes of the next one, where it has others."""
         self.shape.check_following(parameters, without, position, len(path))
         drawn = ctypes.create_string_buffer(self.shape.step_bytes)
         steps = _library().scanline_follow(
@@ -181,18 +203,24 @@ class Network:
         return steps, drawn.raw
 
     def copy_slots(self, slots: Arrays, sources: Tensor, targets: Tensor) -> None:
-        """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no target is the
-        source of another slot."""
+        """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE;
+        no target is the source of another slot."""
         self.shape.check_copying(slots, sources, targets)
         _library().scanline_copy_slots(
-            self._open(), ctypes.byref(_slots(slots)), sources.data_ptr(), targets.data_ptr(), len(sources)
+            self._open(),
+            ctypes.byref(_slots(slots)),
+            sources.data_ptr(),
+            targets.data_ptr(),
+            len(sources),
         )
 
     def _open(self) -> int:
         if not self._network:
             raise ValueError("the network is closed")
         if self.process != os.getpid():
-            raise ValueError(f"the network's threads are those of process {self.process}: load the model after a fork")
+            raise ValueError(
+                f"the network's threads are those of process {self.process}: load the model after a fork"
+            )
         return int(self._network)
 
     def close(self) -> None:
@@ -252,7 +280,9 @@ def unavailable_reason() -> str | None:
 
 
 def instruction_sets() -> list[str]:
-    """Return the instruction sets that this processor has and the library was compiled for, best first."""
+    """Return the instruction sets that this processor has and the
+    library was compiled for, best first.
+    """
     names: bytes = _library().scanline_isas()
     return names.decode().split()
 
@@ -271,7 +301,8 @@ def _load() -> ctypes.CDLL | str:
         library.scanline_abi.restype = _i64
         compiled = library.scanline_abi()
         expected = expected_abi()
-    except (OSError, AttributeError) as error:  # another machine's library, half a file, or another library
+    # another machine's library, half a file, or another library
+    except (OSError, AttributeError) as error:
         return f"the cpu kernel cannot be loaded ({error}), install it again"
     if compiled != expected:
         return f"the cpu kernel {LIBRARY.name} has ABI {compiled:#x} instead of {expected:#x}, install it again"
@@ -303,7 +334,9 @@ def _load() -> ctypes.CDLL | str:
 
 
 def expected_abi() -> int:
-    """Return what scanline_abi() must return: the version mixed with the sizes of the structs above."""
+    """Return what scanline_abi() must return: the version mixed
+    with the sizes of the structs above.
+    """
     abi = ABI
     abi |= ctypes.sizeof(Shape) << 16
     abi |= ctypes.sizeof(_Slots) << 32
@@ -312,7 +345,9 @@ def expected_abi() -> int:
 
 
 def _check_complete(elf: bytes) -> None:
-    """Raise OSError if an ELF file ends before its segments do: the loader maps them unchecked and dies of SIGBUS."""
+    """Raise OSError if an ELF file ends before its segments do: the loader maps
+    them unchecked and dies of SIGBUS.
+    """
     if elf[:5] != b"\x7fELF\x02":
         return  # the loader refuses what it does not know
     try:

@@ -1,5 +1,5 @@
-"""Sizes and options of a network as the library takes them, and the checks of every argument of a call: the library
-trusts them, and a wrong one would read or write other memory."""
+"""Sizes and options of a network as the library takes them, and the checks of every argument of a
+call: the library trusts them, and a wrong one would read or write other memory."""
 
 import ctypes
 
@@ -13,8 +13,19 @@ MAX_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
 STATE = ("s", "z", "position", "conv_state")
 # Of slots that are painted, beside their images.
-NUMBERS = ("known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance")
-CODES = ("code", "code_at", "code_value", "code_range")  # of slots, of which images may be painted from codes
+NUMBERS = (
+    "known",
+    "bits",
+    "seed",
+    "index",
+    "temperature",
+    "label",
+    "known_bits",
+    "partner",
+    "guidance",
+)
+# of slots, of which images may be painted from codes
+CODES = ("code", "code_at", "code_value", "code_range")
 PREDICTS = {"pixel_logistics": 0, "categorical": 1}
 # Arrays with more than one number of each slot; the others' types, where they are not int64.
 WIDE = ("s", "z", "conv_state", "images", "known", "code")
@@ -69,12 +80,14 @@ class Shape(ctypes.Structure):
 
     def check(self) -> None:
         """Raise ValueError, one sentence, where there is no such network."""
-        # Each number for itself first: what follows multiplies them, and nothing may overflow in the library's int64.
+        # Each number for itself first: what follows multiplies them, and nothing
+        # may overflow in the library's int64.
         for name, least, most in FIELDS:
             number = getattr(self, name)
             if not least <= number <= most:
                 raise ValueError(f"{name} must be from {least} to {most}, not {number}")
-        # Then what no number says alone: sizes of tensors, and options that the library would read past, or not at all.
+        # Then what no number says alone: sizes of tensors, and options that the
+        # library would read past, or not at all.
         is_window = self.reads == READS["window"]
         width = self.heads * self.value_width
         step_bytes = self.channels if is_window else 1
@@ -89,7 +102,9 @@ class Shape(ctypes.Structure):
         if self.skip and (self._is_categorical or not is_window):
             raise ValueError("a skip needs a window, and means to move")
         if is_window and (self.first or self.concat or not self.axial):
-            raise ValueError("a network that reads a window has axial positions, added to it, and a start token")
+            raise ValueError(
+                "a network that reads a window has axial positions, added to it, and a start token"
+            )
         if is_window and not self.window_columns:
             raise ValueError("a window has at least one column to the left")
         if self.class_biases and not self.classes:
@@ -126,26 +141,40 @@ class Shape(ctypes.Structure):
         return convolutions, count, self.width + BEYOND, self.heads * self.value_width
 
     def check_painting(self, slots: Arrays) -> None:
-        """Raise ValueError where the slots are not those of abi.h; `check_numbers` for what may change in them."""
+        """Raise ValueError where the slots are not those of abi.h;
+        `check_numbers` for what may change in them.
+        """
         names: tuple[str, ...] = (*STATE, "images", *NUMBERS)
         if "code" in slots:
             names += CODES
         self._check(slots, names)
 
     def check_numbers(self, slots: Arrays) -> None:
-        """Raise ValueError where a slot's label is none, or it stands within a step or does not fit its partner."""
+        """Raise ValueError where a slot's label is none, or it stands within a
+        step or does not fit its partner.
+        """
         self._check_labels(slots["label"])
         self._check_guided(slots)
         position = slots["position"]
         is_before = position < self.first
         within_step = (position - self.first) % self.step_bytes != 0
         if bool((is_before | ((position < self.bytes) & within_step)).any()):
-            raise ValueError(f"a position is before byte {self.first}, or within a step of {self.step_bytes} bytes")
+            raise ValueError(
+                f"a position is before byte {self.first}, or within a step of {self.step_bytes} bytes"
+            )
         if "code" in slots:
-            _check_codes(slots["code_at"], slots["code_value"], slots["code_range"], slots["partner"])
+            _check_codes(
+                slots["code_at"], slots["code_value"], slots["code_range"], slots["partner"]
+            )
 
     def check_reading(
-        self, slots: Arrays, start: int, stop: int, bits: Tensor, parameters: Tensor | None, intervals: Tensor | None
+        self,
+        slots: Arrays,
+        start: int,
+        stop: int,
+        bits: Tensor,
+        parameters: Tensor | None,
+        intervals: Tensor | None,
     ) -> None:
         """Raise ValueError where `read` cannot run the bytes start .. stop - 1."""
         self._check(slots, (*STATE, "images", "label"))
@@ -161,7 +190,9 @@ class Shape(ctypes.Structure):
         if intervals is not None:
             _check_tensor("intervals", intervals, torch.int32, (count, length, 2))
 
-    def check_following(self, parameters: Tensor, without: Tensor | None, at: int, length: int) -> None:
+    def check_following(
+        self, parameters: Tensor, without: Tensor | None, at: int, length: int
+    ) -> None:
         """Raise ValueError where `follow` cannot draw `length` bytes from `at` on."""
         stop = at + length
         if not self._are_steps(at, stop):
@@ -173,7 +204,9 @@ class Shape(ctypes.Structure):
 
     def _are_steps(self, start: int, stop: int) -> bool:
         """Return whether the bytes start .. stop - 1 are those of whole steps."""
-        whole = (start - self.first) % self.step_bytes == 0 and (stop - start) % self.step_bytes == 0
+        whole = (start - self.first) % self.step_bytes == 0 and (
+            stop - start
+        ) % self.step_bytes == 0
         return whole and self.first <= start <= stop <= self.bytes
 
     def check_copying(self, slots: Arrays, sources: Tensor, targets: Tensor) -> None:
@@ -186,7 +219,9 @@ class Shape(ctypes.Structure):
                 raise ValueError(f"{name} must be from 0 to {count - 1}")
 
     def _check_guided(self, slots: Arrays) -> None:
-        """Raise ValueError where the two slots of a guided image that is in flight do not fit each other."""
+        """Raise ValueError where the two slots of a guided image that is
+        in flight do not fit each other.
+        """
         partner = slots["partner"]
         position = slots["position"]
         has_class = slots["label"] != 0
@@ -236,7 +271,9 @@ def _check_codes(at: Tensor, value: Tensor, range_: Tensor, partner: Tensor) -> 
     fits &= (value >= 0) & (value < range_)
     fits &= (at >= 0) & (partner == 0)
     if bool((has_code & ~fits).any()):
-        raise ValueError("a code has a range from 2^40 to 2^48, a value below it, and no guided image")
+        raise ValueError(
+            "a code has a range from 2^40 to 2^48, a value below it, and no guided image"
+        )
 
 
 def _any_outside(numbers: Tensor, stop: int) -> bool:
@@ -246,6 +283,8 @@ def _any_outside(numbers: Tensor, stop: int) -> bool:
 
 def _check_tensor(name: str, tensor: Tensor, dtype: torch.dtype, size: tuple[int, ...]) -> None:
     if tensor.dtype != dtype or tensor.shape != size:
-        raise ValueError(f"{name} must be {list(size)} of {dtype}, not {list(tensor.shape)} of {tensor.dtype}")
+        raise ValueError(
+            f"{name} must be {list(size)} of {dtype}, not {list(tensor.shape)} of {tensor.dtype}"
+        )
     if not tensor.is_contiguous() or tensor.device.type != "cpu":
         raise ValueError(f"{name} must be contiguous and in the processor's memory")

@@ -1,17 +1,18 @@
-"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are conditioned on each
-other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is the paper's distribution of a byte
-(section 4.2). Log-probability and sampling share `_split` and `_mean`, so that what is sampled is what was trained.
+"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are
+conditioned on each other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is
+the paper's distribution of a byte (section 4.2). Log-probability and sampling share `_split` and
+`_mean`, so that what is sampled is what was trained.
 
-A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and the last bin take
-the tails. Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to
-their own means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) +
-c (G - mu_G).
+A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and
+the last bin take the tails. Within a component, the mean of a channel is moved by what the pixel's
+earlier channels were, relative to their own means, times coefficients that the network predicts:
+green's by a (R - mu_R), blue's by b (R - mu_R) + c (G - mu_G).
 
-Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw scales;
-K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw
+scales; K x C (C - 1) / 2 coefficients, for colour (a, b, c).
 
-A guided byte is drawn as a categorical one, from the logarithms of the probabilities of its 256 values in two mixtures,
-one with the class and one without.
+A guided byte is drawn as a categorical one, from the logarithms of the probabilities of its 256
+values in two mixtures, one with the class and one without.
 """
 
 import math
@@ -25,8 +26,8 @@ from scanline.kernels.categorical.reference import VALUES, Categorical, guided, 
 
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
-# Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed
-# they would choose the byte.
+# Of a guided byte: a probability below it counts as it. Far from all means logarithms differ
+# without bound, and mixed they would choose the byte.
 MIN_PROBABILITY = 2.0**-40
 SCALES = ("exp", "elu")
 
@@ -35,7 +36,8 @@ SCALES = ("exp", "elu")
 class PixelLogistics:
     """The distribution of the `channels` bytes of a step, by `components` logistics.
 
-    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu"
+    (elu(x) + 1.0001, as their sampler).
     """
 
     components: int
@@ -44,7 +46,9 @@ class PixelLogistics:
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
-            raise ValueError(f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}")
+            raise ValueError(
+                f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}"
+            )
 
     @property
     def width(self) -> int:
@@ -57,10 +61,12 @@ class PixelLogistics:
         return self.channels * (self.channels - 1) // 2
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., C] of each of a pixel's bytes `values` [..., C] given its earlier
-        ones, under `parameters` [..., width]: differences of the log-sums over components."""
+        """Return the natural log-probability [..., C] of each of a pixel's bytes
+        `values` [..., C] given its earlier ones, under `parameters` [..., width]:
+        differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
-        weights = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        # log-weight of each component, times what it gave the earlier bytes
+        weights = F.log_softmax(logits, dim=-1)
         earlier = torch.zeros_like(weights[..., 0])  # log-probability of the earlier bytes
         log_probs = []
         seen = values.float() / 127.5 - 1
@@ -80,12 +86,12 @@ class PixelLogistics:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width]; where `known` [..., C],
-        those of `values` [..., C].
+        """Return the bytes [..., C] uint8 of a pixel for each row of `parameters` [..., width];
+        where `known` [..., C], those of `values` [..., C].
 
-        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
-        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
-        and multiplies the scales.
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its
+        weight given the earlier bytes, painted or known, and the second inverts its logistic.
+        temperature [...] > 0 divides the logits and multiplies the scales.
         """
         logits, means, scales, coefficients = self._split(parameters)
         temperature = temperature.unsqueeze(-1)
@@ -96,7 +102,8 @@ class PixelLogistics:
         for channel in range(self.channels):
             mean = self._mean(channel, means, coefficients, seen)
             scale = scales[..., channel]
-            # A component by its weight, and a value from its logistic, inverted at the second uniform.
+            # A component by its weight, and a value from its
+            # logistic, inverted at the second uniform.
             picked = pick(torch.softmax(weights, dim=-1), uniforms[..., channel, :1])
             u = uniforms[..., channel, 1:]
             standard = u.log() - (-u).log1p()
@@ -119,12 +126,13 @@ class PixelLogistics:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes as `sample` does, of images guided by `guidance` [...], from parameters [..., width] with the
-        class and without.
+        """Return bytes as `sample` does, of images guided by `guidance` [...], from parameters
+        [..., width] with the class and without.
 
-        Channel by channel: the logarithms of the probabilities of all 256 values given the earlier bytes, in each of
-        both mixtures, are mixed as logits, and divided by the temperature. The first uniform picks the value; the
-        second is not used. What each component gives the byte then changes the weights of both mixtures.
+        Channel by channel: the logarithms of the probabilities of all 256 values given the earlier
+        bytes, in each of both mixtures, are mixed as logits, and divided by the temperature. The
+        first uniform picks the value; the second is not used. What each component gives the byte
+        then changes the weights of both mixtures.
         """
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
@@ -152,18 +160,24 @@ class PixelLogistics:
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
+        """Return logits [..., K], means and scales [..., K, C], coefficients
+        [..., K, C (C - 1) / 2], float32.
+        """
         k = self.components
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
         logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
-        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
+        scales = (
+            raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
+        )
         if self.coefficients:
             coefficients = coefficients.unflatten(-1, (k, self.coefficients))
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
-        """Return the means [..., K] of a channel, given the values `seen` [..., C] of the earlier ones."""
+        """Return the means [..., K] of a channel, given the values
+        `seen` [..., C] of the earlier ones.
+        """
         mean = means[..., channel]
         first = channel * (channel - 1) // 2
         for earlier in range(channel):
@@ -179,10 +193,11 @@ def _with_byte(seen: Tensor, channel: int, byte: Tensor) -> Tensor:
 
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
-    """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes `values` [..., 1].
+    """Return the natural logarithm [..., K] of the probability that each
+    logistic gives the bytes `values` [..., 1].
 
-    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
-    outer bins drop the factors that the tails make 1.
+    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a
+    stable logarithm; the outer bins drop the factors that the tails make 1.
     """
     is_black = values == 0
     is_white = values == 255

@@ -1,9 +1,9 @@
-"""Last launch of a step on a GPU that predicts a mixture of logistics: samples the bytes channel by channel or takes
-known ones, adds their cost and moves the position; a launch before it samples those of guided images. References:
-reference.py, and kernels/philox.py.
+"""Last launch of a step on a GPU that predicts a mixture of logistics: samples the bytes channel by
+channel or takes known ones, adds their cost and moves the position; a launch before it samples
+those of guided images. References: reference.py, and kernels/philox.py.
 
-An image's result does not depend on what else is in the batch. Nothing is returned to the host: positions stay on the
-device.
+An image's result does not depend on what else is in the batch. Nothing is returned to the
+host: positions stay on the device.
 """
 
 import triton
@@ -32,30 +32,36 @@ from scanline.kernels.triton.sampling import (
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
-GUIDED_WARPS = 16  # of the program of one guided image, which computes 256 values from all components
+# of the program of one guided image, which computes 256 values from all components
+GUIDED_WARPS = 16
 
 
 def sample(
-    parameters: Tensor,  # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
+    # [B, width] float32: logits, means, raw scales, coefficients, as in reference.py
+    parameters: Tensor,
     base: Tensor,  # [B, C] float32, added to the means of every component
-    slots: Tensor,  # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    # [B] int64, all different: which of the S slots each row belongs to; -1: nothing is done
+    slots: Tensor,
     arrays: SlotArrays,
     distribution: PixelLogistics,
     costs: Tensor | None = None,  # [B, C] float64, where to put the cost of each byte in bits
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     guiding: Guiding | None = None,
-    code_range: Tensor | None = None,  # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
+    # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
+    code_range: Tensor | None = None,
 ) -> None:
-    """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add their cost at
-    temperature 1 to `bits`, that of the known ones to `known_bits`, and C to `position`, all IN PLACE. If a parameter
-    is NaN or infinite, bits are too.
+    """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add
+    their cost at temperature 1 to `bits`, that of the known ones to `known_bits`, and C to
+    `position`, all IN PLACE. If a parameter is NaN or infinite, bits are too.
 
-    With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i + 1, one of them
-    with label 0: both draw its bytes as PixelLogistics.sample_guided.
+    With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i
+    + 1, one of them with label 0: both draw its bytes as PixelLogistics.sample_guided.
     """
     check(parameters, distribution.width, slots, arrays.images, arrays.known)
     if base.shape != (len(slots), distribution.channels):
-        raise ValueError(f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes")
+        raise ValueError(
+            f"base {list(base.shape)} does not fit {len(slots)} pixels of {distribution.channels} bytes"
+        )
     assert base.is_contiguous()
     components = distribution.components
     channels = distribution.channels
@@ -103,9 +109,11 @@ def sample(
 
 
 @triton.jit
-def own_means(first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    """Return the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1] points to the parameters
-    of each image, `base` [b] to its base."""
+def own_means(
+    first, base, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, live
+):
+    """Return the means [b, K] of a channel, not yet moved by the earlier ones; `first` [b, 1]
+    points to the parameters of each image, `base` [b] to its base."""
     means = tl.load(first + components + k * channels + channel, mask=inside, other=0.0)
     return means + tl.load(base + channel, mask=live, other=0.0)[:, None]
 
@@ -113,20 +121,32 @@ def own_means(first, base, k, channel: tl.constexpr, components, channels: tl.co
 @triton.jit
 def raw_scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside):
     """Return the parameters [b, K] of a channel's scales."""
-    return tl.load(first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0)
+    return tl.load(
+        first + components * (1 + channels) + k * channels + channel, mask=inside, other=0.0
+    )
 
 
 @triton.jit
-def coefficients(first, k, channel: tl.constexpr, earlier: tl.constexpr, components, channels: tl.constexpr, inside):
+def coefficients(
+    first,
+    k,
+    channel: tl.constexpr,
+    earlier: tl.constexpr,
+    components,
+    channels: tl.constexpr,
+    inside,
+):
     """Return by how much [b, K] the error of an earlier channel moves the means of a channel."""
     which = k * (channels * (channels - 1) // 2) + channel * (channel - 1) // 2 + earlier
     return tl.load(first + components * (1 + 2 * channels) + which, mask=inside, other=0.0)
 
 
 @triton.jit
-def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live):
-    """Return the means [b, K] of a channel, moved by the errors of the earlier ones, and where a parameter of them is
-    not finite; seen [b, C] are the real numbers of the earlier bytes."""
+def _means(
+    first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live
+):
+    """Return the means [b, K] of a channel, moved by the errors of the earlier ones, and where a
+    parameter of them is not finite; seen [b, C] are the real numbers of the earlier bytes."""
     means = own_means(first, base, k, channel, components, channels, inside, live)
     unusable = inside & wrong(means)
     for earlier in tl.static_range(channel):
@@ -140,8 +160,12 @@ def _means(first, base, k, c, seen, channel: tl.constexpr, components, channels:
 
 
 @triton.jit
-def _scales(first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr):
-    """Return the scales [b, K] of a channel at temperature 1, and where they are not finite numbers."""
+def _scales(
+    first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr
+):
+    """Return the scales [b, K] of a channel at temperature 1, and
+    where they are not finite numbers.
+    """
     raw = raw_scales(first, k, channel, components, channels, inside)
     elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
     return tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu, inside & wrong(raw)
@@ -175,9 +199,12 @@ def _sample(
     block: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # Parameters come from the previous kernel, and images and positions of this pixel were read by kernels before it.
+    # Parameters come from the previous kernel, and images and positions of this
+    # pixel were read by kernels before it.
     wait(chained)
-    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, batch, block)
+    b, slot, live, place, image_temperature = slots_of_program(
+        slots, position, temperature, batch, block
+    )
     image_temperature = image_temperature[:, None]
     # Whose bytes the launch before this one has painted: those of guided images, and decoded ones.
     painted = tl.zeros_like(live)
@@ -196,8 +223,9 @@ def _sample(
     logits = tl.load(first + k, mask=inside, other=0.0)
     logits = tl.where(there, logits, -float("inf"))
 
-    # The log-weight of each component, times what it gave to the earlier bytes: at the image's temperature, from which
-    # later bytes draw theirs, and at 1, for the cost. What a byte adds to the latter's sum is its cost.
+    # The log-weight of each component, times what it gave to the earlier bytes: at the
+    # image's temperature, from which later bytes draw theirs, and at 1, for the cost. What a
+    # byte adds to the latter's sum is its cost.
     weights = logits / image_temperature
     cost_weights = logits
     log_earlier = log_sum_exp(cost_weights)
@@ -206,11 +234,13 @@ def _sample(
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
         scales, unusable_scales = _scales(first, k, channel, components, channels, inside, scale)
-        means, unusable_means = _means(first, image_base, k, c, seen, channel, components, channels, inside, live)
+        means, unusable_means = _means(
+            first, image_base, k, c, seen, channel, components, channels, inside, live
+        )
         unusable |= unusable_means | unusable_scales
 
-        # Draw a component by its weight given the earlier bytes, then a value from its logistic: masked sums pick the
-        # chosen component's mean and scale.
+        # Draw a component by its weight given the earlier bytes, then a value from its logistic:
+        # masked sums pick the chosen component's mean and scale.
         u, w = slot_uniforms(seed, index, slot, place + channel, live)
         chosen = k == pick(weights, u, there, components)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
@@ -218,10 +248,13 @@ def _sample(
         at = slot * length + place + channel
         drawn = draw_logistic(mean, spread, w)
         if partner is not None or code_range is not None:
-            drawn = tl.where(painted, tl.load(images + at, mask=painted, other=0).to(tl.float32), drawn)
+            drawn = tl.where(
+                painted, tl.load(images + at, mask=painted, other=0).to(tl.float32), drawn
+            )
         byte, is_known = put(images, known, at, drawn, live)
 
-        # What each component gives the byte, known or painted, decides the components of the later ones.
+        # What each component gives the byte, known or painted,
+        # decides the components of the later ones.
         weights += log_bin(byte, means, scales * image_temperature)
         cost_weights += log_bin(byte, means, scales)
         seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
@@ -263,9 +296,11 @@ def _sample_guided(
     chained: tl.constexpr,
 ):
     wait(chained)
-    # One image a program, in tensors of one row: its many warps share the [256, K] log-probabilities of each label,
-    # which are in registers.
-    b, slot, live, place, image_temperature = slots_of_program(slots, position, temperature, tl.num_programs(0), 1)
+    # One image a program, in tensors of one row: its many warps share the [256, K]
+    # log-probabilities of each label, which are in registers.
+    b, slot, live, place, image_temperature = slots_of_program(
+        slots, position, temperature, tl.num_programs(0), 1
+    )
     is_guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
     if tl.max(is_guided.to(tl.int32), axis=0) > 0:
         # Rows 2i and 2i + 1 are the image's slots, so b ^ 1 is the partner's row.
@@ -287,8 +322,12 @@ def _sample_guided(
         unusable = inside & (wrong(weights_c) | wrong(weights_u))
         seen = tl.zeros((1, block_c), tl.float32)
         for channel in tl.static_range(channels):
-            means_c, wrong_c = _means(first_c, base_c, k, c, seen, channel, components, channels, inside, live)
-            means_u, wrong_u = _means(first_u, base_u, k, c, seen, channel, components, channels, inside, live)
+            means_c, wrong_c = _means(
+                first_c, base_c, k, c, seen, channel, components, channels, inside, live
+            )
+            means_u, wrong_u = _means(
+                first_u, base_u, k, c, seen, channel, components, channels, inside, live
+            )
             scales_c, odd_c = _scales(first_c, k, channel, components, channels, inside, scale)
             scales_u, odd_u = _scales(first_u, k, channel, components, channels, inside, scale)
             unusable |= wrong_c | wrong_u | odd_c | odd_u
@@ -299,7 +338,9 @@ def _sample_guided(
             # The first uniform of the byte picks it; the second is not used.
             u, _ = slot_uniforms(seed, index, slot, place + channel, live)
             picked = pick(mixed, u, value[None, :] < values, values)
-            byte, _ = put(images, known, slot * length + place + channel, picked.to(tl.float32), live)
+            byte, _ = put(
+                images, known, slot * length + place + channel, picked.to(tl.float32), live
+            )
             weights_c += log_bin(byte, means_c, scales_c)
             weights_u += log_bin(byte, means_u, scales_u)
             seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
@@ -309,6 +350,12 @@ def _sample_guided(
 
 @triton.jit
 def _log_probabilities(log_weights, means, scales, value, least: tl.constexpr):
-    """Return the logarithms [1, 256] of the probabilities of all values of a byte, of components [1, K]."""
-    logs = log_bin(value.to(tl.float32), means, scales) + log_weights - log_sum_exp(log_weights)[:, None]
+    """Return the logarithms [1, 256] of the probabilities of all values
+    of a byte, of components [1, K].
+    """
+    logs = (
+        log_bin(value.to(tl.float32), means, scales)
+        + log_weights
+        - log_sum_exp(log_weights)[:, None]
+    )
     return tl.log(tl.maximum(tl.sum(tl.exp(logs), axis=1), least))[None, :]

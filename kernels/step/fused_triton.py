@@ -1,14 +1,16 @@
-"""Recurrent step on a GPU, fused with the split of the projection and the feature map: one pass over the state. A
-program reads the states of a few heads of one image, adds phi(k) v^T, reads y out of them while they are in registers,
-and writes them back. All sums are float32, whatever type s is stored in.
+"""Recurrent step on a GPU, fused with the split of the projection and the feature map: one
+pass over the state. A program reads the states of a few heads of one image, adds phi(k)
+v^T, reads y out of them while they are in registers, and writes them back. All sums are
+float32, whatever type s is stored in.
 
-Writing is half of the traffic, so with room for K deferred steps a slot is written in every (K + 1)st step, counted
-from byte 0 of the image, and phi(k) and v of the steps since then are added again by each step. These are the additions
-of writing in each step, in the same order: y has the same bits, where s is float32. In 16 bits s is rounded less often.
+Writing is half of the traffic, so with room for K deferred steps a slot is written in every (K +
+1)st step, counted from byte 0 of the image, and phi(k) and v of the steps since then are added
+again by each step. These are the additions of writing in each step, in the same order: y has the
+same bits, where s is float32. In 16 bits s is rounded less often.
 
-Its reference is `reference.recurrent_step`. Its signature differs, as phi(q), phi(k) and v never exist in memory: it
-takes the projection [B, 2 H C + H M], and finds the states of each row through `slots`, where -1 costs one load. A
-program's result depends on its own image alone.
+Its reference is `reference.recurrent_step`. Its signature differs, as phi(q), phi(k) and v never
+exist in memory: it takes the projection [B, 2 H C + H M], and finds the states of each row through
+`slots`, where -1 costs one load. A program's result depends on its own image alone.
 """
 
 import triton
@@ -19,8 +21,9 @@ from scanline.kernels.attention.reference import EPSILON
 from scanline.kernels.feature_maps import feature_map as known_map
 from scanline.kernels.triton.pdl import options, wait
 
-# Numbers of s in one program, and in one of its warps: a head of 32 x 32, so that no sum crosses warps, no program is
-# partly empty, and 32 programs fit an SM (sm_90: 64 registers); 8 loads of 16 bytes of float32 for each thread.
+# Numbers of s in one program, and in one of its warps: a head of 32 x 32, so that no sum crosses
+# warps, no program is partly empty, and 32 programs fit an SM (sm_90: 64 registers); 8 loads of
+# 16 bytes of float32 for each thread.
 WARP_ELEMENTS = 1024
 ELEMENTS = WARP_ELEMENTS
 
@@ -31,16 +34,18 @@ def fused_recurrent_step(
     z: Tensor,  # [S, H, C] float32, changed in place
     deferred: Tensor,  # [S, K, H (C + M)] float32, changed in place: phi(k) and v that s and z lack
     position: Tensor,  # [S] int64: the byte that comes next, step_bytes times the steps before it
-    slots: Tensor,  # [B] int64, all different: which of the S states each row steps; -1: nothing is done
+    # [B] int64, all different: which of the S states each row steps; -1: nothing is done
+    slots: Tensor,
     step_bytes: int = 1,
     feature_map: str = "elu",
     y: Tensor | None = None,  # [B, H M] float32, where to put the result
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     elements: int = ELEMENTS,  # of s in a program; other bits for each number
-    at_once: bool = False,  # whether all deferred steps are loaded, before it is known how many there are
+    # whether all deferred steps are loaded, before it is known how many there are
+    at_once: bool = False,
 ) -> Tensor:
-    """Update s, z and deferred of the chosen slots IN PLACE as `reference.recurrent_step`, and return y [B, H M]; rows
-    whose slot is -1 are not written."""
+    """Update s, z and deferred of the chosen slots IN PLACE as `reference.recurrent_step`, and
+    return y [B, H M]; rows whose slot is -1 are not written."""
     heads, key_width, value_width = check(projected, s, z, deferred, feature_map)
     if len(projected) != len(slots):
         raise ValueError(f"projections {list(projected.shape)} do not fit {len(slots)} slots")
@@ -99,8 +104,12 @@ def check(
     return heads, key_width, value_width
 
 
-def tile(heads: int, key_width: int, value_width: int, elements: int = ELEMENTS) -> tuple[int, int, int, int]:
-    """Return how many heads, keys and values a program has, padded to powers of two, and its warps."""
+def tile(
+    heads: int, key_width: int, value_width: int, elements: int = ELEMENTS
+) -> tuple[int, int, int, int]:
+    """Return how many heads, keys and values a program has, padded
+    to powers of two, and its warps.
+    """
     block_c = triton.next_power_of_2(key_width)
     block_m = triton.next_power_of_2(value_width)
     head_elements = block_c * block_m
@@ -118,8 +127,9 @@ def phi(x, name: tl.constexpr):
 
 @triton.jit
 def inputs(row, keys, values, in_keys, in_values, all_keys):
-    """Load queries and keys [h, C], before the feature map, and values [h, M] from a `row` of the projection: the
-    queries of all heads, `all_keys` numbers, then as many of their keys, then their values."""
+    """Load queries and keys [h, C], before the feature map, and values [h, M] from a
+    `row` of the projection: the queries of all heads, `all_keys` numbers, then as many
+    of their keys, then their values."""
     q = tl.load(row + keys, mask=in_keys, other=0.0)
     k = tl.load(row + all_keys + keys, mask=in_keys, other=0.0)
     v = tl.load(row + 2 * all_keys + values, mask=in_values, other=0.0)
@@ -128,8 +138,8 @@ def inputs(row, keys, values, in_keys, in_values, all_keys):
 
 @triton.jit
 def add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values):
-    """Return s [h, C, M] and z [h, C] after the first `count` of the deferred steps at `rows`. Each is a row of
-    `row_size` numbers: phi(k) of all heads, `all_keys` numbers, then their values."""
+    """Return s [h, C, M] and z [h, C] after the first `count` of the deferred steps at `rows`. Each
+    is a row of `row_size` numbers: phi(k) of all heads, `all_keys` numbers, then their values."""
     for number in range(0, count):  # not unrolled: that takes twice the registers
         row = rows + number * row_size
         k = tl.load(row + keys, mask=in_keys, other=0.0)
@@ -141,10 +151,21 @@ def add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, 
 
 @triton.jit
 def add_at_once(
-    state, key_sum, rows, count, period: tl.constexpr, all_keys, row_size, keys, values, in_keys, in_values
+    state,
+    key_sum,
+    rows,
+    count,
+    period: tl.constexpr,
+    all_keys,
+    row_size,
+    keys,
+    values,
+    in_keys,
+    in_values,
 ):
-    """As add_deferred, with zeros for the steps from `count` on, which change no bit: no load waits for `count`, which
-    takes longer to come than the states of few images. A head of 32 takes 96 registers instead of 64."""
+    """As add_deferred, with zeros for the steps from `count` on, which change no bit: no load
+    waits for `count`, which takes longer to come than the states of few images. A head of 32
+    takes 96 registers instead of 64."""
     for number in tl.static_range(period - 1):
         row = rows + number * row_size
         k = tl.load(row + keys, mask=in_keys, other=0.0)
@@ -158,7 +179,9 @@ def add_at_once(
 
 @triton.jit
 def step(state, key_sum, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
-    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), its y [h, M] (eq. 20), and phi(k)."""
+    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19),
+    its y [h, M] (eq. 20), and phi(k).
+    """
     k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
     q = tl.where(in_keys, phi(q, feature_map), 0.0)
     state += k[:, :, None] * v[:, None, :]
@@ -191,15 +214,16 @@ def _step(
     block_m: tl.constexpr,
     chained: tl.constexpr,
 ):
-    # A program is a block of heads [h] of one image, and holds their whole states [h, C, M] in registers. Of many
-    # images, states are most of what a step moves through memory: each number is loaded once and stored at most once.
-    # The slot comes from the L2: see the early reads below.
+    # A program is a block of heads [h] of one image, and holds their whole states [h, C, M] in
+    # registers. Of many images, states are most of what a step moves through memory: each number is
+    # loaded once and stored at most once. The slot comes from the L2: see the early reads below.
     image = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + image, cache_modifier=".cg")
     steps = tl.load(position + tl.maximum(slot, 0)) // step_bytes
     count = (steps % period).to(tl.int32)  # of the steps that are deferred
 
-    # Where the numbers of this block's heads h, keys c and values m are in one image's keys, values and state.
+    # Where the numbers of this block's heads h, keys c and values m are in
+    # one image's keys, values and state.
     h = tl.program_id(1) * block_h + tl.arange(0, block_h)
     c = tl.arange(0, block_c)
     m = tl.arange(0, block_m)
@@ -209,24 +233,44 @@ def _step(
     in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
     keys = h[:, None] * key_width + c[None, :]
     values = h[:, None] * value_width + m[None, :]
-    s_places = s + slot * heads * key_width * value_width + keys[:, :, None] * value_width + m[None, None, :]
+    s_places = (
+        s
+        + slot * heads * key_width * value_width
+        + keys[:, :, None] * value_width
+        + m[None, None, :]
+    )
     z_places = z + slot * heads * key_width + keys
     all_keys = heads * key_width
     row_size = heads * (key_width + value_width)
     rows = deferred + slot * (period - 1) * row_size
 
-    # Load s and z, and add the deferred steps, which they lack.
-    # A hint that states should not evict weights and activations, which are read again, from the L2; not measured.
-    state = tl.load(s_places, mask=in_state, other=0.0, eviction_policy="evict_first").to(tl.float32)
+    # Load s and z, and add the deferred steps, which they lack. A hint that states should not evict
+    # weights and activations, which are read again, from the L2; not measured.
+    state = tl.load(s_places, mask=in_state, other=0.0, eviction_policy="evict_first").to(
+        tl.float32
+    )
     key_sum = tl.load(z_places, mask=in_keys, other=0.0)
     if at_once:
         state, key_sum = add_at_once(
-            state, key_sum, rows, count, period, all_keys, row_size, keys, values, in_keys, in_values
+            state,
+            key_sum,
+            rows,
+            count,
+            period,
+            all_keys,
+            row_size,
+            keys,
+            values,
+            in_keys,
+            in_values,
         )
     else:
-        state, key_sum = add_deferred(state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values)
-    # The projection is the previous kernel's; s, z and `deferred` are read and written by this kernel only, and `slots`
-    # and `position` were written before the previous kernel began, so they may be fetched early.
+        state, key_sum = add_deferred(
+            state, key_sum, rows, count, all_keys, row_size, keys, values, in_keys, in_values
+        )
+    # The projection is the previous kernel's; s, z and `deferred` are read and written by
+    # this kernel only, and `slots` and `position` were written before the previous kernel
+    # began, so they may be fetched early.
     wait(chained)
     if slot < 0:
         return
@@ -239,7 +283,9 @@ def _step(
 
     # In the last step of a period write the state back, else defer what this step added to it.
     if count == period - 1:
-        tl.store(s_places, state.to(s.dtype.element_ty), mask=in_state, eviction_policy="evict_first")
+        tl.store(
+            s_places, state.to(s.dtype.element_ty), mask=in_state, eviction_policy="evict_first"
+        )
         tl.store(z_places, key_sum, mask=in_keys)
     else:
         row = rows + count * row_size

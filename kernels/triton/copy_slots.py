@@ -1,8 +1,8 @@
-"""Copies of whole slots within an array, in one launch: each target becomes what its source holds. Reference:
-torch's index_copy_ of index_select along the axis of the slots.
+"""Copies of whole slots within an array, in one launch: each target becomes what its source holds.
+Reference: torch's index_copy_ of index_select along the axis of the slots.
 
-A slot that is its own source costs two loads. A source must be its own source: its slot is then read and never written,
-so that no copy depends on the order of the programs.
+A slot that is its own source costs two loads. A source must be its own source: its slot is then
+read and never written, so that no copy depends on the order of the programs.
 """
 
 import triton
@@ -18,9 +18,13 @@ def copy_slots(
     targets: Tensor,  # [n] int64: slots, all different
     layered: bool = False,  # whether the slots are the array's second axis
 ) -> None:
-    """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit for bit; on a GPU without waiting."""
+    """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit
+    for bit; on a GPU without waiting.
+    """
     if sources.shape != targets.shape or sources.dim() != 1:
-        raise ValueError(f"sources {list(sources.shape)} and targets {list(targets.shape)} do not fit")
+        raise ValueError(
+            f"sources {list(sources.shape)} and targets {list(targets.shape)} do not fit"
+        )
     assert array.is_contiguous()
     assert sources.is_contiguous()
     assert targets.is_contiguous()
@@ -31,7 +35,9 @@ def copy_slots(
     block = min(NUMBERS, triton.next_power_of_2(width))
     warps = max(1, min(4, block // 256))
     grid = (len(targets), layers, triton.cdiv(width, block))
-    _copy_slots[grid](array, sources, targets, count, width, block, num_warps=warps, enable_fp_fusion=False)
+    _copy_slots[grid](
+        array, sources, targets, count, width, block, num_warps=warps, enable_fp_fusion=False
+    )
 
 
 @triton.jit(do_not_specialize=["count"])  # one program code for all pools

@@ -1,8 +1,9 @@
-"""First launch of a byte's step on a GPU: finds the images that are not done, and writes the input vector of each and
-its moments. Reference: torch's indexing of the tables.
+"""First launch of a byte's step on a GPU: finds the images that are not done, and writes the input
+vector of each and its moments. Reference: torch's indexing of the tables.
 
-The vector is the row of the previous byte's value (before the image the last row, the start token), with the row of the
-position added or appended, plus the row of the image's label where the model has classes.
+The vector is the row of the previous byte's value (before the image the last row, the
+start token), with the row of the position added or appended, plus the row of the
+image's label where the model has classes.
 """
 
 import triton
@@ -18,9 +19,12 @@ def embed(
     position: Tensor,  # [S] int64: the byte to predict
     values: Tensor,  # [V, W] float32
     places: Tensor,  # [N - first, W] float32: of the positions from `first` on
-    x: Tensor,  # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
-    active: Tensor,  # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
-    at: Tensor | None = None,  # [B] int64: the byte to predict in each row, if it is not its slot's position
+    # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
+    x: Tensor,
+    # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
+    active: Tensor,
+    # [B] int64: the byte to predict in each row, if it is not its slot's position
+    at: Tensor | None = None,
     moments: Tensor | None = None,  # [B, blocks of x, 2] float32, another result: see moments.py
     classes: Tensor | None = None,  # [1 + number of classes, D] float32, D the columns of x
     labels: Tensor | None = None,  # [S] int64: the row of `classes` of each image, given with them
@@ -29,7 +33,9 @@ def embed(
     width = values.shape[1]
     length = images.shape[1]
     if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
-        raise ValueError(f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit")
+        raise ValueError(
+            f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit"
+        )
     check_classes(classes, labels, images, x)
     assert moments is None or moments.shape == (len(x), blocks(x.shape[1]), 2)
     _embed[(len(slots),)](
@@ -56,7 +62,9 @@ def embed(
 
 
 def check_classes(classes: Tensor | None, labels: Tensor | None, images: Tensor, x: Tensor) -> None:
-    """Raise ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x [B, D]."""
+    """Raise ValueError where classes [1 + number, D] or labels [S] do
+    not fit images [S, N] and x [B, D].
+    """
     assert (classes is None) == (labels is None)
     if classes is not None and labels is not None:
         if classes.shape[1:] != x.shape[1:] or labels.shape != images.shape[:1]:
@@ -86,22 +94,30 @@ def _embed(
     columns: tl.constexpr,
     block: tl.constexpr,
 ):
-    # The next byte of the program's image; a finished one is inactive in all later launches of the step.
-    image = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)  # not a scalar, which masks of blocks cannot mix with
+    # The next byte of the program's image; a finished one is
+    # inactive in all later launches of the step.
+    image = tl.program_id(0).to(tl.int64) + tl.arange(
+        0, 1
+    )  # not a scalar, which masks of blocks cannot mix with
     slot = tl.load(slots + image)
     next_byte = position + slot if at is None else at + image
     place = tl.load(next_byte, mask=slot >= 0, other=length)
     live = place < length
     tl.store(active + image, tl.where(live, slot, -1))
-    byte = tl.load(images + slot * length + place - 1, mask=live & (place > 0), other=0).to(tl.int64)
+    byte = tl.load(images + slot * length + place - 1, mask=live & (place > 0), other=0).to(
+        tl.int64
+    )
     byte = tl.where(place > 0, byte, start)
 
-    # The vector of the place begins at the first column where both are added, else after that of the value.
+    # The vector of the place begins at the first column where both are
+    # added, else after that of the value.
     d = tl.arange(0, block)[None, :]
     after: tl.constexpr = columns - width
     inside = live[:, None] & (d < columns)
     value = tl.load(values + byte[:, None] * width + d, mask=inside & (d < width), other=0.0)
-    where = tl.load(places + (place - first)[:, None] * width + d - after, mask=inside & (d >= after), other=0.0)
+    where = tl.load(
+        places + (place - first)[:, None] * width + d - after, mask=inside & (d >= after), other=0.0
+    )
     vector = value + where
     if classes is not None:
         label = tl.load(labels + slot, mask=live, other=0)

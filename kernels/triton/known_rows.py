@@ -1,7 +1,8 @@
-"""First launch of a pass over known bytes on a GPU: what the others need to know of each row. Step i of image b of B is
-row i B + b. Reference: torch's indexing.
+"""First launch of a pass over known bytes on a GPU: what the others need to know of each row. Step
+i of image b of B is row i B + b. Reference: torch's indexing.
 
-The byte at which a pass begins is a number on the device, so that a recorded pass may be replayed from any byte on.
+The byte at which a pass begins is a number on the device, so that a recorded
+pass may be replayed from any byte on.
 """
 
 import triton
@@ -16,7 +17,8 @@ def write_rows(
     position: Tensor,  # [B] int64: the first byte of each image that is run
     stops: Tensor,  # [B or more] int64: the byte after its last; all are whole steps from `begin`
     images: Tensor,  # [B or more, N] uint8
-    slots: Tensor,  # [R] int64, a result, as those below: the image of each row; -1: its step is not run
+    # [R] int64, a result, as those below: the image of each row; -1: its step is not run
+    slots: Tensor,
     rows: Tensor,  # [R] int64: the row's own number; -1: its step is not run
     at: Tensor,  # [R] int64: the first byte of its step, which may be beyond the image
     first: Tensor,  # [B] int64: the first step of each image that is run
@@ -71,7 +73,8 @@ def _write_rows(
     block_c: tl.constexpr,
     block: tl.constexpr,
 ):
-    # A recorded pass has the same rows in every replay: those whose step is not run are -1 for the launches after it.
+    # A recorded pass has the same rows in every replay: those whose step is not
+    # run are -1 for the launches after it.
     row = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = row < batch * steps
     image = row % batch
@@ -84,8 +87,18 @@ def _write_rows(
     tl.store(rows + row, tl.where(live, row, -1), mask=inside)
     tl.store(at + row, place, mask=inside)
     # Rows below `batch` are those of step 0: each image's limits are stored once.
-    tl.store(first + image, tl.minimum(tl.maximum((image_start - start) // size, 0), steps), mask=row < batch)
-    tl.store(last + image, tl.minimum(tl.maximum((image_stop - start) // size, 0), steps), mask=row < batch)
+    tl.store(
+        first + image,
+        tl.minimum(tl.maximum((image_start - start) // size, 0), steps),
+        mask=row < batch,
+    )
+    tl.store(
+        last + image,
+        tl.minimum(tl.maximum((image_stop - start) // size, 0), steps),
+        mask=row < batch,
+    )
     c = tl.arange(0, block_c)[None, :]
-    byte = tl.load(images + (image * length + place)[:, None] + c, mask=live[:, None] & (c < size), other=0)
+    byte = tl.load(
+        images + (image * length + place)[:, None] + c, mask=live[:, None] & (c < size), other=0
+    )
     tl.store(values + row[:, None] * size + c, byte, mask=inside[:, None] & (c < size))

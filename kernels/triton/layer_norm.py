@@ -1,5 +1,6 @@
-"""LayerNorm of whole rows, in place, where it is not fused into the matrix product that follows (post-norm models).
-Reference: torch.nn.functional.layer_norm. The mean first, then the mean of squares around it, in float32.
+"""LayerNorm of whole rows, in place, where it is not fused into the matrix product that
+follows (post-norm models). Reference: torch.nn.functional.layer_norm. The mean first, then the
+mean of squares around it, in float32.
 """
 
 import triton
@@ -21,11 +22,15 @@ def layer_norm(
     """Compute x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""
     batch, width = x.shape
     if weight.shape != (width,) or bias.shape != (width,):
-        raise ValueError(f"x {list(x.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit")
+        raise ValueError(
+            f"x {list(x.shape)}, weight {list(weight.shape)} and bias {list(bias.shape)} do not fit"
+        )
     assert x.is_contiguous()
     block = triton.next_power_of_2(width)
     grid = (triton.cdiv(batch, ROWS),)
-    _layer_norm[grid](x, weight, bias, batch, width, EPSILON, ROWS, block, num_warps=ROWS, **options(chained))
+    _layer_norm[grid](
+        x, weight, bias, batch, width, EPSILON, ROWS, block, num_warps=ROWS, **options(chained)
+    )
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -44,8 +49,9 @@ def _layer_norm(
     b = tl.program_id(0).to(tl.int64) * rows + tl.arange(0, rows)
     d = tl.arange(0, block)
     inside = (b[:, None] < batch) & (d[None, :] < width)
-    # Whole rows are in registers: x is loaded once for mean, squares and result, so it may be overwritten. Lanes beyond
-    # the width are zeroed again once the mean is taken off, or its square would be added for each of them.
+    # Whole rows are in registers: x is loaded once for mean, squares and result, so it may be
+    # overwritten. Lanes beyond the width are zeroed again once the mean is taken off, or its
+    # square would be added for each of them.
     places = x + b[:, None] * width + d[None, :]
     value = tl.load(places, mask=inside, other=0.0)
     mean = tl.sum(value, axis=1) / width

@@ -1,11 +1,12 @@
-"""Moments of rows, for LayerNorm: the mean of each block of 64 numbers of a row, and the sum of squares around it. The
-kernel that writes a row stores them, so that the kernels that read it compute its mean and variance from a few numbers.
-Reference: torch's mean and var.
+"""Moments of rows, for LayerNorm: the mean of each block of 64 numbers of a row, and the sum of
+squares around it. The kernel that writes a row stores them, so that the kernels that read it
+compute its mean and variance from a few numbers. Reference: torch's mean and var.
 
-Numbers are added in pairs, the sums of pairs in pairs, and so on (`pair_sums`), because the order of tl.sum depends on
-the layout that the compiler chooses for a program. So the moments of a row are the same bits whichever kernel stores
-them, in whichever shape of program. Kernels that use these functions must be compiled without contraction to fused
-multiply-adds, which the compiler applies as it likes too (`options` of pdl.py sees to that).
+Numbers are added in pairs, the sums of pairs in pairs, and so on (`pair_sums`), because the order
+of tl.sum depends on the layout that the compiler chooses for a program. So the moments of a row are
+the same bits whichever kernel stores them, in whichever shape of program. Kernels that use these
+functions must be compiled without contraction to fused multiply-adds, which the compiler applies as
+it likes too (`options` of pdl.py sees to that).
 """
 
 import triton
@@ -45,7 +46,9 @@ def row_moments(
 
 @triton.jit
 def pair_sums(x, count: tl.constexpr):
-    """Return the sums [b, n / count] of each `count` (a power of two) neighbours in the rows of x [b, n]."""
+    """Return the sums [b, n / count] of each `count` (a power of two)
+    neighbours in the rows of x [b, n].
+    """
     for level in tl.static_range(16):
         if (count >> level) > 1:
             pairs = tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2))
@@ -56,7 +59,9 @@ def pair_sums(x, count: tl.constexpr):
 
 @triton.jit
 def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64; `inside` [b] masks."""
+    """Store the moments of numbers first to first + n of rows b: x [b, n], n a
+    multiple of 64; `inside` [b] masks.
+    """
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
     parts: tl.constexpr = n // BLOCK
@@ -77,8 +82,12 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
 
 
 @triton.jit
-def mean_and_rstd(moments, b, inside, width: tl.constexpr, padded: tl.constexpr, epsilon: tl.constexpr):
-    """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power of two from the number of blocks."""
+def mean_and_rstd(
+    moments, b, inside, width: tl.constexpr, padded: tl.constexpr, epsilon: tl.constexpr
+):
+    """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power
+    of two from the number of blocks.
+    """
     blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
     part = tl.arange(0, padded)[None, :]
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)
@@ -111,5 +120,7 @@ def _row_moments(
     first = tl.program_id(0) * columns
     d = first + tl.arange(0, columns)
     inside = b < batch
-    value = tl.load(x + b[:, None] * width + d[None, :], mask=inside[:, None] & (d[None, :] < width), other=0.0)
+    value = tl.load(
+        x + b[:, None] * width + d[None, :], mask=inside[:, None] & (d[None, :] < width), other=0.0
+    )
     store_moments(out, value, b, inside, first, width)

@@ -1,8 +1,10 @@
-"""Parts of the sampling kernels of all distributions: a program's slots, Philox uniforms, the choice among weights,
-bins and draws of a logistic, stores of bytes and costs. References: kernels/philox.py, whose random words are the same
-bit for bit, and `reference.py` of each distribution.
+"""Parts of the sampling kernels of all distributions: a program's slots, Philox uniforms,
+the choice among weights, bins and draws of a logistic, stores of bytes and costs.
+References: kernels/philox.py, whose random words are the same bit for bit, and
+`reference.py` of each distribution.
 
-Sums run over the components or values of one image only, so a result does not depend on what else is in the batch.
+Sums run over the components or values of one image only, so a result does not
+depend on what else is in the batch.
 """
 
 from dataclasses import dataclass
@@ -52,7 +54,9 @@ def check(
     images: Tensor,
     known: Tensor,
 ) -> None:
-    """Raise ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do not fit."""
+    """Raise ValueError where parameters [B, width], slots [B], images
+    [S, N] and known [S, N] do not fit.
+    """
     if parameters.shape != (len(slots), width) or images.shape != known.shape:
         raise ValueError(
             f"parameters {list(parameters.shape)}, slots {len(slots)}, images {list(images.shape)} and known "
@@ -64,18 +68,26 @@ def check(
 
 
 def draw_uniforms(seed: Tensor, index: Tensor, position: Tensor) -> Tensor:
-    """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2], as kernels/philox.py."""
+    """Return the two uniforms in (0, 1) of seeds, indices and positions [n]
+    int64, [n, 2], as kernels/philox.py.
+    """
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
-        raise ValueError(f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit")
+        raise ValueError(
+            f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit"
+        )
     out = torch.empty(len(seed), 2, device=seed.device)
     count = len(seed)
     grid = (triton.cdiv(count, DRAWS),)
-    _draw_uniforms[grid](seed, index, position, out, count, DRAWS, num_warps=1, enable_fp_fusion=False)
+    _draw_uniforms[grid](
+        seed, index, position, out, count, DRAWS, num_warps=1, enable_fp_fusion=False
+    )
     return out
 
 
 # One program code for all numbers, and for positions wherever they begin.
-@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=["seed", "index", "position"])
+@triton.jit(
+    do_not_specialize=["count"], do_not_specialize_on_alignment=["seed", "index", "position"]
+)
 def _draw_uniforms(seed, index, position, out, count, block: tl.constexpr):
     i = tl.program_id(0) * block + tl.arange(0, block)
     inside = i < count
@@ -102,8 +114,8 @@ def uniforms(seed, index, position):
 
 @triton.jit
 def slots_of_program(slots, position, temperature, batch, block: tl.constexpr):
-    """Return rows b [block] of the batch, the slot of each, whether it is one, the byte at which its step begins, and
-    its temperature."""
+    """Return rows b [block] of the batch, the slot of each, whether it is one, the byte at which
+    its step begins, and its temperature."""
     b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     slot = tl.load(slots + b, mask=b < batch, other=-1)
     live = slot >= 0
@@ -131,10 +143,11 @@ def log_sum_exp(x):
 
 @triton.jit
 def pick(log_weights, uniform, there, count):
-    """Return which of the first `count` values each uniform chooses, int32; log-weights beyond are minus infinity.
+    """Return which of the first `count` values each uniform chooses, int32;
+    log-weights beyond are minus infinity.
 
-    The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round up to the sum itself,
-    which the clamp turns into the last value.
+    The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round
+    up to the sum itself, which the clamp turns into the last value.
     """
     largest = tl.max(log_weights, axis=1)
     weights = tl.exp(log_weights - largest[:, None])
@@ -161,15 +174,18 @@ def _log_sigmoid(x):
 
 @triton.jit
 def _one_less_exp(a):
-    """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference would cancel."""
+    """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series,
+    where the difference would cancel.
+    """
     series = a * (1 - (a / 2) * (1 - (a / 3) * (1 - (a / 4) * (1 - (a / 5) * (1 - a / 6)))))
     return tl.where(a < 0.25, series, 1 - tl.exp(-a))
 
 
 @triton.jit
 def log_bin(byte, means, scales):
-    """Return the log-probability [b, K] that each logistic gives the bin of a byte [b], float32, by the stable factors
-    of the reference; the first and the last bin drop the factors that the tails make 1."""
+    """Return the log-probability [b, K] that each logistic gives the bin of a byte
+    [b], float32, by the stable factors of the reference; the first and the last bin
+    drop the factors that the tails make 1."""
     is_black = (byte == 0)[:, None]
     is_white = (byte == 255)[:, None]
     half_bin = 1 / 255
@@ -183,8 +199,9 @@ def log_bin(byte, means, scales):
 
 @triton.jit
 def put(images, known, at, drawn, live):
-    """Store drawn bytes [b], float32, at offsets `at` of images; return them, and which are known. A known byte stays,
-    and is returned instead. Its draw is wasted, which costs less than a branch."""
+    """Store drawn bytes [b], float32, at offsets `at` of images; return them, and
+    which are known. A known byte stays, and is returned instead. Its draw is
+    wasted, which costs less than a branch."""
     is_known = tl.load(known + at, mask=live, other=0) != 0
     present = tl.load(images + at, mask=live, other=0).to(tl.float32)
     byte = tl.where(is_known, present, drawn)
@@ -200,7 +217,9 @@ def wrong(x):
 
 @triton.jit
 def in_bits(nats, wrong_parameters, ln2):
-    """Return costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which are `wrong`, is."""
+    """Return costs [b] in bits, float64; NaN where one of the image's parameters,
+    [b, K] of which are `wrong`, is.
+    """
     failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
     nats = tl.where(failed, float("nan"), nats)
     return nats.to(tl.float64) / ln2

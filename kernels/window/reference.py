@@ -1,14 +1,17 @@
-"""Window: painted pixels around the one to predict, as real numbers, in the order that the network's input reads.
+"""Window: painted pixels around the one to predict, as real numbers, in the
+order that the network's input reads.
 
-A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in raster order with channels innermost:
+A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in
+raster order with channels innermost:
 
 1. the values of the window's pixels, `columns` to either side in the `rows` rows above and `columns` to the left; where
-   the window is `centred`, minus the pixel's reference, the mean of its left and upper neighbour in the same channel
-   (on the border, the one that exists), so that a network need not learn brightness;
+   the window is `centred`, minus the pixel's reference, the mean of its left and
+   upper neighbour in the same channel (on the border, the one that exists), so that
+   a network need not learn brightness;
 2. where it is centred, the reference of each channel;
 3. of each byte in the nearest `wave_rows` and `wave_columns`: sin(pi 2^k v) for k = 0 .. waves - 1, then the cosines.
-   The grey of an anti-aliased edge follows exactly from the pixels around it; from their values alone, networks learn
-   that slowly.
+   The grey of an anti-aliased edge follows exactly from the pixels around it; from their
+   values alone, networks learn that slowly.
 
 Pixels outside the image have the byte `outside`.
 """
@@ -48,8 +51,8 @@ class Window:
 
     @cached_property
     def wave_table(self) -> Tensor:
-        """The waves of each byte [256, 2 waves]; a property, because torch.compile traces into cached functions, but
-        not into values."""
+        """The waves of each byte [256, 2 waves]; a property, because torch.compile traces into
+        cached functions, but not into values."""
         return wave_table(self.waves)
 
     @cached_property
@@ -69,9 +72,9 @@ class Window:
         return self.linear_inputs + wave_bytes * 2 * self.waves
 
     def read(self, images: Tensor, pixel: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are the same for all
-        images, of images [B, N] uint8, and their references [B, n, channels], which are zero unless centred. Bytes of a
-        pixel and of those after it are not read."""
+        """Return the inputs [B, n, inputs] float32 of pixels [B, n] int64, or [1, n] where they are
+        the same for all images, of images [B, N] uint8, and their references [B, n, channels],
+        which are zero unless centred. Bytes of a pixel and of those after it are not read."""
         pixel = pixel.expand(images.shape[0], -1)
         device = images.device
         around = _offsets(self.rows, self.columns, device)
@@ -105,8 +108,8 @@ class Window:
         return torch.where(first_column, above, torch.where(first_row, left, mean))
 
     def _bytes(self, images: Tensor, pixel: Tensor, up: Tensor, right: Tensor) -> Tensor:
-        """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right` columns to the right [k]
-        of each of `pixel` [B, n]."""
+        """Return the bytes [B, n, k, channels] uint8 of the pixels `up` rows above and `right`
+        columns to the right [k] of each of `pixel` [B, n]."""
         pixel = pixel.unsqueeze(-1)
         row = pixel // self.width - up
         column = pixel % self.width + right
@@ -120,10 +123,11 @@ class Window:
 
 @cache
 def wave_table(waves: int) -> Tensor:
-    """Return the table [256, 2 waves] float32: for each byte the sines of pi 2^k v, k < waves, then the cosines.
+    """Return the table [256, 2 waves] float32: for each byte the sines of pi
+    2^k v, k < waves, then the cosines.
 
-    Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same on every machine,
-    whatever its mathematics library.
+    Rounded from exact angles, in 1020ths of a turn, and a power series in float64, and so the same
+    on every machine, whatever its mathematics library.
     """
     values = np.arange(-255, 256, 2)[:, None]  # of the bytes, in 255ths
     frequencies = [pow(2, k, 510) for k in range(waves)]  # whole turns left out
@@ -133,7 +137,9 @@ def wave_table(waves: int) -> Tensor:
 
 
 def _sine(turns: np.ndarray) -> np.ndarray:
-    """Return the sine of angles in 1020ths of a turn, by Taylor's series within a quarter of a turn of zero."""
+    """Return the sine of angles in 1020ths of a turn, by Taylor's series
+    within a quarter of a turn of zero.
+    """
     turns = (turns + 510) % 1020 - 510
     mirrored = np.where(turns > 0, 510, -510) - turns  # for the other half of the period
     near_zero = np.where(np.abs(turns) > 255, mirrored, turns)
@@ -153,8 +159,8 @@ def _around(rows: int, columns: int) -> tuple[tuple[int, int], ...]:
 
 
 def _offsets(rows: int, columns: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the rows up and columns right [k] of `_around`, made on the device: it would wait for copies, which no
-    CUDA graph can hold."""
+    """Return the rows up and columns right [k] of `_around`, made on the device: it would wait for
+    copies, which no CUDA graph can hold."""
     wide = 2 * columns + 1
     number = torch.arange(rows * wide + columns, device=device)
     up = rows - number // wide

@@ -1,9 +1,9 @@
-"""Backends run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton kernels), `eager`
-(torch operations, anywhere).
+"""Backends run a network on a device, one class a file: `cpu` (our C++ library), `cuda` (our Triton
+kernels), `eager` (torch operations, anywhere).
 
-`open_backend` tries them from the fastest to the slowest and returns the first that works on this machine. On a GPU a
-backend has to compile, launch and pass the self-test (self_test.py) before it is used. Whatever fails on the way is one
-line in the log, and the next backend is tried.
+`open_backend` tries them from the fastest to the slowest and returns the first that works on this
+machine. On a GPU a backend has to compile, launch and pass the self-test (self_test.py) before it
+is used. Whatever fails on the way is one line in the log, and the next backend is tried.
 """
 
 import copy
@@ -32,7 +32,9 @@ TRITON = ("cuda", "cuda-unchained", "cuda-narrow")  # in Triton's interpreter on
 
 
 class NoRoomError(ValueError):
-    """The slots do not fit into the memory that is free; the message is one sentence with numbers."""
+    """The slots do not fit into the memory that is free; the
+    message is one sentence with numbers.
+    """
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,17 @@ def open_backend(
 ) -> OpenBackend:
     """Return the first backend that works, with at least `slots` slots.
 
-    backend: the name of the only one to try, or several names separated by commas; by default all of the model's
-    device, then those of the CPU. threads: of the cpu backend, all of torch's by default; the others compute in one.
-    ValueError with one sentence where none works, where none has the precision, or where the slots need more memory
-    than there is.
+    backend: the name of the only one to try, or several names separated by commas; by default all
+    of the model's device, then those of the CPU. threads: of the cpu backend, all of torch's by
+    default; the others compute in one. ValueError with one sentence where none works, where none
+    has the precision, or where the slots need more memory than there is.
     """
     chosen = precision(precision_name)
     candidates = _candidates(model.device.type, backend, precision_name)
     # The model on the CPU is the reference of the self-test, and what the CPU's backends run.
-    on_cpu = model if model.device.type == "cpu" else copy.deepcopy(model).cpu()  # now: a GPU may fail for good
+    on_cpu = (
+        model if model.device.type == "cpu" else copy.deepcopy(model).cpu()
+    )  # now: a GPU may fail for good
     fallbacks: list[str] = []
     for name, device in candidates:
         network = on_cpu if device == "cpu" else model
@@ -95,7 +99,9 @@ def open_backend(
 
 
 def _candidates(device: str, backend: str | None, precision_name: str) -> list[tuple[str, str]]:
-    """Return the backends to try, each with its device; ValueError where none of them has the precision."""
+    """Return the backends to try, each with its device; ValueError
+    where none of them has the precision.
+    """
     if backend is not None:
         candidates = [(name, "cpu" if name == "cpu" else device) for name in backend.split(",")]
     else:
@@ -104,7 +110,11 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
     if chosen.bfloat16_state:
         candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
         if not candidates:
-            needed = "needs a GPU" if device == "cpu" else f"needs one of the backends {', '.join(TRITON)}"
+            needed = (
+                "needs a GPU"
+                if device == "cpu"
+                else f"needs one of the backends {', '.join(TRITON)}"
+            )
             raise ValueError(f"precision {precision_name!r} {needed}")
     elif chosen.int8_weights:
         candidates = [(name, on) for name, on in candidates if name == "cpu"]
@@ -127,15 +137,22 @@ def _missing(name: str, device: torch.device) -> str | None:
 
 
 def _try_backend(
-    name: str, model: Transformer, slots: int, threads: int | None, chosen: Precision, reference: Transformer
+    name: str,
+    model: Transformer,
+    slots: int,
+    threads: int | None,
+    chosen: Precision,
+    reference: Transformer,
 ) -> tuple[Backend, SlotPool]:
-    """Return a backend that works, and its free slots; NoRoomError where they need too much memory, any other exception
-    where the backend fails. Nothing that it held is left then."""
+    """Return a backend that works, and its free slots; NoRoomError where they need too much memory,
+    any other exception where the backend fails. Nothing that it held is left then."""
     free, rows, backend = _free_memory(model.device), slots, None
     try:
         backend = _new_backend(name, model, threads, chosen)
         rows = -(-slots // backend.rows) * backend.rows
-        pool = SlotPool.empty(model.config, rows, model.device, backend.state_dtype, backend.deferred)
+        pool = SlotPool.empty(
+            model.config, rows, model.device, backend.state_dtype, backend.deferred
+        )
         backend.warm_up(pool)
         if _needs_self_test(name, model.device):
             run_self_test(backend, pool, reference)
@@ -156,7 +173,9 @@ def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Pre
     if name in TRITON:
         from scanline.model.backends.cuda import CudaBackend
 
-        return CudaBackend(model, chosen.state_dtype, chained=name == "cuda", narrow=name == "cuda-narrow")
+        return CudaBackend(
+            model, chosen.state_dtype, chained=name == "cuda", narrow=name == "cuda-narrow"
+        )
     if name == "eager":
         from scanline.model.backends.eager import EagerBackend
 
@@ -165,7 +184,9 @@ def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Pre
 
 
 def _needs_self_test(name: str, device: torch.device) -> bool:
-    """Return whether a backend must pass the self-test; our compiled library and torch on a CPU need none."""
+    """Return whether a backend must pass the self-test; our compiled
+    library and torch on a CPU need none.
+    """
     return device.type == "cuda" or name in TRITON
 
 
@@ -174,7 +195,8 @@ def _free_memory(device: torch.device) -> int:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    # torch has a class for its own allocator on a GPU only, not for the driver's or the one of a CPU
+    # torch has a class for its own allocator on a GPU only, not
+    # for the driver's or the one of a CPU
     is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return is_known or "out of memory" in str(error) or "can't allocate memory" in str(error)
 

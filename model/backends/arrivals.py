@@ -1,4 +1,6 @@
-"""The images that take slots in one tick, as one block of memory, so that a device gets them in one copy."""
+"""The images that take slots in one tick, as one block of memory, so
+that a device gets them in one copy.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +17,8 @@ NUMBERS = INTEGERS + 5  # bits to guidance
 class Arrivals:
     """n images that start in n different slots, those without a prefix first.
 
-    The arrays are views of the block, on the host or on the device; prefixes are on the device already.
+    The arrays are views of the block, on the host or on the device;
+    prefixes are on the device already.
     """
 
     block: torch.Tensor  # uint8
@@ -25,10 +28,12 @@ class Arrivals:
     known: torch.Tensor  # [n, N] bool: bytes that are given, not painted
     slots: torch.Tensor  # [n] int64
     seed: torch.Tensor  # [n] int64
-    index: torch.Tensor  # [n] int64: of the image in its request, and its particle in the high 32 bits
+    # [n] int64: of the image in its request, and its particle in the high 32 bits
+    index: torch.Tensor
     position: torch.Tensor  # [n] int64: the byte that comes next
     label: torch.Tensor  # [n] int64: 0 for no class, k + 1 for class k
-    partner: torch.Tensor  # [n] int64: of a guided image, the number of its other slot minus this one's; 0 for none
+    # [n] int64: of a guided image, the number of its other slot minus this one's; 0 for none
+    partner: torch.Tensor
     bits: torch.Tensor  # [n] float64: the cost of the bytes before the position
     temperature: torch.Tensor  # [n] float64, which becomes float32 in the pool
     evidence_bits: torch.Tensor  # [n] float64: what the known bytes before the position have cost
@@ -45,26 +50,42 @@ class Arrivals:
         *,
         pinned: bool = False,
     ) -> "Arrivals":
-        """Return images of `length` unknown bytes, every number 0; `pinned`: to be copied without waiting."""
-        block = torch.zeros(count * (8 * NUMBERS + 2 * length), dtype=torch.uint8, pin_memory=pinned)
+        """Return images of `length` unknown bytes, every number 0;
+        `pinned`: to be copied without waiting.
+        """
+        block = torch.zeros(
+            count * (8 * NUMBERS + 2 * length), dtype=torch.uint8, pin_memory=pinned
+        )
         return cls._of(block, count, length, tuple(prefixes), tuple(prefix))
 
     @classmethod
     def _of(
-        cls, block: torch.Tensor, count: int, length: int, prefixes: tuple[State, ...], prefix: tuple[int, ...]
+        cls,
+        block: torch.Tensor,
+        count: int,
+        length: int,
+        prefixes: tuple[State, ...],
+        prefix: tuple[int, ...],
     ) -> "Arrivals":
         # Numbers of 8 bytes come first, so that each is aligned.
         integers, floats, arrays = block.split(
             (8 * INTEGERS * count, 8 * (NUMBERS - INTEGERS) * count, 2 * count * length)
         )
         images, known = arrays.view(2, count, length)
-        numbers = (*integers.view(torch.int64).view(-1, count), *floats.view(torch.float64).view(-1, count))
+        numbers = (
+            *integers.view(torch.int64).view(-1, count),
+            *floats.view(torch.float64).view(-1, count),
+        )
         return cls(block, prefixes, prefix, images, known.view(torch.bool), *numbers)
 
     def to(self, device: torch.device) -> "Arrivals":
-        """Return the same on a device: one copy, which the caller does not wait for where the block is pinned."""
+        """Return the same on a device: one copy, which the caller does not
+        wait for where the block is pinned.
+        """
         count, length = self.images.shape
-        return Arrivals._of(self.block.to(device, non_blocking=True), count, length, self.prefixes, self.prefix)
+        return Arrivals._of(
+            self.block.to(device, non_blocking=True), count, length, self.prefixes, self.prefix
+        )
 
     @property
     def without_prefix(self) -> int:

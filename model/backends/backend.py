@@ -1,4 +1,6 @@
-"""The base of backends, with the ways of placing, fetching and resampling that several of them share."""
+"""The base of backends, with the ways of placing, fetching and
+resampling that several of them share.
+"""
 
 from collections.abc import Sequence
 
@@ -15,27 +17,37 @@ from scanline.model.backends.slots import Fetched, SlotPool
 
 
 class Backend:
-    """One network made ready for one device. An image's arithmetic never depends on what else is in the batch.
+    """One network made ready for one device. An image's arithmetic never
+    depends on what else is in the batch.
 
-    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`, `advance`, `fetch`
-    and `start_prefill` return before it has done so, and the engine gives it the next steps before the last ones ended.
+    A device does what it is given in the order of the calls. Where it `is_asynchronous`, `place`,
+    `advance`, `fetch` and `start_prefill` return before it has done so, and the engine gives it the
+    next steps before the last ones ended.
     """
 
     name: str  # for people: what computes, and how
-    build: str  # what else its results' bits depend on than the model and the precision: equal builds, equal bits
-    arithmetic: str  # the part of it that their parameters' bits depend on, which a new version of a library may keep
+    # what else its results' bits depend on than the model and the
+    # precision: equal builds, equal bits
+    build: str
+    # the part of it that their parameters' bits depend on, which
+    # a new version of a library may keep
+    arithmetic: str
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
     deferred: int = 0  # steps at most that a state keeps beside s and z
     is_asynchronous: bool
-    prefill_images: int  # images that `prefill` computes at once; more take their time one after the other
-    prefill_steps = 42  # of which a call has a multiple at best: the rows of a tile of the cpu kernel
-    # Whether `prefill` has the bits of `advance`, and so the same however its bytes are divided into calls. If not,
-    # they differ by rounding: attention in chunks adds in another order than the recurrence.
+    # images that `prefill` computes at once; more take their time one after the other
+    prefill_images: int
+    # of which a call has a multiple at best: the rows of a tile of the cpu kernel
+    prefill_steps = 42
+    # Whether `prefill` has the bits of `advance`, and so the same however its bytes
+    # are divided into calls. If not, they differ by rounding: attention in chunks adds
+    # in another order than the recurrence.
     prefills_in_chunks: bool
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Paint up to `steps` steps of the images in `slots` [n] int64, ascending, that are not done, IN PLACE.
+        """Paint up to `steps` steps of the images in `slots` [n] int64,
+        ascending, that are not done, IN PLACE.
 
         The result is the time in seconds that the device itself took for them.
         """
@@ -44,13 +56,15 @@ class Backend:
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
         """Run the known bytes of a batch; its `state` is moved to `stops` IN PLACE.
 
-        Return bits [B, max(stops)] float64 on the batch's device: of each byte that was run its cost, elsewhere 0.
+        Return bits [B, max(stops)] float64 on the batch's device: of each byte
+        that was run its cost, elsewhere 0.
         """
         raise NotImplementedError
 
     def start_prefill(self, batch: PrefillBatch) -> Pending[tuple[float, np.ndarray]]:
-        """Start `prefill`; return the device's seconds and the bits, on the host. A GPU is waited for by nothing here,
-        where the batch has its `start`, but for the images with a tolerance."""
+        """Start `prefill`; return the device's seconds and the bits, on the host.
+        A GPU is waited for by nothing here, where the batch has its `start`, but
+        for the images with a tolerance."""
         clock, bits = DeviceClock(batch.images.device), to_host(self.prefill(batch))
         seconds = clock.stop()
         return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
@@ -59,7 +73,9 @@ class Backend:
         """Prepare all that a call with these slots may need; change no image."""
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """Start images in their slots, whatever these held: everything in one copy to the device."""
+        """Start images in their slots, whatever these held:
+        everything in one copy to the device.
+        """
         pool.place(arrivals)
 
     def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
@@ -67,15 +83,21 @@ class Backend:
         pool.put_codes(slots, decoders)
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in one copy."""
+        """Copy images and bits of `slots` [n] int64 as the calls before this
+        one leave them: all in one copy.
+        """
         return pool.fetch(slots)
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw the particles of each group anew where few have most of the weight, IN PLACE (particles.py)."""
+        """Draw the particles of each group anew where few have most of the
+        weight, IN PLACE (particles.py).
+        """
         particles.resample(pool, groups, particles.copy_slots)
 
     def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw one particle of each group by weight, whose image and bits its leader's slot then has, IN PLACE."""
+        """Draw one particle of each group by weight, whose image and bits its
+        leader's slot then has, IN PLACE.
+        """
         particles.choose(pool, groups)
 
     def close(self) -> None:

@@ -24,20 +24,34 @@ from scanline.model.state import State
 
 # The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
 PAINTED = (
-    *("images", "known", "bits", "seed", "index", "temperature", "label", "known_bits", "partner", "guidance"),
+    *(
+        "images",
+        "known",
+        "bits",
+        "seed",
+        "index",
+        "temperature",
+        "label",
+        "known_bits",
+        "partner",
+        "guidance",
+    ),
     *CODES,
 )
 COPIED = ("images", "bits")
 
 
 class CpuBackend(Backend):
-    """Any number of slots; those with an image in flight are gathered into tiles, and a single image costs one row."""
+    """Any number of slots; those with an image in flight are gathered into tiles,
+    and a single image costs one row.
+    """
 
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = False
     prefills_in_chunks = True
-    build = f"cpu kernel {cpu_kernels.ABI}"  # the same bits on every processor, with any number of threads
+    # the same bits on every processor, with any number of threads
+    build = f"cpu kernel {cpu_kernels.ABI}"
     arithmetic = f"cpu kernel {cpu_kernels.ARITHMETIC}"
 
     def __init__(
@@ -48,27 +62,35 @@ class CpuBackend(Backend):
         isa: str | None = None,
         weights: str | None = None,
     ) -> None:
-        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: how they are stored (float32,
-        float16 or int8), by default the smallest that the precision allows. Raises ValueError if the precision needs
-        another device."""
+        """isa: one of cpu_kernels.instruction_sets(), by default the best. weights: how they are
+        stored (float32, float16 or int8), by default the smallest that the precision allows. Raises
+        ValueError if the precision needs another device."""
         if precision.state_dtype != torch.float32:
             raise ValueError("precision 'bfloat16-state' needs a GPU")
         self.config, self.parameters = model.config, model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
         self.prefill_images = threads = threads or resources.threads()
         if weights is None:
-            lossless = _fits_float16(model) and isa != "portable"  # which would convert them in software
+            # which would convert them in software
+            lossless = _fits_float16(model) and isa != "portable"
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
-        self.network = cpu_kernels.Network(_shape(model.config), _tensors(model), weights, threads, isa)
+        self.network = cpu_kernels.Network(
+            _shape(model.config), _tensors(model), weights, threads, isa
+        )
         self.pool: SlotPool | None = None  # which `advance` was called with last, and its arrays
         self.checked: cpu_kernels.CheckedSlots
-        self.name = f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
+        self.name = (
+            f"cpu kernel ({self.network.isa}, {threads} threads, weights {weights}, state float32)"
+        )
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance."""
         began = perf_counter()
         if pool is not self.pool:
-            self.pool, self.checked = pool, cpu_kernels.CheckedSlots(self.network.shape, _arrays(pool))
+            self.pool, self.checked = (
+                pool,
+                cpu_kernels.CheckedSlots(self.network.shape, _arrays(pool)),
+            )
         self.network.advance(self.checked, steps, slots)
         return Pending.ended(perf_counter() - began)
 
@@ -77,8 +99,8 @@ class CpuBackend(Backend):
         particles.resample(pool, groups, self._copy)
 
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.prefill: the same arithmetic as `advance`, many positions of an image at a time; images that end
-        at the same byte are run together."""
+        """See Backend.prefill: the same arithmetic as `advance`, many positions of an image at a
+        time; images that end at the same byte are run together."""
         stops, starts = batch.stops, batch.state.position.numpy()
         bits = torch.zeros(len(stops), int(stops.max()), dtype=torch.float64)
         if bad := stops[stops < starts].tolist():
@@ -98,31 +120,48 @@ class CpuBackend(Backend):
         return bits
 
     def prefill_parameters(self, batch: PrefillBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return bits [B, stop - start] of images that end at one byte, and the parameters [B, n, P] of the n steps."""
+        """Return bits [B, stop - start] of images that end at one byte, and the
+        parameters [B, n, P] of the n steps.
+        """
         steps = (int(batch.stops[0]) - int(batch.state.position[0])) // self.config.step_bytes
         parameters = torch.empty(len(batch.images), max(0, steps), self.parameters)
         return self._prefill_together(batch, parameters), parameters
 
-    def _prefill_together(self, batch: PrefillBatch, parameters: torch.Tensor | None = None) -> torch.Tensor:
-        """Return bits [B, stop - start] of images that all end at one byte, and write their `parameters` [B, n, P],
-        from which the bits of those with a tolerance are computed."""
+    def _prefill_together(
+        self, batch: PrefillBatch, parameters: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Return bits [B, stop - start] of images that all end at one byte, and write their
+        `parameters` [B, n, P], from which the bits of those with a tolerance are computed."""
         wide = np.flatnonzero(batch.tolerances)
         if len(wide) and parameters is None:
             return self.prefill_parameters(batch)[0]
-        start, stop, size = int(batch.state.position[0]), int(batch.stops[0]), self.config.step_bytes
+        start, stop, size = (
+            int(batch.state.position[0]),
+            int(batch.stops[0]),
+            self.config.step_bytes,
+        )
         whole = start % size == stop % size == 0
         length = batch.images.shape[1]
-        if length != self.config.bytes or not start < stop <= length or not whole:  # beyond them lies other memory
+        # beyond them lies other memory
+        if length != self.config.bytes or not start < stop <= length or not whole:
             raise ValueError(_cannot_run(start, stop, batch))
         bits = torch.empty(len(batch.images), stop - start, dtype=torch.float64)
-        intervals = None if batch.intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
-        arrays = {**_state_arrays(batch.state), "images": batch.images.contiguous(), "label": batch.labels}
+        intervals = (
+            None if batch.intervals is None else torch.empty(*bits.shape, 2, dtype=torch.int32)
+        )
+        arrays = {
+            **_state_arrays(batch.state),
+            "images": batch.images.contiguous(),
+            "label": batch.labels,
+        }
         self.network.read(arrays, start, stop, bits, parameters, intervals)
         if batch.intervals is not None and intervals is not None:
             batch.intervals[:, start:stop] = intervals
         if len(wide) and parameters is not None:
             values = batch.images[wide, start:stop].numpy()
-            bits[wide] = torch.from_numpy(range_bits(parameters[wide].numpy(), values, batch.tolerances[wide]))
+            bits[wide] = torch.from_numpy(
+                range_bits(parameters[wide].numpy(), values, batch.tolerances[wide])
+            )
         return bits
 
     def _copy(self, pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -140,15 +179,36 @@ def _cannot_run(start: int, stop: int, batch: PrefillBatch) -> str:
 
 @resources.one_torch_thread()
 def _fits_float16(model: Transformer) -> bool:
-    """Return whether float16 holds the network's matrices without loss, as it does those of a stored model."""
+    """Return whether float16 holds the network's matrices without loss, as
+    it does those of a stored model.
+    """
     matrices = [module.weight for module in model.modules() if isinstance(module, torch.nn.Linear)]
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
 
 def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     same = [
-        *("height", "width", "channels", "layers", "heads", "key_width", "value_width", "feed_forward", "components"),
-        *("first", "step_bytes", "blocks", "block_width", "window_rows", "window_columns", "waves", "wave_rows"),
+        *(
+            "height",
+            "width",
+            "channels",
+            "layers",
+            "heads",
+            "key_width",
+            "value_width",
+            "feed_forward",
+            "components",
+        ),
+        *(
+            "first",
+            "step_bytes",
+            "blocks",
+            "block_width",
+            "window_rows",
+            "window_columns",
+            "waves",
+            "wave_rows",
+        ),
         *("wave_columns", "outside", "causal_conv", "class_biases"),
     ]
     shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
@@ -183,7 +243,12 @@ def _tensors(model: Transformer) -> list[torch.Tensor]:
             tensors += [part.weight, part.bias]
         tensors += [each for each in (block.taps, block.expand.biases) if each is not None]
     for layer in model.layers:
-        products = (layer.query_key_value, layer.attention_out, layer.feed_forward_in, layer.feed_forward_out)
+        products = (
+            layer.query_key_value,
+            layer.attention_out,
+            layer.feed_forward_in,
+            layer.feed_forward_out,
+        )
         for part in (*products, layer.attention_norm, layer.feed_forward_norm):
             tensors += [part.weight, part.bias]
         tensors += [each for each in (layer.taps, layer.feed_forward_in.biases) if each is not None]

@@ -1,9 +1,11 @@
-"""The network on a GPU: a step of many images is some forty launches of our own kernels and nothing else, recorded
-once into CUDA graphs of several sizes and replayed for every step. Known bytes are prefilled by the same kernels.
+"""The network on a GPU: a step of many images is some forty launches of our own kernels and
+nothing else, recorded once into CUDA graphs of several sizes and replayed for every step. Known
+bytes are prefilled by the same kernels.
 
-Positions, draws and known bytes stay on the device; the host hands the numbers of the slots to step to a graph. Every
-kernel computes an image from that image alone, in one order, so neither the size of the graph nor the place in it
-changes a bit. Without a GPU the same launches run one by one in Triton's interpreter, for tests.
+Positions, draws and known bytes stay on the device; the host hands the numbers of the slots to
+step to a graph. Every kernel computes an image from that image alone, in one order, so neither the
+size of the graph nor the place in it changes a bit. Without a GPU the same launches run one by one
+in Triton's interpreter, for tests.
 """
 
 import logging
@@ -42,28 +44,35 @@ log = logging.getLogger("scanline.model")
 
 @dataclass(frozen=True)
 class CudaOptions:
-    """How the work is cut into graphs and launches: speed only, no byte depends on it, but where states are in 16 bits
-    on `deferred`. `python -m benchmarks.gpu` tries it (`--parts goals one sweep`)."""
+    """How the work is cut into graphs and launches: speed only, no byte depends on
+    it, but where states are in 16 bits on `deferred`. `python -m benchmarks.gpu`
+    tries it (`--parts goals one sweep`)."""
 
-    # Images of a graph: in small steps, because a graph computes all of its rows; the largest is even, so that both
-    # slots of a guided image are in one. The activations of 4,096 are 38 MB at the paper's size, less than an H100's L2
-    # of 50 MB; whether they stay there is not measured.
+    # Images of a graph: in small steps, because a graph computes all of its rows; the largest is
+    # even, so that both slots of a guided image are in one. The activations of 4,096 are 38 MB at
+    # the paper's size, less than an H100's L2 of 50 MB; whether they stay there is not measured.
     sizes: tuple[int, ...] = (1, 8, *range(64, 1025, 64), *range(1536, 4097, 512))
-    # In one graph of few images, whose steps are expected to be short compared with the launch of a graph.
+    # In one graph of few images, whose steps are expected to be short
+    # compared with the launch of a graph.
     steps: int = 8
     few: int = 256  # images
-    # Streams that share a graph of `many` images: one multiplies while another moves its states. 2 are not measured.
+    # Streams that share a graph of `many` images: one multiplies while another
+    # moves its states. 2 are not measured.
     streams: int = 1
     many: int = 1024  # images
-    at_once: int = 0  # images up to which a step loads all deferred ones before it knows their number; not measured
-    # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384 steps are 154 MB at the
-    # paper's size.
+    # images up to which a step loads all deferred ones before it knows their number; not measured
+    at_once: int = 0
+    # Images of a graph that prefills, ascending, and steps of each. The buffers of 16,384
+    # steps are 154 MB at the paper's size.
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
-    deferred: int = DEFERRED  # steps at most that a slot keeps beside s and z; 0: these are written in every step
+    # steps at most that a slot keeps beside s and z; 0: these are written in every step
+    deferred: int = DEFERRED
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
-    """As particles.copy_slots: one launch for each array, which reads no slot that is its own source."""
+    """As particles.copy_slots: one launch for each array, which
+    reads no slot that is its own source.
+    """
     for array in (getattr(pool.state, name) for name in NUMBERS):
         copy_slots(array, sources, targets, layered=True)
     for array in (pool.images, pool.bits):
@@ -71,7 +80,9 @@ def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor)
 
 
 class CudaBackend(Backend):
-    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16) between steps."""
+    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32,
+    float16 or bfloat16) between steps.
+    """
 
     rows = 1
     is_asynchronous = True
@@ -90,7 +101,9 @@ class CudaBackend(Backend):
         self.config = model.config
         self.state_dtype = state_dtype
         self.options = options
-        passes = tuple((images, min(steps, self.config.steps)) for images, steps in options.prefill_graphs)
+        passes = tuple(
+            (images, min(steps, self.config.steps)) for images, steps in options.prefill_graphs
+        )
         self.prefill_images, self.prefill_steps = passes[-1]
         self.deferred = options.deferred
         self.device = device = model.device
@@ -106,20 +119,27 @@ class CudaBackend(Backend):
             self.kernels = KernelSequence(model, chained and chainable, narrow, options.at_once)
             rows = max(options.sizes[-1], *(images * steps for images, steps in passes))
             self.buffers = Buffers.of(self.config, rows, device)
-            state = State.zeros(self.config, self.prefill_images, device, state_dtype, self.deferred)
+            state = State.zeros(
+                self.config, self.prefill_images, device, state_dtype, self.deferred
+            )
             self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, passes, state)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner = np.zeros(0, np.int64)
         self.is_coded = np.zeros(0, np.bool_)
-        self.graphs: dict[tuple[int, int, bool], Replay] = {}  # by size, number of steps and whether codes are read
+        # by size, number of steps and whether codes are read
+        self.graphs: dict[tuple[int, int, bool], Replay] = {}
 
     @torch.inference_mode()
     def warm_up(self, pool: SlotPool) -> None:
-        """Record the graphs of one image and of all slots, whose launches are of every kind: those of other sizes are
-        recorded when they are needed, in milliseconds, as those that read codes are, but for one. Record the graphs
-        that prefill, so that no later one compiles anything or finds too little memory."""
-        most = next((size for size in self.options.sizes if size >= len(pool.images)), self.options.sizes[-1])
+        """Record the graphs of one image and of all slots, whose launches are of every kind:
+        those of other sizes are recorded when they are needed, in milliseconds, as those that
+        read codes are, but for one. Record the graphs that prefill, so that no later one compiles
+        anything or finds too little memory."""
+        most = next(
+            (size for size in self.options.sizes if size >= len(pool.images)),
+            self.options.sizes[-1],
+        )
         with reported_compilation():
             for size in (self.options.sizes[0], most):
                 for steps in self._graph_steps(size):
@@ -128,16 +148,22 @@ class CudaBackend(Backend):
             self._warm_up_others(pool)
 
     def _warm_up_others(self, pool: SlotPool) -> None:
-        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(self.state_dtype, self.deferred)
+        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(
+            self.state_dtype, self.deferred
+        )
         if not self.kernel_prefill.in_one_launch:
-            log.warning("known bytes are prefilled with a launch for each: one for all rounds differently here")
+            log.warning(
+                "known bytes are prefilled with a launch for each: one for all rounds differently here"
+            )
         stop = self.config.first + self.config.step_bytes
         # In the interpreter, every row takes its time.
         counts = [images for images, _ in self.options.prefill_graphs if self.on_gpu]
         for count, is_coded in [(1, True), *((count, False) for count in counts)]:
             state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
             images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
-            intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device) if is_coded else None
+            intervals = (
+                torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device) if is_coded else None
+            )
             self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
         itself = torch.zeros(1, dtype=torch.int64, device=self.device)
         copy_particles(pool, itself, itself)  # copies nothing, but is compiled
@@ -180,7 +206,9 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """See Backend.resample: queued as every call is, so that it lies between the graphs before and after it."""
+        """See Backend.resample: queued as every call is, so that it lies
+        between the graphs before and after it.
+        """
         particles.resample(pool, groups, copy_particles, draw_uniforms)
 
     @torch.inference_mode()
@@ -210,15 +238,19 @@ class CudaBackend(Backend):
         if not partner.any():
             return slots
         lower = slots[partner > 0]
-        return np.concatenate((np.stack((lower, lower + partner[partner > 0]), axis=1).ravel(), slots[partner == 0]))
+        return np.concatenate(
+            (np.stack((lower, lower + partner[partner > 0]), axis=1).ravel(), slots[partner == 0])
+        )
 
     def _graph_steps(self, size: int) -> tuple[int, ...]:
         """Return how many steps the graphs of a size have, the most first; the last is 1."""
-        return (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
+        return (
+            (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
+        )
 
     def _graph(self, pool: SlotPool, size: int, steps: int, decodes: bool = False) -> Replay:
-        """Return a function that paints so many steps of the images in the first `size` of the buffers' slots; decodes:
-        some of them from codes."""
+        """Return a function that paints so many steps of the images in the first `size` of the
+        buffers' slots; decodes: some of them from codes."""
         # Graphs hold addresses: another pool needs its own.
         if pool is not self.pool:
             self.pool, self.graphs = pool, {}
@@ -237,7 +269,8 @@ class CudaBackend(Backend):
                 self.kernels.run(pool, part, decodes)
 
         if self.on_gpu:
-            # Kernels must be compiled before they are recorded; with no slot chosen, this step changes no image.
+            # Kernels must be compiled before they are recorded; with no slot
+            # chosen, this step changes no image.
             chosen = self.buffers.slots[:size].clone()
             self.buffers.slots[:size] = -1
             for part in parts:

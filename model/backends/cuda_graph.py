@@ -9,9 +9,10 @@ Replay = Callable[[], None]
 
 
 def recorded(device: torch.device, *branches: Replay) -> Replay:
-    """Return the replay of a graph of the launches of each branch, whose kernels are compiled and which allocate
-    nothing and read no number on the host that may change. Branches have a stream each, so nothing that one writes may
-    be read by another. Without a GPU, the launches are made one by one."""
+    """Return the replay of a graph of the launches of each branch, whose kernels are
+    compiled and which allocate nothing and read no number on the host that may change.
+    Branches have a stream each, so nothing that one writes may be read by another. Without a
+    GPU, the launches are made one by one."""
 
     def one_by_one() -> None:
         for branch in branches:
@@ -19,8 +20,8 @@ def recorded(device: torch.device, *branches: Replay) -> Replay:
 
     if device.type != "cuda":
         return one_by_one
-    # Not by torch.cuda.graph, which waits for the device and empties the allocator's cache: images may be painted
-    # meanwhile.
+    # Not by torch.cuda.graph, which waits for the device and empties the allocator's
+    # cache: images may be painted meanwhile.
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
@@ -34,7 +35,8 @@ def recorded(device: torch.device, *branches: Replay) -> Replay:
             for beside in streams[1:]:
                 stream.wait_stream(beside)
         except Exception:
-            with suppress(RuntimeError):  # that the recording was not valid, for the reason that is raised
+            # that the recording was not valid, for the reason that is raised
+            with suppress(RuntimeError):
                 graph.capture_end()
             raise
         graph.capture_end()

@@ -1,9 +1,11 @@
-"""Prefill of known bytes by the kernels of a step, several positions of many images at a time: the products take a row
-for each position, the recurrence runs through them in order. A pass is recorded as a CUDA graph.
+"""Prefill of known bytes by the kernels of a step, several positions of many images at a
+time: the products take a row for each position, the recurrence runs through them in order.
+A pass is recorded as a CUDA graph.
 
-The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds position by position.
-So a prefix, a scored image and a painted one have the same bits, whatever is prefilled together or in chunks. An
-image's rows beyond its own end are masked as empty slots are, and so are those of images that are not there.
+The arithmetic is the step's: no row of a product depends on the others, and the recurrence adds
+position by position. So a prefix, a scored image and a painted one have the same bits, whatever is
+prefilled together or in chunks. An image's rows beyond its own end are masked as empty slots are,
+and so are those of images that are not there.
 """
 
 from collections.abc import Callable
@@ -28,14 +30,19 @@ from scanline.model.state import NUMBERS, State
 
 
 class KernelPrefill:
-    """Prefill known bytes with the kernels and in the buffers of a step. Graphs hold addresses, so a pass reads images
-    and states that are allocated here, and batches are copied into them and out.
+    """Prefill known bytes with the kernels and in the buffers of a step. Graphs
+    hold addresses, so a pass reads images and states that are allocated here, and
+    batches are copied into them and out.
 
     passes: how many images a pass has, ascending, and how many steps of each.
     """
 
     def __init__(
-        self, kernels: KernelSequence, buffers: Buffers, passes: tuple[tuple[int, int], ...], state: State
+        self,
+        kernels: KernelSequence,
+        buffers: Buffers,
+        passes: tuple[tuple[int, int], ...],
+        state: State,
     ) -> None:
         self.kernels = kernels
         self.buffers = buffers
@@ -49,8 +56,11 @@ class KernelPrefill:
         # Of each image; `first` and `last` are the steps of a pass that it runs.
         self.state = state
         self.images = torch.zeros(self.most, self.config.bytes, dtype=torch.uint8, device=device)
-        self.labels, self.stops, self.first, self.last = torch.zeros(4, self.most, dtype=torch.int64, device=device)
-        # Of each row. The sampling kernel gives the cost of known bytes. To it, each row is an image of one step.
+        self.labels, self.stops, self.first, self.last = torch.zeros(
+            4, self.most, dtype=torch.int64, device=device
+        )
+        # Of each row. The sampling kernel gives the cost of known bytes. To
+        # it, each row is an image of one step.
         self.begin = torch.zeros(1, dtype=torch.int64, device=device)
         self.at, self.row = torch.zeros(2, rows, dtype=torch.int64, device=device)
         self.steps = _known_steps(rows, size, device)
@@ -61,7 +71,8 @@ class KernelPrefill:
         self.intervals = torch.zeros(rows, size, 2, dtype=torch.int32, device=device)
         # By images and steps, whether intervals are written, and in_one_launch
         self.graphs: dict[tuple[int, int, bool, bool], Replay] = {}
-        self.in_one_launch = True  # whether the recurrence of all positions is one launch, or one for each
+        # whether the recurrence of all positions is one launch, or one for each
+        self.in_one_launch = True
 
     def run(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.prefill."""
@@ -72,7 +83,9 @@ class KernelPrefill:
             start = int(min(positions[positions < batch.stops], default=end))
         whole = size == 1 or not (start % size or (batch.stops % size).any())
         if batch.images.shape[1] != self.config.bytes or end > batch.images.shape[1] or not whole:
-            raise ValueError(f"cannot run bytes {start} to {end} of images of {batch.images.shape[1]} bytes")
+            raise ValueError(
+                f"cannot run bytes {start} to {end} of images of {batch.images.shape[1]} bytes"
+            )
         bits = torch.zeros(count, end, dtype=torch.float64, device=self.device)
         for first in range(0, count, self.most):
             some = slice(first, min(count, first + self.most))
@@ -80,14 +93,16 @@ class KernelPrefill:
         return bits
 
     def one_launch_is_exact(self, state_dtype: torch.dtype, deferred: int) -> bool:
-        """Return whether the recurrence of many positions in one launch has the bits of a launch for each, on this
-        device: both are compiled from the same functions, each on its own."""
+        """Return whether the recurrence of many positions in one launch has the bits of a launch
+        for each, on this device: both are compiled from the same functions, each on its own."""
         config, device = self.config, self.device
         batch = 2
         steps = 4 * (deferred + 1) - 1  # the last are all deferred
         how = config.step_bytes, config.feature_map
         width = config.heads * (2 * config.key_width + config.value_width)
-        projected = torch.randn(steps * batch, width, generator=torch.Generator().manual_seed(0)).to(device)
+        projected = torch.randn(
+            steps * batch, width, generator=torch.Generator().manual_seed(0)
+        ).to(device)
         state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
         own, images = state.copy(), torch.arange(batch, device=device)
         at = torch.arange(steps, device=device).repeat_interleave(batch) * config.step_bytes
@@ -101,7 +116,9 @@ class KernelPrefill:
         return torch.equal(torch.cat(each), y) and all(same)
 
     def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
-        """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or fewer], which are 0."""
+        """Run the bytes from `start` on of `some` images of a batch; write their
+        bits [n, N or fewer], which are 0.
+        """
         own = slice(0, len(bits))
         stop = int(batch.stops[some].max())
         coded = batch.intervals is not None
@@ -117,7 +134,9 @@ class KernelPrefill:
             chunk = slice(begin, min(stop, begin + reach))
             costs, found = self._aligned(self.costs, images, bits[:, chunk])
             if batch.intervals is not None:
-                intervals, own_intervals = self._aligned(self.intervals, images, batch.intervals[some, chunk])
+                intervals, own_intervals = self._aligned(
+                    self.intervals, images, batch.intervals[some, chunk]
+                )
                 intervals.copy_(own_intervals)  # what is not run stays
             self._run_pass(images, steps, coded)
             found.copy_(costs)
@@ -127,12 +146,16 @@ class KernelPrefill:
         torch.maximum(self.state.position, self.stops, out=self.state.position)
         batch.state.put(some, self.state.part(0, len(bits)))
 
-    def _aligned(self, rows: torch.Tensor, images: int, found: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return views, both [n, m, C, ...], of rows [R, C, ...] of a pass over so many images, and of what is found
-        there for n of them, [n, m C, ...]."""
+    def _aligned(
+        self, rows: torch.Tensor, images: int, found: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return views, both [n, m, C, ...], of rows [R, C, ...] of a pass over so many images, and
+        of what is found there for n of them, [n, m C, ...]."""
         found = found.unflatten(1, (-1, self.config.step_bytes))
         count, steps = found.shape[:2]
-        return rows[: steps * images].unflatten(0, (steps, images))[:, :count].transpose(0, 1), found
+        return rows[: steps * images].unflatten(0, (steps, images))[:, :count].transpose(
+            0, 1
+        ), found
 
     def _run_pass(self, images: int, steps: int, coded: bool) -> None:
         key = (images, steps, coded, self.in_one_launch)
@@ -144,14 +167,29 @@ class KernelPrefill:
         self.graphs[key] = recorded(self.device, launches)
 
     def _launch(self, images: int, steps: int, coded: bool) -> None:
-        """Run the steps from `begin` on of the first images, of each from its position to its stop, write their costs,
-        and intervals if they are to be `coded`, and move `begin`; row i B + b is step i of image b."""
+        """Run the steps from `begin` on of the first images, of each from its position to its
+        stop, write their costs, and intervals if they are to be `coded`, and move `begin`;
+        row i B + b is step i of image b."""
         rows = images * steps
         buffers, known = self.buffers.part(0, rows), self.steps.part(0, rows)
-        state, at, row, costs = self.state.part(0, images), self.at[:rows], self.row[:rows], self.costs[:rows]
+        state, at, row, costs = (
+            self.state.part(0, images),
+            self.at[:rows],
+            self.row[:rows],
+            self.costs[:rows],
+        )
         first, last = self.first[:images], self.last[:images]
         write_rows(
-            self.begin, state.position, self.stops, self.images, buffers.slots, row, at, first, last, known.images
+            self.begin,
+            state.position,
+            self.stops,
+            self.images,
+            buffers.slots,
+            row,
+            at,
+            first,
+            last,
+            known.images,
         )
         costs.zero_()
         known.state.position.zero_()
@@ -163,7 +201,9 @@ class KernelPrefill:
                 buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(buffers, self.labels, self._recurrence(state, buffers, at, first, last), conv)
+        self.kernels.predict(
+            buffers, self.labels, self._recurrence(state, buffers, at, first, last), conv
+        )
 
         # From here on, a row is an image of its own.
         own = replace(buffers, active=row)
@@ -173,34 +213,54 @@ class KernelPrefill:
         self.begin.add_(steps * self.config.step_bytes)
 
     def _widen(self, tolerances: np.ndarray, images: int, chunk: slice, bits: torch.Tensor) -> None:
-        """Compute the bits [n, m] of the chunk that was just run anew, IN PLACE, of images with a tolerance: on the
-        host, since few requests have one."""
+        """Compute the bits [n, m] of the chunk that was just run anew, IN PLACE, of images with a
+        tolerance: on the host, since few requests have one."""
         if not tolerances.any():
             return
         wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
         parameters = self._aligned(self.buffers.parameters[:, None], images, bits)[0][wide, :, 0]
-        found = range_bits(parameters.cpu().numpy(), self.images[wide, chunk].cpu().numpy(), tolerances[tolerances > 0])
+        found = range_bits(
+            parameters.cpu().numpy(),
+            self.images[wide, chunk].cpu().numpy(),
+            tolerances[tolerances > 0],
+        )
         at = torch.arange(chunk.start, chunk.stop, device=self.device)
         live = (at >= self.state.position[wide, None]) & (at < self.stops[wide, None])
         bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])
 
     def _recurrence(
-        self, state: State, buffers: Buffers, at: torch.Tensor, first: torch.Tensor, last: torch.Tensor
+        self,
+        state: State,
+        buffers: Buffers,
+        at: torch.Tensor,
+        first: torch.Tensor,
+        last: torch.Tensor,
     ) -> Callable[[int], None]:
-        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in `buffers`, which are
-        those of the bytes `at`."""
+        """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in
+        `buffers`, which are those of the bytes `at`."""
         batch, how = len(first), (self.config.step_bytes, self.config.feature_map)
 
         def sequence(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
-            fused_recurrent_sequence(buffers.projected, *arrays, at, first, last, *how, buffers.attended)
+            fused_recurrent_sequence(
+                buffers.projected, *arrays, at, first, last, *how, buffers.attended
+            )
 
         def steps(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
             for begin in range(0, len(buffers.slots), batch):
                 part, position = buffers.part(begin, begin + batch), at[begin : begin + batch]
-                # Not chained: a chained launch loads its states while the one before may still write them.
-                fused_recurrent_step(part.projected, *arrays, position, part.active, *how, part.attended, chained=False)
+                # Not chained: a chained launch loads its states while
+                # the one before may still write them.
+                fused_recurrent_step(
+                    part.projected,
+                    *arrays,
+                    position,
+                    part.active,
+                    *how,
+                    part.attended,
+                    chained=False,
+                )
 
         return sequence if self.in_one_launch else steps
 
@@ -211,6 +271,10 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     nothing, ones = torch.zeros(0, count, device=device), torch.ones(count, device=device)
     position, zeros = torch.zeros(2, count, dtype=torch.int64, device=device)
     bits, known_bits = torch.zeros(2, count, dtype=torch.float64, device=device)
-    arrays = {**dict.fromkeys(ARRAYS, zeros), "images": images, "known": torch.ones_like(images, dtype=torch.bool)}
+    arrays = {
+        **dict.fromkeys(ARRAYS, zeros),
+        "images": images,
+        "known": torch.ones_like(images, dtype=torch.bool),
+    }
     arrays |= {"bits": bits, "known_bits": known_bits, "temperature": ones, "guidance": ones}
     return SlotPool(State(position=position, **dict.fromkeys(NUMBERS, nothing)), **arrays)

@@ -1,5 +1,6 @@
-"""One step of many images as a sequence of Triton kernels: the network's weights in the form that these take, the
-buffers between them, and the order of the launches. A run allocates nothing and never waits for the device.
+"""One step of many images as a sequence of Triton kernels: the network's weights in the form
+that these take, the buffers between them, and the order of the launches. A run allocates
+nothing and never waits for the device.
 """
 
 from collections.abc import Callable
@@ -30,13 +31,17 @@ from scanline.model.network.embedding import Embedding
 from scanline.model.network.transformer import Layer, Transformer
 from scanline.model.network.window_input import WindowInput, window
 
-Conv = Callable[[int, Tensor, Norm | None], None]  # of the convolution's number and weight, and the norm of x before it
-ALIGNED = 16  # a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors
+# of the convolution's number and weight, and the norm of x before it
+Conv = Callable[[int, Tensor, Norm | None], None]
+# a window's inputs are padded with zeros to a multiple, so that their rows are loaded as vectors
+ALIGNED = 16
 
 
 @dataclass(frozen=True)
 class Buffers:
-    """What kernels hand to each other in one step of B images. What a model does not have is 0 wide."""
+    """What kernels hand to each other in one step of B images. What
+    a model does not have is 0 wide.
+    """
 
     slots: Tensor  # [B] int64: the slots to step; -1: none
     active: Tensor  # [B] int64: the same, but -1 where the image is done
@@ -49,7 +54,8 @@ class Buffers:
     attended: Tensor  # [B, D]
     hidden: Tensor  # [B, feed-forward]
     parameters: Tensor  # [B, P], as the head returns them, without the base
-    moments: Tensor  # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
+    # [B, blocks(D), 2] of x: the launch that writes x writes them, for the norm after it
+    moments: Tensor
 
     @classmethod
     def of(cls, config: ModelConfig, batch: int, device: torch.device) -> "Buffers":
@@ -82,13 +88,16 @@ class _Launches:
 
 
 class KernelSequence:
-    """The step of one network; with `chained`, each launch starts before the previous one ends (triton/pdl.py).
+    """The step of one network; with `chained`, each launch starts before
+    the previous one ends (triton/pdl.py).
 
     narrow: products in NARROW programs alone, which need no other program to have their bits.
     at_once: images up to which a step loads all deferred ones at once.
     """
 
-    def __init__(self, model: Transformer, chained: bool, narrow: bool = False, at_once: int = 0) -> None:
+    def __init__(
+        self, model: Transformer, chained: bool, narrow: bool = False, at_once: int = 0
+    ) -> None:
         self.config, self.distribution, self.chained = model.config, model.distribution, chained
         self.at_once = at_once
         launches = _Launches(chained, NARROW if narrow else None)
@@ -99,8 +108,8 @@ class KernelSequence:
         self.norm = _norm(model.norm)
 
     def run(self, slots: SlotPool, buffers: Buffers, decodes: bool = False) -> None:
-        """Paint the next step of the images in `buffers.slots` that are not done; decodes: from codes where there are
-        some, which takes a launch more."""
+        """Paint the next step of the images in `buffers.slots` that are not done; decodes: from
+        codes where there are some, which takes a launch more."""
         state = slots.state
 
         def recur(i: int) -> None:
@@ -122,9 +131,12 @@ class KernelSequence:
             self.decode(slots, buffers)
         self.sample(slots, buffers, code_range=slots.code_range if decodes else None)
 
-    def predict(self, buffers: Buffers, labels: Tensor, recur: Callable[[int], None], conv: Conv) -> None:
-        """Write buffers.parameters from buffers.x, of images with labels [S]. recur(i) runs the recurrence of layer i:
-        from buffers.projected to buffers.attended; conv the causal convolution: from buffers.x to buffers.convolved."""
+    def predict(
+        self, buffers: Buffers, labels: Tensor, recur: Callable[[int], None], conv: Conv
+    ) -> None:
+        """Write buffers.parameters from buffers.x, of images with labels [S]. recur(i) runs the
+        recurrence of layer i: from buffers.projected to buffers.attended; conv the causal
+        convolution: from buffers.x to buffers.convolved."""
         for i, block in enumerate(self.blocks):
             block.run(buffers, i, labels, conv)
         for i, layer in enumerate(self.layers):
@@ -134,18 +146,24 @@ class KernelSequence:
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
     def decode(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paint the bytes of the step of the active slots that have codes; `sample` does the rest."""
+        """Paint the bytes of the step of the active slots that
+        have codes; `sample` does the rest.
+        """
         decode(
             buffers.parameters, buffers.base, buffers.active, slots.images, slots.known, slots.state.position,
             slots.code, slots.code_at, slots.code_value, slots.code_range, self.distribution, self.chained,
         )  # fmt: skip
 
     def sample(
-        self, slots: SlotPool, buffers: Buffers, costs: Tensor | None = None, code_range: Tensor | None = None
+        self,
+        slots: SlotPool,
+        buffers: Buffers,
+        costs: Tensor | None = None,
+        code_range: Tensor | None = None,
     ) -> None:
-        """Paint the bytes of the step, add their cost and move the positions of the active slots; write the cost of
-        each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes are decoded already where
-        `code_range` [S] is given and not 0."""
+        """Paint the bytes of the step, add their cost and move the positions of the active slots;
+        write the cost of each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes
+        are decoded already where `code_range` [S] is given and not 0."""
         arrays = SlotArrays(
             slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed, slots.index,
             slots.state.position,
@@ -157,13 +175,21 @@ class KernelSequence:
                 guiding if self.config.can_be_guided and costs is None else None, code_range,
             )  # fmt: skip
         else:
-            sample_categorical(buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range)
+            sample_categorical(
+                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range
+            )
 
     def write_intervals(self, values: Tensor, buffers: Buffers, intervals: Tensor) -> None:
-        """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how wide they are, to
-        `intervals` [B, C, 2] int32."""
+        """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how
+        wide they are, to `intervals` [B, C, 2] int32."""
         write_intervals(
-            buffers.parameters, buffers.base, buffers.active, values, intervals, self.distribution, self.chained
+            buffers.parameters,
+            buffers.base,
+            buffers.active,
+            values,
+            intervals,
+            self.distribution,
+            self.chained,
         )
 
 
@@ -189,7 +215,9 @@ class _Product:
         out_moments: Tensor | None = None,
         labels: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """labels: slots [B] and the label of each [S], read where there is a bias for each label."""
+        """labels: slots [B] and the label of each [S], read
+        where there is a bias for each label.
+        """
         linear(
             x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, self.launches.chained,
             moments, out_moments, labels if self.bias.dim() == 2 else None,
@@ -202,12 +230,21 @@ class _ByteInput:
     def __init__(self, model: Transformer) -> None:
         assert isinstance(model.embedding, Embedding)
         self.values = model.embedding.value
-        self.places = model.embedding.place(torch.arange(model.config.first, model.config.bytes, device=model.device))
+        self.places = model.embedding.place(
+            torch.arange(model.config.first, model.config.bytes, device=model.device)
+        )
         self.classes = _classes(model)
 
-    def run(self, images: Tensor, position: Tensor, labels: Tensor, buffers: Buffers, at: Tensor | None = None) -> None:
-        """Write buffers.active, x and its moments, of the position [S] of each image [S, N] with labels [S], or of
-        `at` [B]."""
+    def run(
+        self,
+        images: Tensor,
+        position: Tensor,
+        labels: Tensor,
+        buffers: Buffers,
+        at: Tensor | None = None,
+    ) -> None:
+        """Write buffers.active, x and its moments, of the position [S] of each image [S, N]
+        with labels [S], or of `at` [B]."""
         embed(
             buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments,
             self.classes, None if self.classes is None else labels,
@@ -215,7 +252,9 @@ class _ByteInput:
 
 
 class _WindowInput:
-    """GELU of a linear layer of the window's inputs, the place's and the label's vectors; the base of the means."""
+    """GELU of a linear layer of the window's inputs, the place's and the
+    label's vectors; the base of the means.
+    """
 
     def __init__(self, model: Transformer, launches: _Launches) -> None:
         assert isinstance(model.embedding, WindowInput)
@@ -226,30 +265,48 @@ class _WindowInput:
         pixels = torch.arange(model.config.height * model.config.width, device=model.device)
         self.places = model.embedding.place(pixels)
         self.classes = _classes(model)
-        # Not chained: its residual is written by the launch before it, so it may not be fetched early.
-        self.linear = _Product(self._pad(first.weight), first.bias, replace(launches, chained=False))
+        # Not chained: its residual is written by the launch before
+        # it, so it may not be fetched early.
+        self.linear = _Product(
+            self._pad(first.weight), first.bias, replace(launches, chained=False)
+        )
         self.skip = None
         if model.config.predicts == "pixel_logistics":
             # The reference is among the inputs, so that reference + skip is one product.
             weight = model.skip.weight.clone()
             if self.window.centred:
-                weight[:, -self.window.channels :] += torch.eye(self.window.channels, device=model.device)
+                weight[:, -self.window.channels :] += torch.eye(
+                    self.window.channels, device=model.device
+                )
             self.skip = _Product(self._pad(weight), model.skip.bias, launches)
 
-    def run(self, images: Tensor, position: Tensor, labels: Tensor, buffers: Buffers, at: Tensor | None = None) -> None:
-        """Write buffers.active, inputs, x and its moments, and base: of the position [S] of each image [S, N] with
-        labels [S], or of `at` [B]."""
+    def run(
+        self,
+        images: Tensor,
+        position: Tensor,
+        labels: Tensor,
+        buffers: Buffers,
+        at: Tensor | None = None,
+    ) -> None:
+        """Write buffers.active, inputs, x and its moments, and base: of the position [S] of each
+        image [S, N] with labels [S], or of `at` [B]."""
         read_window(
             self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
             buffers.active, at, self.classes, None if self.classes is None else labels,
         )  # fmt: skip
-        self.linear(buffers.inputs, buffers.x, activation="gelu", residual=buffers.x, out_moments=buffers.moments)
+        self.linear(
+            buffers.inputs,
+            buffers.x,
+            activation="gelu",
+            residual=buffers.x,
+            out_moments=buffers.moments,
+        )
         if self.skip is not None:
             self.skip(buffers.inputs, buffers.base)
 
     def _pad(self, weight: Tensor) -> Tensor:
-        """Return a weight [O, K] of the first K inputs as one of all inputs and their padding: zero where it has no
-        column, which adds nothing."""
+        """Return a weight [O, K] of the first K inputs as one of all inputs and their padding: zero
+        where it has no column, which adds nothing."""
         return F.pad(weight, (0, _padded(self.window.inputs) - weight.shape[1]))
 
 
@@ -267,7 +324,14 @@ class _Block:
         """Update buffers.x and its moments IN PLACE; this is block i."""
         of = buffers.active, labels
         if self.conv_weight is None:
-            self.expand(buffers.x, buffers.expanded, self.norm, self.activation, moments=buffers.moments, labels=of)
+            self.expand(
+                buffers.x,
+                buffers.expanded,
+                self.norm,
+                self.activation,
+                moments=buffers.moments,
+                labels=of,
+            )
         else:
             conv(i, self.conv_weight, self.norm)
             self.expand(buffers.convolved, buffers.expanded, activation=self.activation, labels=of)
@@ -288,7 +352,9 @@ class _Layer:
         self.before: list[Norm | None] = [norm if before else None for norm in norms]
         self.after: list[Norm | None] = [None if before else norm for norm in norms]
 
-    def run(self, buffers: Buffers, i: int, labels: Tensor, recur: Callable[[int], None], conv: Conv) -> None:
+    def run(
+        self, buffers: Buffers, i: int, labels: Tensor, recur: Callable[[int], None], conv: Conv
+    ) -> None:
         """Update buffers.x IN PLACE, and its moments where norms come first; this is layer i."""
         moments = buffers.moments if self.config.norm == "pre" else None
         of = buffers.active, labels
@@ -298,11 +364,18 @@ class _Layer:
         self._normalise(buffers.x, self.after[0])
         if self.conv_weight is None:
             self.feed_forward_in(
-                buffers.x, buffers.hidden, self.before[1], self.config.activation, moments=moments, labels=of
+                buffers.x,
+                buffers.hidden,
+                self.before[1],
+                self.config.activation,
+                moments=moments,
+                labels=of,
             )
         else:
             conv(self.config.blocks + i, self.conv_weight, self.before[1])
-            self.feed_forward_in(buffers.convolved, buffers.hidden, activation=self.config.activation, labels=of)
+            self.feed_forward_in(
+                buffers.convolved, buffers.hidden, activation=self.config.activation, labels=of
+            )
         self.feed_forward_out(buffers.hidden, buffers.x, residual=buffers.x, out_moments=moments)
         self._normalise(buffers.x, self.after[1])
 
@@ -312,7 +385,9 @@ class _Layer:
 
 
 def _classes(model: Transformer) -> Tensor | None:
-    """Return the vectors [1 + number of classes, D] of the labels, None where the model has no classes."""
+    """Return the vectors [1 + number of classes, D] of the labels,
+    None where the model has no classes.
+    """
     return model.classes if model.config.classes else None
 
 

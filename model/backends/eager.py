@@ -1,8 +1,10 @@
-"""The network in plain torch operations, on any device: the backend that needs neither our library nor our kernels.
+"""The network in plain torch operations, on any device: the backend that needs
+neither our library nor our kernels.
 
-A matrix product of another shape, or on another number of threads, may round differently, and one bit can flip a pixel.
-So slots are computed a fixed number at a time, empty ones included, and on a CPU in one thread: an image's bytes depend
-neither on the rest of the batch nor on the number of slots or threads.
+A matrix product of another shape, or on another number of threads, may round differently,
+and one bit can flip a pixel. So slots are computed a fixed number at a time, empty ones
+included, and on a CPU in one thread: an image's bytes depend neither on the rest of the
+batch nor on the number of slots or threads.
 """
 
 import math
@@ -26,8 +28,9 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import State
 
 TILE = 32  # slots, on a CPU; a multiple of 32 keeps every elementwise loop in whole vectors
-# On a GPU, as many as its launches have time for: with fewer, a step of thousands of images is bound by launches; with
-# more, one image waits for the arithmetic of others. Computed for an A100, and for a T4, which runs torch alone.
+# On a GPU, as many as its launches have time for: with fewer, a step of thousands of images is
+# bound by launches; with more, one image waits for the arithmetic of others. Computed for an A100,
+# and for a T4, which runs torch alone.
 TILE_AMPERE, TILE_BEFORE = 1024, 128
 
 
@@ -55,17 +58,20 @@ class EagerBackend(Backend):
         """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
         state, paused = pool.state, pool.state.position < self.model.config.bytes
-        paused[pool.rows(slots)] = False  # what is left shares tiles with images that step, and keeps its state
+        # what is left shares tiles with images that step, and keeps its state
+        paused[pool.rows(slots)] = False
         kept = state.chosen(paused)
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
         state.put(paused, kept)
         return clock.stop()
 
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
-        """See Backend.prefill, through the parallel view, one image at a time; for intervals step by step, since the
-        parallel view rounds differently."""
+        """See Backend.prefill, through the parallel view, one image at a time; for intervals step
+        by step, since the parallel view rounds differently."""
         images = batch.images
-        bits = torch.zeros(len(images), int(batch.stops.max()), dtype=torch.float64, device=images.device)
+        bits = torch.zeros(
+            len(images), int(batch.stops.max()), dtype=torch.float64, device=images.device
+        )
         with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(batch.stops.tolist()):
                 image, start = images[i : i + 1], int(batch.state.position[i])
@@ -81,14 +87,20 @@ class EagerBackend(Backend):
                     batch.intervals[i, start:stop] = coded.flatten(1, 2)[0]
                 if batch.tolerances[i]:
                     values = image[:, start:stop].cpu().numpy()
-                    found = range_bits(parameters.cpu().numpy(), values, batch.tolerances[i : i + 1])
+                    found = range_bits(
+                        parameters.cpu().numpy(), values, batch.tolerances[i : i + 1]
+                    )
                     bits[i, start:stop] = torch.from_numpy(found[0])
                 else:
                     bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
         return bits
 
-    def _stepped(self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor) -> torch.Tensor:
-        """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes them: in a tile."""
+    def _stepped(
+        self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the parameters [1, n, P] of one image's steps up to `stop`, as
+        `advance` computes them: in a tile.
+        """
         config, device = self.model.config, self.model.device
         tile = State.zeros(config, self.rows, device)
         tile.put(first := torch.zeros(1, dtype=torch.int64, device=device), state)
@@ -106,39 +118,59 @@ class EagerBackend(Backend):
         with torch.inference_mode(), _repeatable():
             starts = [tile * self.rows for tile in busy.nonzero().flatten().tolist()]
             tiles = [pool.part(start, start + self.rows) for start in starts]
-            parameters = torch.zeros(len(busy) * self.rows, self.model.distribution.width, device=self.model.device)
+            parameters = torch.zeros(
+                len(busy) * self.rows, self.model.distribution.width, device=self.model.device
+            )
             for _ in range(steps):
                 position = pool.state.position.clone()
                 for start, tile in zip(starts, tiles, strict=True):
-                    parameters[start : start + self.rows] = self.model.step(tile.images, tile.state, tile.label)
-                # the slots whose parameters bytes are drawn from as well: of an image that is not guided, its own
+                    parameters[start : start + self.rows] = self.model.step(
+                        tile.images, tile.state, tile.label
+                    )
+                # the slots whose parameters bytes are drawn from as well: of
+                # an image that is not guided, its own
                 partners = torch.arange(len(position), device=position.device)
                 partners += pool.partner * (position < self.model.config.bytes)
                 for start, tile in zip(starts, tiles, strict=True):
                     rows = slice(start, start + self.rows)
                     self._paint(tile, position[rows], parameters[rows], parameters[partners[rows]])
 
-    def _paint(self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, others: torch.Tensor) -> None:
-        """Paint the step at `position` [B] of every image in a tile, IN PLACE, and add its cost under `parameters`
-        [B, P]; others: those of the partners of guided images. Finished images are computed too, without effect."""
+    def _paint(
+        self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, others: torch.Tensor
+    ) -> None:
+        """Paint the step at `position` [B] of every image in a tile, IN PLACE, and add its cost
+        under `parameters` [B, P]; others: those of the partners of guided images. Finished images
+        are computed too, without effect."""
         config, distribution = self.model.config, self.model.distribution
         done = (position >= config.bytes).unsqueeze(1)
         first = position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
-        draws = torch.stack([uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1)
+        draws = torch.stack(
+            [uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1
+        )
         values, known = tile.images.gather(1, places), tile.known.gather(1, places)
         given = draws, tile.temperature, values, known | done
-        painted, is_guided = distribution.sample(parameters, *given), (tile.partner != 0).unsqueeze(1) & ~done
+        painted, is_guided = (
+            distribution.sample(parameters, *given),
+            (tile.partner != 0).unsqueeze(1) & ~done,
+        )
         if config.can_be_guided and is_guided.any():
             is_with = (tile.label != 0).unsqueeze(1)
-            pair = torch.where(is_with, parameters, others), torch.where(is_with, others, parameters)
-            painted = torch.where(is_guided, distribution.sample_guided(*pair, tile.guidance, *given), painted)
+            pair = (
+                torch.where(is_with, parameters, others),
+                torch.where(is_with, others, parameters),
+            )
+            painted = torch.where(
+                is_guided, distribution.sample_guided(*pair, tile.guidance, *given), painted
+            )
         is_coded = (tile.code_range > 0) & ~done.squeeze(1)
         if is_coded.any():
             rows = is_coded.nonzero().flatten()
             readers = Readers(tile.code[rows], *(getattr(tile, name)[rows] for name in DECODER))
             painted[rows] = decode(distribution, parameters[rows], readers)
-            for name, moved in zip(DECODER, (readers.at, readers.value, readers.range), strict=True):
+            for name, moved in zip(
+                DECODER, (readers.at, readers.value, readers.range), strict=True
+            ):
                 getattr(tile, name)[rows] = moved
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2

@@ -1,13 +1,15 @@
-"""Particles of an image: slots that complete the same picture with random numbers of their own, weighed by its known
-bytes (sequential Monte Carlo: Gordon, Salmond and Smith 1993; Chopin and Papaspiliopoulos 2020, chapter 10).
+"""Particles of an image: slots that complete the same picture with random numbers of their own,
+weighed by its known bytes (sequential Monte Carlo: Gordon, Salmond and Smith 1993; Chopin and
+Papaspiliopoulos 2020, chapter 10).
 
-A particle's weight is the probability of the known bytes since the last resampling. Where few particles have most of
-the weight, all are drawn anew in proportion to it, and the mean weight goes into the estimate of the evidence, which is
-unbiased. The decisions are float64 operations whose results are the same on every device and in groups of any number:
-each is exactly rounded, and weights are whole multiples of 2^-40, so that their sums are exact in any order.
+A particle's weight is the probability of the known bytes since the last resampling. Where few
+particles have most of the weight, all are drawn anew in proportion to it, and the mean weight goes
+into the estimate of the evidence, which is unbiased. The decisions are float64 operations whose
+results are the same on every device and in groups of any number: each is exactly rounded, and
+weights are whole multiples of 2^-40, so that their sums are exact in any order.
 
-The same functions compute on arrays of numpy for a pool on the host, where an operation costs a fifth of one of torch,
-and on tensors for a GPU, where nothing here waits for it.
+The same functions compute on arrays of numpy for a pool on the host, where an operation costs a
+fifth of one of torch, and on tensors for a GPU, where nothing here waits for it.
 """
 
 import math
@@ -25,7 +27,8 @@ from scanline.model.state import NUMBERS
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling
 UNIT = 2.0**40  # of which weights are whole numbers, relative to the largest
-# Of 2^x from x^12 down, and of the series of log2 in odd powers of (m - 1) / (m + 1) from the 21st down.
+# Of 2^x from x^12 down, and of the series of log2 in odd powers of
+# (m - 1) / (m + 1) from the 21st down.
 EXPONENTIAL = [math.log(2) ** k / math.factorial(k) for k in range(12, -1, -1)]
 LOGARITHM = [2 / (k * math.log(2)) for k in range(21, 0, -2)]
 
@@ -36,27 +39,35 @@ Uniforms = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of P particles each; a group stands at one position, all known bytes before which are weighed."""
+    """Groups of P particles each; a group stands at one position, all
+    known bytes before which are weighed.
+    """
 
-    slots: np.ndarray  # [G, P] int64, all different; a group's first is its leader, in which its image ends
+    # [G, P] int64, all different; a group's first is its leader, in which its image ends
+    slots: np.ndarray
     position: np.ndarray  # [G] int64: of the byte that comes next
 
 
 def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None = None) -> None:
     """Draw the particles anew, IN PLACE, of each group whose effective number is below P / 2.
 
-    copy: as `copy_slots`, which is one way of doing it. draw: as `uniforms`; the arithmetic is torch's then, and
-    without it numpy's where the pool is on the host.
+    copy: as `copy_slots`, which is one way of doing it. draw: as `uniforms`; the arithmetic is
+    torch's then, and without it numpy's where the pool is on the host.
     """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, effective = _weighed(pool, slots)
     few = effective < len(particle) / 2
-    if isinstance(few, np.ndarray):  # a GPU could not say which groups these are without being waited for
-        slots, position, weights, bits, few = (array[few] for array in (slots, position, weights, bits, few))
+    # a GPU could not say which groups these are without being waited for
+    if isinstance(few, np.ndarray):
+        slots, position, weights, bits, few = (
+            array[few] for array in (slots, position, weights, bits, few)
+        )
         if not len(slots):
             return
     few, xp = few[:, None], _namespace(slots)
-    ancestors = xp.where(few, _systematic(weights, _uniform(pool, slots, position, draw), particle), particle)
+    ancestors = xp.where(
+        few, _systematic(weights, _uniform(pool, slots, position, draw), particle), particle
+    )
     copy(pool, _tensor(_gathered(slots, ancestors).ravel()), _tensor(slots.ravel()))
     evidence, known = _like(slots, pool.evidence_bits), _like(slots, pool.known_bits)
     evidence[slots] = xp.where(few, evidence[slots] + bits[:, None], evidence[slots])
@@ -64,7 +75,8 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None =
 
 
 def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None:
-    """Draw one particle of each group by weight and copy its image and bits to the leader's slot, IN PLACE.
+    """Draw one particle of each group by weight and copy its image and
+    bits to the leader's slot, IN PLACE.
 
     draw: as of `resample`.
     """
@@ -74,12 +86,13 @@ def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None
     chosen = (_drawn(weights, points) * particle).sum(2)
     _copy_images(pool, _tensor(_gathered(slots, chosen).ravel()), _tensor(slots[:, 0]))
     _like(slots, pool.evidence_bits)[slots] += bits[:, None]
-    _like(slots, pool.known_bits)[slots] = _namespace(weights).zeros_like(weights)  # a GPU waits for a number
+    # a GPU waits for a number
+    _like(slots, pool.known_bits)[slots] = _namespace(weights).zeros_like(weights)
 
 
 def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
-    """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no target is the source
-    of another slot. Where both are the same, nothing happens."""
+    """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no
+    target is the source of another slot. Where both are the same, nothing happens."""
     if not pool.on_host:
         _copy_images(pool, sources, targets)
         for array in (getattr(pool.state, name) for name in NUMBERS):
@@ -102,7 +115,9 @@ def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -
 
 
 def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Array, Array, Array]:
-    """Return slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the pool is."""
+    """Return slots [G, P] and positions [G] of groups, and the numbers [P]
+    of particles, where the pool is.
+    """
     slots, position, particle = groups.slots, groups.position, np.arange(groups.slots.shape[1])
     if pool.on_host and draw is None:
         return slots, position, particle
@@ -112,14 +127,15 @@ def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Arra
 
 
 def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
-    """Return of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of their mean, and the
-    effective number of particles [G], whose minimum the pool keeps."""
+    """Return of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of
+    their mean, and the effective number of particles [G], whose minimum the pool keeps."""
     xp = _namespace(slots)
     smallest = _like(slots, pool.effective_particles)
     cost = _like(slots, pool.known_bits)[slots]
     cost = xp.where(xp.isnan(cost), xp.inf, cost)
     least = xp.amin(cost, 1)
-    # Where every particle has ruled out a known byte, all weigh the same, and the evidence is infinite.
+    # Where every particle has ruled out a known byte, all weigh the
+    # same, and the evidence is infinite.
     impossible = xp.isinf(least)
     below = xp.where(impossible, 0.0, least)[:, None] - cost
     weights = (power_of_two(xp.where(impossible[:, None], 0.0, below)) * UNIT).round() / UNIT
@@ -142,8 +158,9 @@ def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | Non
 
 
 def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
-    """Return the ancestor [G, P] of each particle [P], by systematic resampling: of P points at equal distances, the
-    first at `uniform` [G] of it, each draws one. A particle that is drawn stays itself, so that the fewest are copied.
+    """Return the ancestor [G, P] of each particle [P], by systematic resampling: of P points at
+    equal distances, the first at `uniform` [G] of it, each draws one. A particle that is drawn
+    stays itself, so that the fewest are copied.
     """
     points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
@@ -154,16 +171,17 @@ def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
 
 
 def _drawn(weights: Array, points: Array) -> Array:
-    """Return whether each of the points [G, n] lies in each particle's part of the weights [G, P] that are laid end to
-    end: [G, n, P] bool."""
+    """Return whether each of the points [G, n] lies in each particle's part of the weights [G, P]
+    that are laid end to end: [G, n, P] bool."""
     ends = weights.cumsum(1)
     starts = ends - weights
     return (starts[:, None, :] <= points[:, :, None]) & (points[:, :, None] < ends[:, None, :])
 
 
 def power_of_two(x: Array) -> Array:
-    """Return 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions, multiplications and moves
-    of bits alone, so that it has the same bits on every device, which torch's own function does not promise."""
+    """Return 2^x for x <= 0, float64, within 1e-14 of it, and 0 below 2^-100: by additions,
+    multiplications and moves of bits alone, so that it has the same bits on every device, which
+    torch's own function does not promise."""
     xp = _namespace(x)
     bounded = x.clip(min=-100.0)
     whole = bounded.round()
@@ -176,11 +194,16 @@ def power_of_two(x: Array) -> Array:
 
 
 def logarithm(x: Array) -> Array:
-    """Return log2(x) for x > 0, float64, within 1e-14 of it; as `power_of_two`, by exactly rounded operations."""
+    """Return log2(x) for x > 0, float64, within 1e-14 of it; as
+    `power_of_two`, by exactly rounded operations.
+    """
     xp = _namespace(x)
     mantissa, exponent = xp.frexp(x)
     low = mantissa < math.sqrt(0.5)
-    mantissa, exponent = xp.where(low, mantissa * 2, mantissa), xp.where(low, exponent - 1, exponent)
+    mantissa, exponent = (
+        xp.where(low, mantissa * 2, mantissa),
+        xp.where(low, exponent - 1, exponent),
+    )
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
     square = ratio * ratio
     series = LOGARITHM[0]

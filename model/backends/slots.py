@@ -1,7 +1,7 @@
 """The slots of a generator: arrays with one row for each image in flight. Owns no arithmetic.
 
-Images join and leave in batches, so that the host does little for each: all that starts in a tick is one block of
-memory that a device gets in one copy, and all that is fetched comes back in one.
+Images join and leave in batches, so that the host does little for each: all that starts in a tick
+is one block of memory that a device gets in one copy, and all that is fetched comes back in one.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,21 @@ from scanline.model.backends.pending import Pending, to_device, to_host
 from scanline.model.config import ModelConfig
 from scanline.model.state import NUMBERS, State, with_deferred
 
-# The arrays of an image besides its state. Placing it sets known_bits to 0 and all others from its arrival.
+# The arrays of an image besides its state. Placing it sets known_bits
+# to 0 and all others from its arrival.
 WEIGHING = ("evidence_bits", "effective_particles")
-PLACED = ("images", "known", "bits", "seed", "index", "temperature", "label", "partner", "guidance", *WEIGHING)
+PLACED = (
+    "images",
+    "known",
+    "bits",
+    "seed",
+    "index",
+    "temperature",
+    "label",
+    "partner",
+    "guidance",
+    *WEIGHING,
+)
 DECODER = ("code_at", "code_value", "code_range")
 ARRAYS = (*PLACED, "known_bits", "code", *DECODER)
 
@@ -29,35 +41,47 @@ class Fetched:
 
     images: np.ndarray  # [n, N] uint8
     bits: np.ndarray  # [n] float64: the cost of the bytes before the position
-    evidence_bits: np.ndarray  # [n] float64: of its known bytes, by all particles, and since a resampling by this one
+    # [n] float64: of its known bytes, by all particles, and since a resampling by this one
+    evidence_bits: np.ndarray
     effective_particles: np.ndarray  # [n] float64: the smallest number so far
-    decoders: np.ndarray  # [n, 3] int64: of images with a code, the bytes of it that are read, and value and range
+    # [n, 3] int64: of images with a code, the bytes of it that are read, and value and range
+    decoders: np.ndarray
 
     @classmethod
     def nothing(cls) -> "Fetched":
         nothing = np.empty(0)
-        return cls(np.empty((0, 0), np.uint8), nothing, nothing, nothing, np.empty((0, 3), np.int64))
+        return cls(
+            np.empty((0, 0), np.uint8), nothing, nothing, nothing, np.empty((0, 3), np.int64)
+        )
 
 
 @dataclass
 class SlotPool:
-    """Memory of all images in flight, allocated once. A slot is free, or its image done, where its position is N."""
+    """Memory of all images in flight, allocated once. A slot is free, or its
+    image done, where its position is N.
+    """
 
     state: State
     images: torch.Tensor  # [S, N] uint8
     known: torch.Tensor  # [S, N] bool: bytes that are given, not painted
     bits: torch.Tensor  # [S] float64: the cost of the bytes before the position
     seed: torch.Tensor  # [S] int64
-    index: torch.Tensor  # [S] int64: of the image in its request, and of its particle in the high 32 bits
+    # [S] int64: of the image in its request, and of its particle in the high 32 bits
+    index: torch.Tensor
     temperature: torch.Tensor  # [S] float32
     label: torch.Tensor  # [S] int64: 0 for no class, k + 1 for class k
-    # Of a guided image, which has two slots, one with its label and one with 0, whose logits are mixed:
+    # Of a guided image, which has two slots, one with its label and
+    # one with 0, whose logits are mixed:
     partner: torch.Tensor  # [S] int64: the number of the other slot minus this one's; 0 for none
     guidance: torch.Tensor  # [S] float32: as in GenerateRequest
     # Of an image with particles, each in a slot of its own (particles.py):
-    known_bits: torch.Tensor  # [S] float64: the cost of this slot's known bytes since the last resampling
-    evidence_bits: torch.Tensor  # [S] float64: of the known bytes before it, the prefix's included, by all particles
-    effective_particles: torch.Tensor  # [S] float64: the smallest effective number of particles so far
+    known_bits: (
+        torch.Tensor
+    )  # [S] float64: the cost of this slot's known bytes since the last resampling
+    # [S] float64: of the known bytes before it, the prefix's included, by all particles
+    evidence_bits: torch.Tensor
+    # [S] float64: the smallest effective number of particles so far
+    effective_particles: torch.Tensor
     # Of an image that is painted from a code (kernels/codec/coder.py):
     code: torch.Tensor  # [S, W] uint8: the next bytes of it, 0 behind its end; no image takes more
     code_at: torch.Tensor  # [S] int64: how many of them are read
@@ -73,7 +97,9 @@ class SlotPool:
         state_dtype: torch.dtype = torch.float32,
         deferred: int = 0,
     ) -> "SlotPool":
-        """Return `count` free slots whose s is stored in `state_dtype`, with room for so many deferred steps."""
+        """Return `count` free slots whose s is stored in `state_dtype`, with
+        room for so many deferred steps.
+        """
         state = State.zeros(config, count, device, state_dtype, deferred)
         state.position.fill_(config.bytes)
         return cls(
@@ -87,23 +113,31 @@ class SlotPool:
             label=torch.zeros(count, dtype=torch.int64, device=device),
             partner=torch.zeros(count, dtype=torch.int64, device=device),
             guidance=torch.ones(count, device=device),
-            **{name: torch.zeros(count, dtype=torch.float64, device=device) for name in (*WEIGHING, "known_bits")},
+            **{
+                name: torch.zeros(count, dtype=torch.float64, device=device)
+                for name in (*WEIGHING, "known_bits")
+            },
             code=torch.zeros(count, longest_code(config.bytes), dtype=torch.uint8, device=device),
             **{name: torch.zeros(count, dtype=torch.int64, device=device) for name in DECODER},
         )
 
     def part(self, first: int, stop: int) -> "SlotPool":
         """Return a view of slots first..stop-1."""
-        return SlotPool(self.state.part(first, stop), **{name: getattr(self, name)[first:stop] for name in ARRAYS})
+        return SlotPool(
+            self.state.part(first, stop),
+            **{name: getattr(self, name)[first:stop] for name in ARRAYS},
+        )
 
     @property
     def on_host(self) -> bool:
-        """Whether the pool is in the processor's memory, where numpy works on it: torch would wake threads of its own,
-        which spin for milliseconds while the step's threads compute."""
+        """Whether the pool is in the processor's memory, where numpy works on it: torch would wake
+        threads of its own, which spin for milliseconds while the step's threads compute."""
         return self.images.device.type == "cpu"
 
     def place(self, arrivals: Arrivals) -> None:
-        """Start images in their slots, IN PLACE, whatever these held; on a GPU without waiting for it."""
+        """Start images in their slots, IN PLACE, whatever these held;
+        on a GPU without waiting for it.
+        """
         if self.on_host:
             self._place_by_numpy(arrivals)
         else:
@@ -117,7 +151,10 @@ class SlotPool:
             left = decoder.code[decoder.at : decoder.at + width]
             code[row, : len(left)] = np.frombuffer(left, np.uint8)
         numbers = np.array([(0, decoder.value, decoder.range) for decoder in decoders], np.int64)
-        for name, values in (("code", code), *zip(DECODER, np.ascontiguousarray(numbers.T), strict=True)):
+        for name, values in (
+            ("code", code),
+            *zip(DECODER, np.ascontiguousarray(numbers.T), strict=True),
+        ):
             array = getattr(self, name)
             if self.on_host:
                 array.numpy()[slots] = values
@@ -127,7 +164,10 @@ class SlotPool:
     def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
         """Return copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
         if self.on_host:
-            numbers = [getattr(self, name).numpy()[slots] for name in ("bits", "evidence_bits", "known_bits")]
+            numbers = [
+                getattr(self, name).numpy()[slots]
+                for name in ("bits", "evidence_bits", "known_bits")
+            ]
             effective = self.effective_particles.numpy()[slots]
             decoders = np.stack([getattr(self, name).numpy()[slots] for name in DECODER], axis=1)
             weighed = numbers[0], numbers[1] + numbers[2], effective
@@ -135,8 +175,12 @@ class SlotPool:
         copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
-    def snapshot(self, slot: int, layer: int, head: int, step_bytes: int = 1) -> Pending[tuple[np.ndarray, np.ndarray]]:
-        """Return copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without waiting for it."""
+    def snapshot(
+        self, slot: int, layer: int, head: int, step_bytes: int = 1
+    ) -> Pending[tuple[np.ndarray, np.ndarray]]:
+        """Return copies of s [C, M] and z [C] float32 of one layer and head;
+        on a GPU without waiting for it.
+        """
         deferred = self.state.deferred[layer, slot]
         held = self.state.position[slot] // step_bytes % (len(deferred) + 1)
         s, z = with_deferred(self.state.s[layer, slot], self.state.z[layer, slot], deferred, held)
@@ -148,7 +192,9 @@ class SlotPool:
 
     def in_flight(self) -> np.ndarray:
         """Return the slots [n] int64 whose images are not done, ascending; wait for the device."""
-        slots: np.ndarray = (self.state.position < self.images.shape[1]).nonzero().flatten().cpu().numpy()
+        slots: np.ndarray = (
+            (self.state.position < self.images.shape[1]).nonzero().flatten().cpu().numpy()
+        )
         return slots
 
     def empty_slots(self, slots: np.ndarray) -> None:
@@ -156,7 +202,9 @@ class SlotPool:
         self.state.position[self.rows(slots)] = self.images.shape[1]
 
     def advance_only(self, slots: np.ndarray, advance: Callable[["SlotPool"], None]) -> None:
-        """Call `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count as done."""
+        """Call `advance` with this pool, IN PLACE, in which all slots but
+        `slots` [n] int64 count as done.
+        """
         position, rows = self.state.position, self.rows(slots)
         chosen = torch.full_like(position, self.images.shape[1])
         chosen[rows] = position[rows]

@@ -1,6 +1,8 @@
-"""`scanline bench` without its command line, so that it also runs on a machine with torch and nothing of the web.
+"""`scanline bench` without its command line, so that it also runs on a
+machine with torch and nothing of the web.
 
-`run.bench` first checks the model (`correctness`), then measures the machine's ceilings and Scanline (`measure`), two
-other programs on the same work (`baselines`), and memory (`memory_over_position`). `result` documents the JSON object
-and shows it as tables; `machine` has the facts that go with every number.
+`run.bench` first checks the model (`correctness`), then measures the machine's ceilings and
+Scanline (`measure`), two other programs on the same work (`baselines`), and memory
+(`memory_over_position`). `result` documents the JSON object and shows it as tables; `machine` has
+the facts that go with every number.
 """

@@ -1,19 +1,22 @@
-"""Two other programs for the same work: the authors' own library, and softmax attention with a key-value cache.
+"""Two other programs for the same work: the authors' own library, and
+softmax attention with a key-value cache.
 
-`FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights: the model's layers,
-heads and widths, a value and a position embedding side by side, and a mixture of logistics sampled in torch. It paints
-a byte a step, as the paper does, also where a step of the model is a whole pixel. It is the `benchmarks` extra, has no
-wheels, is built against the torch that is installed, and builds CUDA extensions wherever it finds nvcc. For a CPU build
+`FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights:
+the model's layers, heads and widths, a value and a position embedding side by side, and a
+mixture of logistics sampled in torch. It paints a byte a step, as the paper does, also where a
+step of the model is a whole pixel. It is the `benchmarks` extra, has no wheels, is built against
+the torch that is installed, and builds CUDA extensions wherever it finds nvcc. For a CPU build
 keep nvcc out of the PATH (4 minutes):
 
     pip install torch setuptools
     env PATH="$(dirname "$(which python)"):/usr/bin:/bin" MAX_JOBS=1 \\
         python -m pip install --no-build-isolation -e '.[benchmarks]'
 
-`SoftmaxCache` is the paper's stateful softmax: the model's own weights and steps, with softmax attention over the keys
-and values of all earlier steps instead of linear attention over a state. The cache and the time of a step grow with the
-position, so the time of an image is integrated over its steps. The cache is allocated once, at full length, so that
-nothing is copied as it grows (the authors' recurrent softmax concatenates), and attention is torch's fused kernel.
+`SoftmaxCache` is the paper's stateful softmax: the model's own weights and steps, with softmax
+attention over the keys and values of all earlier steps instead of linear attention over a state.
+The cache and the time of a step grow with the position, so the time of an image is integrated over
+its steps. The cache is allocated once, at full length, so that nothing is copied as it grows (the
+authors' recurrent softmax concatenates), and attention is torch's fused kernel.
 """
 
 from functools import partial
@@ -113,7 +116,8 @@ class SoftmaxCache:
         self.keys = torch.empty(*shape, config.key_width, device=model.device)
         self.values = torch.empty(*shape, config.value_width, device=model.device)
         for cache in (self.keys, self.values):
-            cache.copy_(torch.randn(cache.shape[2:], device=model.device))  # untouched pages would take no memory
+            # untouched pages would take no memory
+            cache.copy_(torch.randn(cache.shape[2:], device=model.device))
         self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
         self.conv_state = State.zeros(config, batch, model.device).conv_state
         timed = np.linspace(0, config.steps - 1, TIMED_STEPS).astype(int)
@@ -121,16 +125,22 @@ class SoftmaxCache:
 
     @torch.inference_mode()
     def parameters(self, step: int) -> torch.Tensor:
-        """Return [B, P] for step `step` of every image; add that step's keys and values to the cache."""
+        """Return [B, P] for step `step` of every image; add that
+        step's keys and values to the cache.
+        """
         model, position = self.model, self._position(step)
         at = torch.full((self.batch, 1), position, device=model.device)
         conv = model.step_conv(at[:, 0], self.conv_state)
         x, base = model._read_in(self.images, at, None, conv)
         x = x.squeeze(1)
-        for i, (layer, keys, values) in enumerate(zip(model.layers, self.keys, self.values, strict=True)):
+        for i, (layer, keys, values) in enumerate(
+            zip(model.layers, self.keys, self.values, strict=True)
+        ):
             q, keys[:, :, step], values[:, :, step] = project(layer, x)
             seen = slice(step + 1)
-            attended = F.scaled_dot_product_attention(q.unsqueeze(2), keys[:, :, seen], values[:, :, seen])
+            attended = F.scaled_dot_product_attention(
+                q.unsqueeze(2), keys[:, :, seen], values[:, :, seen]
+            )
             x = layer._finish(x, attended.flatten(1), conv, i, None)
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
@@ -141,11 +151,15 @@ class SoftmaxCache:
         temperature = torch.ones(self.batch, device=self.model.device)
         values = self.images[:, position : position + size]
         known = torch.zeros_like(values, dtype=torch.bool)
-        values.copy_(self.model.distribution.sample(self.parameters(step), u, temperature, values, known))
+        values.copy_(
+            self.model.distribution.sample(self.parameters(step), u, temperature, values, known)
+        )
 
     def measure(self, seconds: float) -> None:
         for step in self.times:
-            self.times[step] += durations(partial(self.paint_step, step), seconds / len(self.times), self.device)
+            self.times[step] += durations(
+                partial(self.paint_step, step), seconds / len(self.times), self.device
+            )
 
     def rate(self) -> Rate:
         """Return the median and p99 of each timed step, averaged over the steps of an image."""
@@ -161,7 +175,9 @@ class SoftmaxCache:
         return self.model.config.first + step * self.model.config.step_bytes
 
     def _mean_over_steps(self, q: float) -> float:
-        """Return the q-th percentile of a step's seconds, linear between the timed steps, averaged over all steps."""
+        """Return the q-th percentile of a step's seconds, linear between the
+        timed steps, averaged over all steps.
+        """
         seconds = [float(np.percentile(times, q)) for times in self.times.values()]
         timed = list(self.times)
         span = timed[-1] - timed[0]
@@ -184,7 +200,9 @@ def cache_bytes(config: ModelConfig) -> int:
 
 
 def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
-    """Return why the caches of `batch` whole images cannot be held in memory; None where they can."""
+    """Return why the caches of `batch` whole images cannot be
+    held in memory; None where they can.
+    """
     needed = batch * cache_bytes(config)
     available = torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()
     if needed < ROOM * available:

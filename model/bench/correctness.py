@@ -1,7 +1,8 @@
 """Checks of a model's results before any speed is measured.
 
-A few images are generated once, in a small batch. Their likelihood, summed up step by step while generating, must be
-that of the parallel view, and every later measurement must produce the same bytes in its first, second and last slot.
+A few images are generated once, in a small batch. Their likelihood, summed up step by step while
+generating, must be that of the parallel view, and every later measurement must produce the same
+bytes in its first, second and last slot.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,9 @@ BOUND_REDUCED = 2e-2  # the same where weights or states are stored in fewer bit
 
 
 class WrongResultError(ArithmeticError):
-    """The model computes something else than it should, so its speed means nothing. The message is one sentence."""
+    """The model computes something else than it should, so its speed means
+    nothing. The message is one sentence.
+    """
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,9 @@ class Reference:
     model: Transformer  # that it runs; a copy on the CPU where no backend works on the GPU
 
     def check(self, generator: Generator) -> None:
-        """Raise WrongResultError if bytes painted so far differ; `generator` has image i of SEED in slot i."""
+        """Raise WrongResultError if bytes painted so far differ;
+        `generator` has image i of SEED in slot i.
+        """
         positions = generator.positions()
         for slot in sorted(self.images):
             if slot >= generator.slots:
@@ -59,7 +64,8 @@ def make_reference(
 ) -> Reference:
     """Paint the images of the first, second and last slot of every batch size, and check them.
 
-    WrongResultError if the two views differ by more than the bound, or if a batch size changes a byte.
+    WrongResultError if the two views differ by more than the
+    bound, or if a batch size changes a byte.
     """
     indices = sorted({0, 1, *(batch - 1 for batch in batches)})
     generator = Generator(model, len(indices), precision=precision, backend=backend)
@@ -75,7 +81,9 @@ def make_reference(
     difference = views_differ(model, images, bits_per_dim)
     bound = BOUND_EXACT if precision == DEFAULT else BOUND_REDUCED
     if not difference <= bound:
-        raise WrongResultError(f"recurrent and parallel views differ by {difference:.2g} bits/dim, more than {bound}")
+        raise WrongResultError(
+            f"recurrent and parallel views differ by {difference:.2g} bits/dim, more than {bound}"
+        )
     reference = Reference(
         dict(zip(indices, images, strict=True)),
         difference,
@@ -90,11 +98,14 @@ def make_reference(
 
 
 def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[float]) -> float:
-    """Return the largest difference between `bits_per_dim`, kept while painting images, and the parallel view."""
+    """Return the largest difference between `bits_per_dim`, kept while
+    painting images, and the parallel view.
+    """
     largest = 0.0
     for image, recurrent in zip(images, bits_per_dim, strict=True):
         parallel = bits(model, torch.from_numpy(image[None]).to(model.device)).mean().item()
-        difference = 0.0 if parallel == recurrent else abs(parallel - recurrent)  # both are infinite in rare cases
+        # both are infinite in rare cases
+        difference = 0.0 if parallel == recurrent else abs(parallel - recurrent)
         if not isfinite(difference):
             return float("inf")
         largest = max(largest, difference)

@@ -1,7 +1,8 @@
-"""Measurements of the machine (its ceilings) and of Scanline (many images at once, one alone, known bytes).
+"""Measurements of the machine (its ceilings) and of Scanline (many
+images at once, one alone, known bytes).
 
-Two ceilings say how far a program is from what this machine can do: the float32 matrix products of the model alone, by
-torch, and the rate of a copy that no cache holds.
+Two ceilings say how far a program is from what this machine can do: the float32 matrix products of
+the model alone, by torch, and the rate of a copy that no cache holds.
 """
 
 import time
@@ -27,7 +28,8 @@ SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
 ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
 ROUNDS = 3  # turns of each program at one batch size
 IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
-STEPS_ALONE = {"cpu": 2 * STEPS, "cuda": 112}  # in one call; on a GPU about those of a server's tick, 20 ms
+# in one call; on a GPU about those of a server's tick, 20 ms
+STEPS_ALONE = {"cpu": 2 * STEPS, "cuda": 112}
 
 
 def durations(
@@ -37,9 +39,11 @@ def durations(
     minimum_calls: int = 3,
     prepare: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Return the seconds of each call, until they sum up to `seconds` and there are `minimum_calls` of them.
+    """Return the seconds of each call, until they sum up to `seconds`
+    and there are `minimum_calls` of them.
 
-    A first call warms up and is not counted. `prepare` runs before every call and is not counted either.
+    A first call warms up and is not counted. `prepare` runs before
+    every call and is not counted either.
     """
     prepare()
     call()
@@ -63,9 +67,15 @@ def synchronize(device: str) -> None:
 
 
 def device_durations(
-    call: Callable[[], object], seconds: float, device: str = "cpu", minimum_calls: int = 3, calls: int = 10
+    call: Callable[[], object],
+    seconds: float,
+    device: str = "cpu",
+    minimum_calls: int = 3,
+    calls: int = 10,
 ) -> list[float]:
-    """Return `durations` without the host's time: on a GPU, of `calls` calls that one graph replays."""
+    """Return `durations` without the host's time: on a GPU, of
+    `calls` calls that one graph replays.
+    """
     if device == "cpu":
         return durations(call, seconds, device, minimum_calls)
     call()  # compiles, and allocates what a graph must not
@@ -82,7 +92,8 @@ class Ceilings:
     """Rates of this machine, per second."""
 
     flop_per_step: int  # of the matrix products behind one step of one image
-    products_seconds: dict[int, float]  # rows -> seconds of the matrix products of one step and nothing else
+    # rows -> seconds of the matrix products of one step and nothing else
+    products_seconds: dict[int, float]
     square_flop: float
     copy_bytes: float  # read + written
 
@@ -96,14 +107,18 @@ class Ceilings:
         return self.best_rows * self.flop_per_step / self.products_seconds[self.best_rows]
 
     def against_torch_matmul(self, steps_per_second: float) -> float:
-        """Return the rate of the products behind those steps, relative to torch doing only the model's products.
+        """Return the rate of the products behind those steps, relative to
+        torch doing only the model's products.
 
-        Above 1 our products are faster than torch's, so this is a comparison and not a share of a limit.
+        Above 1 our products are faster than torch's, so this is a
+        comparison and not a share of a limit.
         """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
     def to_dict(self, steps: int, traffic: float) -> dict[str, Any]:
-        """Return the JSON object, for images of so many steps, each of which moves `traffic` bytes of the state."""
+        """Return the JSON object, for images of so many steps, each of which
+        moves `traffic` bytes of the state.
+        """
         flop_per_image = self.flop_per_step * steps
         return {
             "matrix_flop": self.matrix_flop,
@@ -111,19 +126,30 @@ class Ceilings:
             "square_flop": self.square_flop,
             "copy_bytes": self.copy_bytes,
             "flop_per_image": flop_per_image,
-            "products_ms": {str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()},
+            "products_ms": {
+                str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()
+            },
             "images_by_products": self.matrix_flop / flop_per_image,
             "images_by_state_traffic": self.copy_bytes / (traffic * steps),
         }
 
 
-def measure_ceilings(config: ModelConfig, batches: Sequence[int], device: str, seconds: float = 0.5) -> Ceilings:
+def measure_ceilings(
+    config: ModelConfig, batches: Sequence[int], device: str, seconds: float = 0.5
+) -> Ceilings:
     """Measure each of them for `seconds`."""
     shapes = product_shapes(config)
-    products = {rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})}
+    products = {
+        rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})
+    }
     side = SQUARE[device]
     square = 2 * side**3 / products_seconds([(side, side)], side, device, seconds)
-    return Ceilings(2 * sum(inner * outer for inner, outer in shapes), products, square, copy_rate(device, seconds))
+    return Ceilings(
+        2 * sum(inner * outer for inner, outer in shapes),
+        products,
+        square,
+        copy_rate(device, seconds),
+    )
 
 
 def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
@@ -131,7 +157,11 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
-    shapes = [*(block * config.blocks), *(layer * config.layers), (width, distribution(config).width)]
+    shapes = [
+        *(block * config.blocks),
+        *(layer * config.layers),
+        (width, distribution(config).width),
+    ]
     if config.step == "pixel":
         shapes.insert(0, (window(config).inputs, width))
         if config.predicts == "pixel_logistics":  # the means' linear skip
@@ -146,24 +176,34 @@ def products_seconds(
     seconds: float = 0.5,
     dtype: torch.dtype = torch.float32,
 ) -> float:
-    """Return the least seconds of x [rows, inner] @ W [inner, outer], once for every (inner, outer) of `shapes`.
+    """Return the least seconds of x [rows, inner] @ W [inner, outer], once
+    for every (inner, outer) of `shapes`.
 
-    Each product has weights of its own, so that they are read from where a network's weights are read from.
+    Each product has weights of its own, so that they are read from
+    where a network's weights are read from.
     """
     pairs = [
-        (torch.randn(rows, inner, device=device, dtype=dtype), torch.randn(outer, inner, device=device, dtype=dtype))
+        (
+            torch.randn(rows, inner, device=device, dtype=dtype),
+            torch.randn(outer, inner, device=device, dtype=dtype),
+        )
         for inner, outer in shapes
     ]
     with torch.inference_mode():
-        return min(device_durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device))
+        return min(
+            device_durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device)
+        )
 
 
 def copy_rate(device: str = "cpu", seconds: float = 0.5, size: int | None = None) -> float:
-    """Return the bytes per second, read + written, of a copy of `size` bytes, by default COPY_BYTES."""
+    """Return the bytes per second, read + written, of a copy of
+    `size` bytes, by default COPY_BYTES.
+    """
     source = torch.ones((size or COPY_BYTES) // 4, device=device)
     target = torch.zeros_like(source)
     times = device_durations(lambda: target.copy_(source), seconds, device)
-    if device != "cpu":  # whose graphs leave a copy to its copy engines, which are slower than a kernel
+    # whose graphs leave a copy to its copy engines, which are slower than a kernel
+    if device != "cpu":
         times += device_durations(lambda: torch.neg(source, out=target), seconds, device)
     return 2 * source.nbytes / min(times)
 
@@ -179,7 +219,9 @@ class Rate:
 
     @classmethod
     def from_steps(cls, batch: int, steps: int, seconds: list[float]) -> "Rate":
-        """Return the rate by the seconds of a step, one for each timed call; all `steps` of an image cost the same."""
+        """Return the rate by the seconds of a step, one for each timed call; all
+        `steps` of an image cost the same.
+        """
         median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
@@ -213,9 +255,13 @@ def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, 
 
 
 class Scanline:
-    """Scanline's own generator with `batch` images in flight; when they near their end, all start again."""
+    """Scanline's own generator with `batch` images in flight; when they
+    near their end, all start again.
+    """
 
-    def __init__(self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT) -> None:
+    def __init__(
+        self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT
+    ) -> None:
         self.generator = Generator(model, batch, precision=precision, backend=reference.backend)
         self.reference = reference
         self.steps = min(STEPS, model.config.steps)
@@ -224,7 +270,9 @@ class Scanline:
 
     def measure(self, seconds: float) -> None:
         """Time steps of every image; checking the bytes is not timed."""
-        self.times += step_durations(self.generator, seconds, self.steps, before_restart=self._check)
+        self.times += step_durations(
+            self.generator, seconds, self.steps, before_restart=self._check
+        )
         self._check()
 
     def rate(self) -> Rate:
@@ -244,7 +292,9 @@ def step_durations(
     minimum_calls: int = 3,
     before_restart: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Return the seconds of a step of all images, for each call of `steps` steps; near their end, all start again."""
+    """Return the seconds of a step of all images, for each call of `steps` steps;
+    near their end, all start again.
+    """
     config = generator.config
 
     def restart_near_end() -> None:
@@ -253,18 +303,27 @@ def step_durations(
             place_all(generator)
 
     times = durations(
-        lambda: generator.advance(steps), seconds, generator.model.device.type, minimum_calls, restart_near_end
+        lambda: generator.advance(steps),
+        seconds,
+        generator.model.device.type,
+        minimum_calls,
+        restart_near_end,
     )
     return [seconds_of_call / steps for seconds_of_call in times]
 
 
 def place_all(generator: Generator) -> None:
     """Start image i of SEED in slot i, for every slot."""
-    generator.place_many(range(generator.slots), [ImageSpec(SEED, slot) for slot in range(generator.slots)])
+    generator.place_many(
+        range(generator.slots), [ImageSpec(SEED, slot) for slot in range(generator.slots)]
+    )
 
 
-def one_image(model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT) -> dict[str, float]:
-    """Return the seconds of an image alone, from the call to its last byte, in a generator that is ready as a server's.
+def one_image(
+    model: Transformer, seconds: float, reference: Reference, precision: str = DEFAULT
+) -> dict[str, float]:
+    """Return the seconds of an image alone, from the call to its last byte, in a
+    generator that is ready as a server's.
 
     The milliseconds of a step and of a byte are those of the image divided.
     """
@@ -290,16 +349,23 @@ def _paint_one(generator: Generator) -> None:
 
 
 def known_bytes(
-    model: Transformer, seconds: float, reference: Reference, ceilings: Ceilings, precision: str = DEFAULT
+    model: Transformer,
+    seconds: float,
+    reference: Reference,
+    ceilings: Ceilings,
+    precision: str = DEFAULT,
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return how fast known bytes are read: prefill of the first half of one image, and likelihoods of several images.
+    """Return how fast known bytes are read: prefill of the first half of one
+    image, and likelihoods of several images.
 
     Half of an image is a whole number of steps.
     """
     config, device = model.config, model.device.type
     stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
-    images = np.resize(np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes))
+    images = np.resize(
+        np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes)
+    )
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
     try:
         prefill_times = durations(lambda: generator.prefill(spec), seconds, device)

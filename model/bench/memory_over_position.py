@@ -1,8 +1,8 @@
 """Memory and time of an image in flight from its first byte to its last, which are constant.
 
-`tensor_bytes` counts all tensors that the program holds for an image. `process_bytes` is what the operating system
-counts for it: the growth of resident memory from a generator of one image to one of many, without the weights and
-whatever else all images share.
+`tensor_bytes` counts all tensors that the program holds for an image. `process_bytes` is what the
+operating system counts for it: the growth of resident memory from a generator of one image to one
+of many, without the weights and whatever else all images share.
 """
 
 import ctypes
@@ -35,12 +35,15 @@ class Sample:
     process_bytes: float | None  # of one image; None where the system does not say
 
 
-def sample_scanline(model: Transformer, reference: Reference, images: int, precision: str = DEFAULT) -> list[Sample]:
+def sample_scanline(
+    model: Transformer, reference: Reference, images: int, precision: str = DEFAULT
+) -> list[Sample]:
     """Paint `images` at once from start to end."""
     device = model.device.type
     positions = _positions(model.config)
 
-    # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so count those.
+    # What a generator of one image takes is not the images'. Slots are
+    # allocated in whole tiles, so count those.
     before = _settled_memory(device)
     small = Generator(model, 1, precision=precision, backend=reference.backend)
     place_all(small)
@@ -61,7 +64,11 @@ def sample_scanline(model: Transformer, reference: Reference, images: int, preci
             now, process = resident_memory(device), None
             if now is not None and slots > small_slots:
                 process = (now - before - shared) / (slots - small_slots)
-            taken.append(Sample(position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process))
+            taken.append(
+                Sample(
+                    position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process
+                )
+            )
         reference.check(generator)
     finally:
         generator.close()
@@ -69,18 +76,24 @@ def sample_scanline(model: Transformer, reference: Reference, images: int, preci
 
 
 def owned_bytes(owner: object) -> int:
-    """Return the bytes of the tensors that an object of ours holds, at any depth, without the weights of networks."""
+    """Return the bytes of the tensors that an object of ours holds, at any depth,
+    without the weights of networks.
+    """
     if isinstance(owner, torch.Tensor):
         return owner.nbytes
     if isinstance(owner, list | tuple):
         return sum(owned_bytes(member) for member in owner)
-    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith("scanline.model."):
+    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith(
+        "scanline.model."
+    ):
         return 0
     return sum(owned_bytes(member) for member in vars(owner).values())
 
 
 def resident_memory(device: str) -> int | None:
-    """Return the bytes of this process without pages of files, or of torch's tensors on the GPU; None where unknown."""
+    """Return the bytes of this process without pages of files, or of torch's
+    tensors on the GPU; None where unknown.
+    """
     if device == "cuda":
         return torch.cuda.memory_allocated()
     statm = Path("/proc/self/statm")
@@ -91,7 +104,9 @@ def resident_memory(device: str) -> int | None:
 
 
 def _settled_memory(device: str) -> int:
-    """Return resident bytes after freed memory went back to the system (glibc only): reused, it would not be seen."""
+    """Return resident bytes after freed memory went back to the system (glibc
+    only): reused, it would not be seen.
+    """
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
     return resident_memory(device) or 0
@@ -99,7 +114,9 @@ def _settled_memory(device: str) -> int:
 
 def _positions(config: ModelConfig) -> list[int]:
     """Return where samples are taken, in bytes, from the end of the first call to the last step."""
-    steps = sorted(set(np.linspace(min(STEPS, config.steps), config.steps, SAMPLES).astype(int).tolist()))
+    steps = sorted(
+        set(np.linspace(min(STEPS, config.steps), config.steps, SAMPLES).astype(int).tolist())
+    )
     return [config.first + step * config.step_bytes for step in steps]
 
 

@@ -1,27 +1,30 @@
 """Result of a run: the JSON object, schema 2, and its tables.
 
-A part that was skipped is null; rates are per second; "ours" is Scanline, "authors" is pytorch-fast-transformers.
+A part that was skipped is null; rates are per second; "ours" is Scanline,
+"authors" is pytorch-fast-transformers.
 
 benchmark, schema, date, machine {cpu, cores, threads, isa, gpu?}, others_share_of_cpu, commit, torch, python
 configuration   {model, precision, device, program: the backend for people, backend: its name, fallbacks: [for each
-                 faster backend, "name: why it is not used"], batches, seconds, skip, config: as in config.json}
+                 faster backend, "name: why it is not used"], batches,
+                 seconds, skip, config: as in config.json}
 step            {bytes: that a step paints, of_an_image: number of steps}
 state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
 ceilings        {matrix_flop, matrix_rows, square_flop, copy_bytes, flop_per_image, products_ms: {rows: ms of a step},
                  images_by_products, images_by_state_traffic}
 one_image       {ours: {seconds_median, seconds_p99, step_ms, byte_ms, calls}, authors: seconds, softmax: seconds}; a
-                baseline's is the time of all its steps with one image in flight, null where 1 was not among the batches
+                baseline's is the time of all its steps with one image in flight,
+                null where 1 was not among the batches
 bulk            [{batch, ours: RATE, authors: RATE, softmax: RATE}], a baseline null where it could not be measured
-                RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; a step of the authors'
-                library is a byte, one of the others as `step` says; of_matrix_rate is that of images, relative to torch
-                doing only the model's matrix products, and exceeds 1 where our products are faster; softmax: means over
-                an image
+                RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; a step
+                of the authors' library is a byte, one of the others as `step` says; of_matrix_rate
+                is that of images, relative to torch doing only the model's matrix products, and
+                exceeds 1 where our products are faster; softmax: means over an image
 prefill         {images, bytes_of_each, seconds_median, calls, bytes_per_second, of_matrix_rate}
 scoring         the same, and images_per_second
 over_position   {ours: SAMPLES}
-                SAMPLES {images, looks: [{position, step_ms_median, tensor_bytes, process_bytes}]}: ms of all images
-                together, bytes of one image
+                SAMPLES {images, looks: [{position, step_ms_median, tensor_bytes, process_bytes}]}:
+                ms of all images together, bytes of one image
 left_out        [sentence]: why a baseline that was asked for is null
 """
 
@@ -146,7 +149,9 @@ def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[s
 
 
 def _over_position(program: dict[str, Any], state_bytes: int) -> Table:
-    table = _table(f"over position, {program['images']} in flight; bytes of one image, state {state_bytes:,}")
+    table = _table(
+        f"over position, {program['images']} in flight; bytes of one image, state {state_bytes:,}"
+    )
     for column in ("byte", "ms a step", "tensors", "process"):
         table.add_column(column, justify="right")
     for sample in program["looks"]:
@@ -161,4 +166,11 @@ def _over_position(program: dict[str, Any], state_bytes: int) -> Table:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_style="", title_justify="left", box=SIMPLE_HEAD, padding=0, show_edge=False)
+    return Table(
+        title=title,
+        title_style="",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=0,
+        show_edge=False,
+    )

@@ -1,4 +1,6 @@
-"""`scanline bench` in its order. Correctness comes first: if a check raises, nothing is measured."""
+"""`scanline bench` in its order. Correctness comes first: if a
+check raises, nothing is measured.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -10,9 +12,21 @@ import torch
 
 from scanline.model import zoo
 from scanline.model.bench import measure, memory_over_position
-from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
+from scanline.model.bench.baselines import (
+    FastTransformers,
+    SoftmaxCache,
+    missing_library,
+    too_large,
+)
 from scanline.model.bench.correctness import Reference, make_reference
-from scanline.model.bench.measure import Ceilings, Program, Rate, Scanline, measure_ceilings, measure_in_turns
+from scanline.model.bench.measure import (
+    Ceilings,
+    Program,
+    Rate,
+    Scanline,
+    measure_ceilings,
+    measure_in_turns,
+)
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
@@ -26,7 +40,9 @@ PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What a run measures, and for how long. Raises ValueError with a sentence if it is not possible."""
+    """What a run measures, and for how long. Raises ValueError with
+    a sentence if it is not possible.
+    """
 
     batches: tuple[int, ...]
     seconds: float  # for each number of each program
@@ -36,7 +52,9 @@ class BenchOptions:
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1:
-            raise ValueError(f"--batches: a batch has at least one image, not {min(self.batches, default=0)}")
+            raise ValueError(
+                f"--batches: a batch has at least one image, not {min(self.batches, default=0)}"
+            )
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"--seconds: must be finite and greater than 0, not {self.seconds}")
         for part in self.skip:
@@ -49,16 +67,19 @@ class BenchOptions:
 
     @property
     def stages(self) -> int:
-        """Return how many stages a run logs: the check, the ceilings, and one for each part and each batch size."""
+        """Return how many stages a run logs: the check, the ceilings, and one
+        for each part and each batch size.
+        """
         parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
         return 2 + len(parts) + len(self.batches if self.includes("bulk") else ())
 
 
 def load(name: str | None, random: str | None, device: str) -> Transformer:
-    """Return the model of that name (the default one for None), or random weights in the shape of the preset `random`.
+    """Return the model of that name (the default one for None), or random weights
+    in the shape of the preset `random`.
 
-    Random weights are written to a directory and loaded from it, so that they are stored as any model's weights are.
-    ValueError for an unknown name, or if both names are given.
+    Random weights are written to a directory and loaded from it, so that they are stored as any
+    model's weights are. ValueError for an unknown name, or if both names are given.
     """
     if random is None:
         return load_model(zoo.find(name or zoo.DEFAULT), device)
@@ -73,11 +94,16 @@ def load(name: str | None, random: str | None, device: str) -> Transformer:
 
 
 def bench(
-    model: Transformer, name: str, options: BenchOptions, log: Callable[[str], None] = lambda stage: None
+    model: Transformer,
+    name: str,
+    options: BenchOptions,
+    log: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Check `model`, measure it and return the JSON object of result.py; `log` gets the name of each stage."""
-    # First correctness, on the inputs that are measured later: a rate of wrong images means nothing. It also opens the
-    # backend, whose copy of the model is then measured.
+    """Check `model`, measure it and return the JSON object of result.py;
+    `log` gets the name of each stage.
+    """
+    # First correctness, on the inputs that are measured later: a rate of wrong images means
+    # nothing. It also opens the backend, whose copy of the model is then measured.
     log("checking")
     reference = make_reference(model, options.batches, options.precision, options.backend)
     model = reference.model
@@ -100,7 +126,9 @@ def bench(
             # All programs of a batch in turn, so that a machine that slows down slows all of them.
             unavailable = _unavailable_baselines(model, batch, options)
             left_out += [reason for reason in unavailable.values() if reason not in left_out]
-            rates[batch] = measure_in_turns(_programs(model, batch, options, reference, unavailable), options.seconds)
+            rates[batch] = measure_in_turns(
+                _programs(model, batch, options, reference, unavailable), options.seconds
+            )
     # Baselines have no measurement of one image of their own: one in flight is the same.
     if latency is not None:
         for baseline in ("authors", "softmax"):
@@ -108,13 +136,20 @@ def bench(
             latency[baseline] = None if rate is None else 1 / rate.images_per_second
     if options.includes("reading"):
         log("known bytes")
-        prefill, scoring = measure.known_bytes(model, options.seconds, reference, ceilings, options.precision)
+        prefill, scoring = measure.known_bytes(
+            model, options.seconds, reference, ceilings, options.precision
+        )
     if options.includes("position"):
         log("memory over position")
         over_position = _over_position(model, options, reference)
     stored = precision(options.precision).state_dtype
     state = State.zeros(config, 1, "meta", stored, DEFERRED if device == "cuda" else 0)
-    configuration = {"model": name, "device": device, "program": reference.program, **asdict(options)}
+    configuration = {
+        "model": name,
+        "device": device,
+        "program": reference.program,
+        **asdict(options),
+    }
     configuration |= {"backend": reference.backend, "fallbacks": reference.fallbacks}
     return {
         "benchmark": "scanline bench",
@@ -130,7 +165,8 @@ def bench(
         },
         "ceilings": ceilings.to_dict(config.steps, state.traffic),
         "one_image": latency,
-        "bulk": rates and [_bulk_row(batch, rates[batch], ceilings, config.steps) for batch in rates],
+        "bulk": rates
+        and [_bulk_row(batch, rates[batch], ceilings, config.steps) for batch in rates],
         "prefill": prefill,
         "scoring": scoring,
         "over_position": over_position,
@@ -140,12 +176,23 @@ def bench(
 
 def _unavailable_baselines(model: Transformer, batch: int, options: BenchOptions) -> dict[str, str]:
     """Return why baselines that were asked for cannot be measured, by name."""
-    reasons = {"authors": missing_library(), "softmax": too_large(model.config, batch, model.device.type)}
-    return {name: reason for name, reason in reasons.items() if reason is not None and options.includes(name)}
+    reasons = {
+        "authors": missing_library(),
+        "softmax": too_large(model.config, batch, model.device.type),
+    }
+    return {
+        name: reason
+        for name, reason in reasons.items()
+        if reason is not None and options.includes(name)
+    }
 
 
 def _programs(
-    model: Transformer, batch: int, options: BenchOptions, reference: Reference, unavailable: dict[str, str]
+    model: Transformer,
+    batch: int,
+    options: BenchOptions,
+    reference: Reference,
+    unavailable: dict[str, str],
 ) -> dict[str, Program]:
     """Return Scanline, and the baselines that were asked for and can be measured."""
     programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, options.precision)}
@@ -159,11 +206,17 @@ def _programs(
 def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, steps: int) -> dict[str, Any]:
     row: dict[str, Any] = {"batch": batch, "ours": None, "authors": None, "softmax": None}
     for program, rate in rates.items():
-        row[program] = asdict(rate) | {"of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * steps)}
+        row[program] = asdict(rate) | {
+            "of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * steps)
+        }
     return row
 
 
-def _over_position(model: Transformer, options: BenchOptions, reference: Reference) -> dict[str, Any]:
+def _over_position(
+    model: Transformer, options: BenchOptions, reference: Reference
+) -> dict[str, Any]:
     images = memory_over_position.IMAGES[model.device.type]
-    scanline = memory_over_position.sample_scanline(model, reference, images, precision=options.precision)
+    scanline = memory_over_position.sample_scanline(
+        model, reference, images, precision=options.precision
+    )
     return {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}

@@ -1,7 +1,9 @@
-"""Images of arrays: .npy and .npz files and IDX files, whatever their names, and the labels that lie beside them.
+"""Images of arrays: .npy and .npz files and IDX files, whatever their names,
+and the labels that lie beside them.
 
-Labels are the whole numbers in one dimension, one for each image, whose name differs in words for images and labels
-alone: x_train.npy and y_train.npy, or train_images and train_labels of one .npz file.
+Labels are the whole numbers in one dimension, one for each image, whose name
+differs in words for images and labels alone: x_train.npy and y_train.npy, or
+train_images and train_labels of one .npz file.
 """
 
 import struct
@@ -39,8 +41,8 @@ def count(path: Path) -> int:
 
 
 def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield for each image of a file its array's name, its label or "", and the image [H, W] or [H, W, 3] uint8;
-    RefusedError where there is none."""
+    """Yield for each image of a file its array's name, its label or "", and the image [H, W] or [H,
+    W, 3] uint8; RefusedError where there is none."""
     arrays = _arrays(path)
     labels = {name: array for name, array in arrays.items() if _is_labels(array)}
     for beside in path.parent.iterdir():
@@ -50,7 +52,11 @@ def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
     if not images:
         raise RefusedError("it holds labels")
     for name, array in images.items():
-        numbers = [found for other, found in labels.items() if _key(other) == _key(name) and len(found) == len(array)]
+        numbers = [
+            found
+            for other, found in labels.items()
+            if _key(other) == _key(name) and len(found) == len(array)
+        ]
         for row, image in enumerate(as_images(array)):
             yield name, _class_name(numbers[0].reshape(-1)[row]) if numbers else "", image
 
@@ -74,14 +80,16 @@ def _is_labels(array: np.ndarray) -> bool:
 
 
 def as_images(array: np.ndarray) -> np.ndarray:
-    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none. What ends in 3 is one
-    image [H, W, 3]."""
+    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none. What
+    ends in 3 is one image [H, W, 3]."""
     if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
         array = np.moveaxis(array, 1, -1)
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
     if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)):
-        raise RefusedError(f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}")
+        raise RefusedError(
+            f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}"
+        )
     if array.ndim == 3 and array.shape[2] == 3 and array.size:
         array = array[np.newaxis]
     if not array.size:

@@ -1,8 +1,9 @@
-"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's, in its tar or not.
+"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the
+python version's, in its tar or not.
 
-A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The python
-version's batches are pickles: they are read by an unpickler that builds only lists, dicts, strings and a
-stand-in for arrays, because a crafted pickle can crash numpy's own classes.
+A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The
+python version's batches are pickles: they are read by an unpickler that builds only lists, dicts,
+strings and a stand-in for arrays, because a crafted pickle can crash numpy's own classes.
 """
 
 import io
@@ -21,7 +22,8 @@ BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_bat
 TAR = "cifar-10-python.tar.gz"
 FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
 UNPACKED = ("", "cifar-10-batches-py")  # the python version's tar
-DIGEST = "2c961a5f1f799cfc47fe06f45f32b65986d7f941c2b74b41a48078bca5bf1ec6"  # SHA-256 of the training images of `load`
+# SHA-256 of the training images of `load`
+DIGEST = "2c961a5f1f799cfc47fe06f45f32b65986d7f941c2b74b41a48078bca5bf1ec6"
 WORDS = (  # as ModelConfig.classes
     ("airplane", "aeroplane", "plane"),
     ("automobile", "car"),
@@ -37,8 +39,15 @@ WORDS = (  # as ModelConfig.classes
 CLASSES = tuple(words[0] for words in WORDS)
 PIXELS = 3072
 Batch = tuple[np.ndarray, np.ndarray]  # pixels [n, 3072] in planes, labels [n], both uint8
-# exceptions of the unpickler on bytes that are not a pickle, the last two where it reads a length of terabytes
-_NO_PICKLE: tuple[type[Exception], ...] = (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError)
+# exceptions of the unpickler on bytes that are not a pickle, the last two
+# where it reads a length of terabytes
+_NO_PICKLE: tuple[type[Exception], ...] = (
+    pickle.UnpicklingError,
+    EOFError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 _NO_PICKLE += (AttributeError, MemoryError, OverflowError)
 
 
@@ -69,16 +78,24 @@ def is_in(directory: Path) -> bool:
 
 def unpacked(directory: Path) -> Path | None:
     """Return the folder of the python version's batches, None where they are not there."""
-    return next((directory / name for name in UNPACKED if (directory / name / "data_batch_1").is_file()), None)
+    return next(
+        (directory / name for name in UNPACKED if (directory / name / "data_batch_1").is_file()),
+        None,
+    )
 
 
 def _from_binary(directory: Path, split: str) -> list[Batch]:
-    folder = next((directory / name for name in FOLDERS if list((directory / name).glob("*_batch*.bin*"))), directory)
+    folder = next(
+        (directory / name for name in FOLDERS if list((directory / name).glob("*_batch*.bin*"))),
+        directory,
+    )
     batches = []
     for name in BATCHES[split]:
         path, data = read(folder, f"{name}.bin")
         if not data or len(data) % (1 + PIXELS):
-            raise DataError(f"{path} is truncated or wrong: {len(data)} bytes are not whole records of 3,073")
+            raise DataError(
+                f"{path} is truncated or wrong: {len(data)} bytes are not whole records of 3,073"
+            )
         records = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
         if records[:, 0].max() > 9:
             raise DataError(f"{path} is not CIFAR-10: a record has the label {records[:, 0].max()}")
@@ -94,7 +111,9 @@ def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
             for member in tar:
                 if member.name in members and (file := tar.extractfile(member)):
                     if member.size > MAX_UNPACKED:
-                        raise DataError(f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes")
+                        raise DataError(
+                            f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes"
+                        )
                     batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None
@@ -106,7 +125,8 @@ def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
 def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:
     try:
         batch = _ArraysOnly(io.BytesIO(data), encoding="latin1").load()
-        pixels = batch["data"] if "data" in batch else batch[b"data"]  # bytes where Python 3 wrote what it read
+        # bytes where Python 3 wrote what it read
+        pixels = batch["data"] if "data" in batch else batch[b"data"]
         listed = batch.get("labels", batch.get(b"labels"))
     except _NO_PICKLE as error:
         raise DataError(f"{path}: {name} is not a CIFAR-10 batch: {error}") from None
@@ -116,8 +136,14 @@ def _unpickled(path: Path, name: str, data: bytes, labelled: bool) -> Batch:
         raise DataError(f"{path}: {name} does not hold rows of 3,072 bytes") from None
     if not labelled:
         return rows, np.empty(0, np.uint8)
-    if not isinstance(listed, list) or len(listed) != len(rows) or any(label not in range(10) for label in listed):
-        raise DataError(f"{path}: {name} does not hold a label from 0 to 9 for each of its {len(rows)} images")
+    if (
+        not isinstance(listed, list)
+        or len(listed) != len(rows)
+        or any(label not in range(10) for label in listed)
+    ):
+        raise DataError(
+            f"{path}: {name} does not hold a label from 0 to 9 for each of its {len(rows)} images"
+        )
     return rows, np.array(listed, np.uint8)
 
 
@@ -143,23 +169,29 @@ class _Array:
         self.state = state
 
     def rows(self) -> np.ndarray:
-        """Return the array [n, 3072] uint8; AttributeError, TypeError or ValueError where it is anything else."""
+        """Return the array [n, 3072] uint8; AttributeError, TypeError or
+        ValueError where it is anything else.
+        """
         _, (count, width), kind, by_columns, raw = self.state
         if kind.name != "u1" or width != PIXELS:
             raise ValueError(f"{count} x {width} of {kind.name}")
-        raw = raw.encode("latin1") if isinstance(raw, str) else raw  # Python 2 did not distinguish them
+        # Python 2 did not distinguish them
+        raw = raw.encode("latin1") if isinstance(raw, str) else raw
         return np.frombuffer(raw, np.uint8).reshape(count, width, order="F" if by_columns else "C")
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """An unpickler that builds lists, dicts, strings and stand-ins for arrays, and refuses any other class."""
+    """An unpickler that builds lists, dicts, strings and stand-ins for
+    arrays, and refuses any other class.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return _Array
         if module == "numpy" and name in ("ndarray", "dtype"):
             return _Type if name == "dtype" else _Array
-        if module == "_codecs" and name == "encode":  # how Python 3 writes bytes in protocol 2, always as latin1
+        # how Python 3 writes bytes in protocol 2, always as latin1
+        if module == "_codecs" and name == "encode":
             return lambda text, _: text.encode("latin1")
         asked = f"{module}.{name}"
         raise pickle.UnpicklingError(f"it asks for {asked!r}")

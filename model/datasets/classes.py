@@ -1,5 +1,6 @@
-"""The classes of a set of images and the label of each image, as `ModelConfig.classes` has them: label 0 means no
-class, k + 1 class k. They are those of a published set, or the subfolders of a folder of pictures.
+"""The classes of a set of images and the label of each image, as `ModelConfig.classes` has
+them: label 0 means no class, k + 1 class k. They are those of a published set, or the
+subfolders of a folder of pictures.
 
 A class that no training image shows cannot be learnt, and is a DataError.
 """
@@ -43,7 +44,9 @@ class Labels:
         return _missing(self.classes, self.test)
 
     def digest(self, images: str) -> str:
-        """Return the digest of images of the digest `images` together with their labels: SHA-256, hexadecimal."""
+        """Return the digest of images of the digest `images` together with
+        their labels: SHA-256, hexadecimal.
+        """
         digest = sha256(f"{images}{self.classes}".encode())
         for labels in (self.train, self.test):
             digest.update(labels.astype("<i8").tobytes())
@@ -64,11 +67,13 @@ def _missing(classes: Words, labels: np.ndarray) -> tuple[str, ...]:
 
 
 def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.ndarray]:
-    """Return the pictures of a folder, their classes, which are its subfolders, and the label [n] int64 of each.
+    """Return the pictures of a folder, their classes, which are its
+    subfolders, and the label [n] int64 of each.
 
-    A picture that is in two classes is refused in both, as is a row of a table without a label where others have one.
-    DataError where a picture is in no subfolder, a subfolder has no picture, two subfolders have one name of several
-    letters but for capitals, or there are fewer than 2 or more than 1,000.
+    A picture that is in two classes is refused in both, as is a row of a table without a
+    label where others have one. DataError where a picture is in no subfolder, a subfolder
+    has no picture, two subfolders have one name of several letters but for capitals, or
+    there are fewer than 2 or more than 1,000.
     """
     loose = [row for row, file in enumerate(pictures.files) if len(file.parts) < 2]
     are_rows = all(ROW.search(pictures.files[row].name) for row in loose)
@@ -86,12 +91,19 @@ def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.nd
             " subfolders are the classes"
         )
     roots = [folder / inner for inner in pictures.classes_in]
-    inside = [path for root in roots if root.is_dir() for path in root.iterdir()]  # files of Parquet are in none
+    # files of Parquet are in none
+    inside = [path for root in roots if root.is_dir() for path in root.iterdir()]
     with_pictures = {file.parts[0] for file in pictures.files}
-    named = {p.name for p in inside if p.is_dir() and not passed_over(p.name) and p.name.lower() not in PARTS}
+    named = {
+        p.name
+        for p in inside
+        if p.is_dir() and not passed_over(p.name) and p.name.lower() not in PARTS
+    }
     subfolders = sorted(with_pictures | named)
     if empty := [name for name in subfolders if name not in with_pictures]:
-        raise DataError(f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read")
+        raise DataError(
+            f"{folder / printable(Path(empty[0]))} is a class without a picture that can be read"
+        )
     if not 2 <= len(subfolders) <= MAX_CLASSES:
         raise DataError(
             f"{folder} must have from 2 to {MAX_CLASSES:,} subfolders, which are the classes, not {len(subfolders)}"
@@ -119,14 +131,18 @@ def _in_two_classes(pictures: Pictures, labels: np.ndarray) -> dict[int, str]:
 
 
 def _words(subfolders: Sequence[str], folder: Path) -> Words:
-    """Return the words of classes: the subfolder's name, and the name with spaces for its underscores and hyphens."""
+    """Return the words of classes: the subfolder's name, and the name with spaces
+    for its underscores and hyphens.
+    """
     names: dict[str, str] = {}
     for subfolder in subfolders:
         name = printable(Path(subfolder))
         name = name if len(name) == 1 else plain(name)  # A and a are two classes
         if name in names or not name:
             shown = " and ".join(filter(None, (names.get(name, ""), subfolder)))
-            raise DataError(f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC")
+            raise DataError(
+                f"the subfolders {shown} of {folder} do not name two classes: names are lower case and NFC"
+            )
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
     taken, words = {*names}, []

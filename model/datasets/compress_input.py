@@ -1,7 +1,8 @@
-"""What `scanline compress` is given, byte by byte, and its classes: picture files, a folder of them, an array, an
-IDX file, MNIST or CIFAR-10.
+"""What `scanline compress` is given, byte by byte, and its classes: picture files, a folder of
+them, an array, an IDX file, MNIST or CIFAR-10.
 
-A picture that the model's images cannot hold without a loss, as one with colours for a grey model, is refused.
+A picture that the model's images cannot hold without a loss, as one with
+colours for a grey model, is refused.
 """
 
 from collections.abc import Sequence
@@ -36,23 +37,32 @@ class CompressInput:
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files at `paths`, but for files of codes, which folders of pictures may hold."""
-    files = [file for path in paths for file in (files_below(path, []) if path.is_dir() else [path])]
+    files = [
+        file for path in paths for file in (files_below(path, []) if path.is_dir() else [path])
+    ]
     return [file for file in files if file.suffix != SUFFIX]
 
 
-def open_compress_input(paths: Sequence[Path], config: ModelConfig, split: str, classes: bool) -> CompressInput:
-    """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not of the model's
-    size, or would change. split: of MNIST or CIFAR-10. classes: with the names of their classes."""
+def open_compress_input(
+    paths: Sequence[Path], config: ModelConfig, split: str, classes: bool
+) -> CompressInput:
+    """Return the images at `paths`; DataError or InvalidInput with one sentence where they
+    are not of the model's size, or would change. split: of MNIST or CIFAR-10. classes:
+    with the names of their classes."""
     path = paths[0]
     name = datasets.set_in(path) if len(paths) == 1 and path.is_dir() else None
     if name is not None:
         return _published(name, path, config, split, classes)
     if classes and not all(is_many(each) for each in paths):
-        raise DataError("picture files have no classes of their own; give one of all, or a folder of subfolders")
+        raise DataError(
+            "picture files have no classes of their own; give one of all, or a folder of subfolders"
+        )
     return _pictures(paths, config, classes)
 
 
-def _published(name: str, path: Path, config: ModelConfig, split: str, classes: bool) -> CompressInput:
+def _published(
+    name: str, path: Path, config: ModelConfig, split: str, classes: bool
+) -> CompressInput:
     images = datasets.load(name, path, split)
     given = _of_model(images.reshape(-1, *datasets.SHAPES[name]), path, config)
     if not classes:
@@ -84,9 +94,13 @@ def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
     picture = open_picture(data, config, param, formats=file_formats())
     # Of a colour PNG with 16 bits a channel Pillow keeps 8.
     if data.startswith(PNG) and data[DEPTH] > 8:
-        raise InvalidInput(f"{param} has {data[DEPTH]} bits a channel, of which 8 would be lost.", param)
+        raise InvalidInput(
+            f"{param} has {data[DEPTH]} bits a channel, of which 8 would be lost.", param
+        )
     if picture.mode not in EIGHT_BITS:
-        raise InvalidInput(f"{param} has pixels of mode {picture.mode}, which do not fit 8 bits.", param)
+        raise InvalidInput(
+            f"{param} has pixels of mode {picture.mode}, which do not fit 8 bits.", param
+        )
     if picture.has_transparency_data and np.asarray(picture.convert("RGBA"))[..., 3].min() < 255:
         raise InvalidInput(f"{param} has transparent pixels, which would be lost.", param)
     colours = np.asarray(picture.convert("RGB"))
@@ -98,10 +112,18 @@ def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
 
 
 def _of_model(images: np.ndarray, path: Path, config: ModelConfig) -> np.ndarray:
-    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where they are not of the model's shape."""
-    if images.reshape(*images.shape[:3], -1).shape[1:] != (config.height, config.width, config.channels):
+    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where
+    they are not of the model's shape.
+    """
+    if images.reshape(*images.shape[:3], -1).shape[1:] != (
+        config.height,
+        config.width,
+        config.channels,
+    ):
         kinds = {1: "grey", 3: "colour"}
         given = 1 if images.ndim == 3 else images.shape[3]
         found = f"{images.shape[2]}x{images.shape[1]} {kinds.get(given, given)}"
-        raise DataError(f"{path} holds images of {found}; the model needs {config.size} {kinds[config.channels]}")
+        raise DataError(
+            f"{path} holds images of {found}; the model needs {config.size} {kinds[config.channels]}"
+        )
     return images.reshape(len(images), -1)

@@ -1,5 +1,6 @@
-"""Files of a published set, plain or gzipped, where people have them: in the directory itself, in torchvision's folder
-`raw` or `NAME/raw`, or from Kaggle each in a folder of its own name; a hyphen or a dot before `idx`."""
+"""Files of a published set, plain or gzipped, where people have them: in the directory
+itself, in torchvision's folder `raw` or `NAME/raw`, or from Kaggle each in a folder of its
+own name; a hyphen or a dot before `idx`."""
 
 import gzip
 import zlib
@@ -10,7 +11,8 @@ from PIL import Image
 from scanline.model.images.pictures import max_file_bytes
 from scanline.model.named_files import FileError, check_file, read_file
 
-LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26  # pixels; a larger one is taken for a decompression bomb
+# pixels; a larger one is taken for a decompression bomb
+LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26
 LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 MAX_UNPACKED = 1 << 30  # bytes: a gzip file of a megabyte may hold one of them
 IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
@@ -25,7 +27,9 @@ class RefusedError(ValueError):
 
 
 def beginning(path: Path, length: int) -> bytes:
-    """Return a file's first bytes; none of what is no file, or cannot be read, as is said where it is read whole."""
+    """Return a file's first bytes; none of what is no file, or cannot be read,
+    as is said where it is read whole.
+    """
     try:
         if not path.is_file():
             return b""
@@ -38,7 +42,8 @@ def beginning(path: Path, length: int) -> bytes:
 def find(directory: Path, name: str) -> Path | None:
     """Return the path of `name` or `name`.gz in a directory, None where it is not there."""
     raw = [path for path in directory.glob("*/raw") if path.is_dir()]
-    for folder in (directory, directory / "raw", *(raw if len(raw) == 1 else ())):  # of several sets none is meant
+    # of several sets none is meant
+    for folder in (directory, directory / "raw", *(raw if len(raw) == 1 else ())):
         for spelling in dict.fromkeys((name, name.replace("-idx", ".idx"))):
             for path in (folder / spelling, folder / f"{spelling}.gz"):
                 for file in (path, path / path.name):
@@ -48,14 +53,18 @@ def find(directory: Path, name: str) -> Path | None:
 
 
 def read(directory: Path, name: str) -> tuple[Path, bytes]:
-    """Return the path and the unpacked bytes of `name` or `name`.gz in a directory; DataError where none is whole."""
+    """Return the path and the unpacked bytes of `name` or `name`.gz in a
+    directory; DataError where none is whole.
+    """
     if (path := find(directory, name)) is None:
         raise DataError(f"{directory} has neither {name} nor {name}.gz")
     return path, unpacked(path)
 
 
 def unpacked(path: Path) -> bytes:
-    """Return the bytes of a file, plain or gzipped; DataError where they are not whole, or too many."""
+    """Return the bytes of a file, plain or gzipped; DataError where
+    they are not whole, or too many.
+    """
     try:
         if path.suffix.lower() != ".gz":
             return read_file(path)

@@ -1,8 +1,9 @@
-"""A folder of pictures, read recursively: any format that people have, and Parquet files, whose pictures count as those
-of a folder.
+"""A folder of pictures, read recursively: any format that people have, and Parquet files, whose
+pictures count as those of a folder.
 
-A file that is not a picture, or is a broken or a hostile one, is refused with a reason, and the others are read. A
-picture is its first frame, turned as its EXIF says, on white where it is transparent, in 8 bits.
+A file that is not a picture, or is a broken or a hostile one, is refused with a reason,
+and the others are read. A picture is its first frame, turned as its EXIF says, on white
+where it is transparent, in 8 bits.
 """
 
 import re
@@ -17,8 +18,24 @@ from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model.datasets.files import LARGEST_PICTURE, DataError, RefusedError
-from scanline.model.datasets.sources import ABOUT, Refused, Source, count, picture_bytes, printable, sources
-from scanline.model.images.pictures import PixelsError, SlowError, file_formats, fitted, in_8_bits, open_file, upright
+from scanline.model.datasets.sources import (
+    ABOUT,
+    Refused,
+    Source,
+    count,
+    picture_bytes,
+    printable,
+    sources,
+)
+from scanline.model.images.pictures import (
+    PixelsError,
+    SlowError,
+    file_formats,
+    fitted,
+    in_8_bits,
+    open_file,
+    upright,
+)
 from scanline.model.named_files import read_file
 
 BROKEN = "it is a broken picture"
@@ -26,8 +43,11 @@ LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 LONGEST_ABOUT = 1 << 20  # bytes
-# After the metadata that a card on the Hugging Face Hub begins with: the name, and the text up to the next heading.
-HEADING = re.compile(r"\A(?>(?:---\n.*?^---\n)?).*?^# ([^\n]+)\n((?:(?!#)[^\n]*\n)*)", re.MULTILINE | re.DOTALL)
+# After the metadata that a card on the Hugging Face Hub begins with: the name,
+# and the text up to the next heading.
+HEADING = re.compile(
+    r"\A(?>(?:---\n.*?^---\n)?).*?^# ([^\n]+)\n((?:(?!#)[^\n]*\n)*)", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +62,8 @@ class Pictures:
     files: tuple[Path, ...]  # of each picture, relative to the folder
     is_test: np.ndarray | None = None  # [n] bool, where the folder has parts of its own
     repeats: int = 0  # rows of Parquet files that have the picture of another row
-    classes_in: frozenset[Path] = frozenset({Path()})  # the folders whose subfolders are classes to train on
+    # the folders whose subfolders are classes to train on
+    classes_in: frozenset[Path] = frozenset({Path()})
     notes: tuple[str, ...] = ()  # sentences on the parts of the folder
 
 
@@ -86,7 +107,9 @@ def load(
                 try:
                     images = np.empty((total, first.size), np.uint8)
                 except MemoryError:  # a Parquet file may say that it has many
-                    raise DataError(f"there is no memory for {total:,} pictures of {first.size:,} bytes") from None
+                    raise DataError(
+                        f"there is no memory for {total:,} pictures of {first.size:,} bytes"
+                    ) from None
             if picture.shape != first.shape:
                 sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
                 raise DataError(
@@ -108,12 +131,15 @@ def load(
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
         images, channels = np.ascontiguousarray(images[:, 1::3]), 1
-    return Pictures(images, height, width, channels, tuple(refused), tuple(accepted), repeats=repeats)
+    return Pictures(
+        images, height, width, channels, tuple(refused), tuple(accepted), repeats=repeats
+    )
 
 
 def about(folder: Path) -> tuple[str, str]:
-    """Return the name that a folder gives itself, the first heading of its README.md, and the text up to the next one;
-    two empty strings where it says nothing. OSError where the file is too large."""
+    """Return the name that a folder gives itself, the first heading of its
+    README.md, and the text up to the next one; two empty strings where it says
+    nothing. OSError where the file is too large."""
     path = folder / ABOUT
     text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
     found = HEADING.match(text + "\n")
@@ -126,7 +152,8 @@ def decoded(source: Source, size: tuple[int, int] | None = None, grey: bool = Fa
         return _decode(source, size, grey)
     except (RefusedError, PixelsError, SlowError) as error:
         raise RefusedError(str(error)) from None
-    except Exception as error:  # Pillow raises nearly anything on broken bytes; the run goes on without the file
+    # Pillow raises nearly anything on broken bytes; the run goes on without the file
+    except Exception as error:
         raise RefusedError(_reason(error)) from None
 
 
@@ -140,11 +167,15 @@ def _decode(source: Source, size: tuple[int, int] | None, grey: bool) -> np.ndar
         with open_file(picture_bytes(source), file_formats()) as opened:
             if opened.width * opened.height > LARGEST_PICTURE:
                 size_read = f"{opened.width} x {opened.height}"
-                raise RefusedError(f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}")
+                raise RefusedError(
+                    f"it has {size_read} pixels, more than the maximum of {LARGEST_PICTURE:,}"
+                )
             if size is not None:
-                opened.draft(None, (2 * max(size), 2 * max(size)))  # a JPEG is decoded at a fraction of its size
+                # a JPEG is decoded at a fraction of its size
+                opened.draft(None, (2 * max(size), 2 * max(size)))
             opened.load()
-            stated = getattr(opened, "tag_v2", {}).get(WHITE)  # of a TIFF, one number for each channel
+            # of a TIFF, one number for each channel
+            stated = getattr(opened, "tag_v2", {}).get(WHITE)
             picture = in_8_bits(upright(opened), grey, int(np.max(stated)) if stated else None)
     if size is not None:
         picture = fitted(picture, size)
@@ -166,10 +197,14 @@ def _reason(error: Exception) -> str:
 def _check_size(path: Path, picture: np.ndarray) -> None:
     if picture.size > LARGEST_IMAGE:
         height, width = picture.shape[:2]
-        raise DataError(f"{path} has {width}x{height} pixels, too many for a model; give --size, for example --size 64")
+        raise DataError(
+            f"{path} has {width}x{height} pixels, too many for a model; give --size, for example --size 64"
+        )
 
 
 def _is_grey(images: np.ndarray) -> bool:
-    """Return whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to grey ones."""
+    """Return whether no pixel of RGB images [n, N] has a colour, beyond
+    what lossy formats add to grey ones.
+    """
     pixels = (image.reshape(-1, 3) for image in images)
     return all((image.max(axis=1) - image.min(axis=1)).max() <= COLOURLESS for image in pixels)

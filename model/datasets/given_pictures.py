@@ -1,4 +1,6 @@
-"""The pictures that a command is given: files, and folders, tables and arrays of them, each with a name."""
+"""The pictures that a command is given: files, and folders, tables and
+arrays of them, each with a name.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +12,14 @@ from scanline.model.datasets.arrays import is_array
 from scanline.model.datasets.files import DataError, RefusedError
 from scanline.model.datasets.folder import BROKEN, decoded
 from scanline.model.datasets.recognised import what_it_is
-from scanline.model.datasets.sources import UNREADABLE, Refused, Source, picture_bytes, printable, sources
+from scanline.model.datasets.sources import (
+    UNREADABLE,
+    Refused,
+    Source,
+    picture_bytes,
+    printable,
+    sources,
+)
 from scanline.model.images.pictures import file_formats, open_picture
 from scanline.model.inputs import InvalidInput
 from scanline.model.named_files import STREAM, check_file
@@ -30,9 +39,12 @@ def is_many(path: Path) -> bool:
     return path != STREAM and (path.is_dir() or parquet.is_parquet(path) or is_array(path))
 
 
-def given_pictures(paths: Sequence[Path], config: ModelConfig, refused: list[Refused]) -> list[GivenPicture]:
-    """Return the pictures at the paths, a folder's in the order of their names; what is none within a folder is added
-    to `refused`. OSError, DataError or InvalidInput where there is none, or one is not of the model's size."""
+def given_pictures(
+    paths: Sequence[Path], config: ModelConfig, refused: list[Refused]
+) -> list[GivenPicture]:
+    """Return the pictures at the paths, a folder's in the order of their names; what is none
+    within a folder is added to `refused`. OSError, DataError or InvalidInput where there is none,
+    or one is not of the model's size."""
     found: list[GivenPicture] = []
     for path in paths:
         if is_many(path):
@@ -65,7 +77,9 @@ def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterat
                 height, width = source.shape[:2]
                 if (height, width) != (config.height, config.width):
                     needed = f"{config.width}x{config.height}"
-                    raise DataError(f"{name} is {width}x{height}; the model needs exactly {needed}.")
+                    raise DataError(
+                        f"{name} is {width}x{height}; the model needs exactly {needed}."
+                    )
                 yield GivenPicture(name, inside, source)
                 continue
             open_picture(picture_bytes(source), config, name, formats=file_formats())

@@ -1,6 +1,8 @@
-"""MNIST as published: IDX files, plain or gzipped (LeCun, Cortes, Burges; yann.lecun.com/exdb/mnist).
+"""MNIST as published: IDX files, plain or gzipped (LeCun, Cortes,
+Burges; yann.lecun.com/exdb/mnist).
 
-Fashion-MNIST, KMNIST and others have the same names and shapes: what the images show is known by their digest alone.
+Fashion-MNIST, KMNIST and others have the same names and shapes: what the images
+show is known by their digest alone.
 """
 
 import struct
@@ -15,7 +17,8 @@ LABELS = {"train": "train-labels-idx1-ubyte", "test": "t10k-labels-idx1-ubyte"}
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 WORDS = tuple((str(digit), word) for digit, word in enumerate(DIGITS))  # as ModelConfig.classes
 CLASSES = tuple(words[0] for words in WORDS)
-DIGEST = "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757"  # SHA-256 of the training images
+# SHA-256 of the training images
+DIGEST = "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757"
 MAGIC = 0x00000803  # unsigned bytes, three dimensions
 MAGIC_OF_LABELS = 0x00000801  # one dimension
 
@@ -26,24 +29,34 @@ def load(directory: Path, split: str) -> np.ndarray:
 
 
 def images(path: Path, data: bytes, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Return the images [n, H, W] uint8 of an IDX file, of which these are the bytes; of H, W = `size`, or of any."""
+    """Return the images [n, H, W] uint8 of an IDX file, of which these are the
+    bytes; of H, W = `size`, or of any.
+    """
     if len(data) < 16:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
     magic, count, height, width = struct.unpack(">IIII", data[:16])
     if magic != MAGIC:
-        raise DataError(f"{path} is not an IDX file of images: it begins with {data[:4].hex()}, not {MAGIC:08x}")
+        raise DataError(
+            f"{path} is not an IDX file of images: it begins with {data[:4].hex()}, not {MAGIC:08x}"
+        )
     if size not in (None, (height, width)):
-        raise DataError(f"{path} holds images of {height} x {width}, not {' x '.join(map(str, size or ()))}")
+        raise DataError(
+            f"{path} holds images of {height} x {width}, not {' x '.join(map(str, size or ()))}"
+        )
     total = count * height * width
     if not total:
         raise DataError(f"{path} holds no images")
     if len(data) != 16 + total:
-        raise DataError(f"{path} holds {len(data) - 16} bytes of pixels, not the {total} of its {count} images")
+        raise DataError(
+            f"{path} holds {len(data) - 16} bytes of pixels, not the {total} of its {count} images"
+        )
     return np.frombuffer(data, np.uint8, offset=16).reshape(count, height, width)
 
 
 def labels(directory: Path, split: str) -> np.ndarray:
-    """Return the label [60000 or 10000] uint8 of each image of `load`: of MNIST, the digit that it shows."""
+    """Return the label [60000 or 10000] uint8 of each image of `load`:
+    of MNIST, the digit that it shows.
+    """
     path, data = read(directory, LABELS[split])
     if len(data) < 8:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")

@@ -1,5 +1,5 @@
-"""Pictures in Parquet files, as Hugging Face publishes them: a column of pictures, each the bytes of a file, and one of
-labels where the set has any. Needs pyarrow, of the extra `parquet`."""
+"""Pictures in Parquet files, as Hugging Face publishes them: a column of pictures, each the bytes
+of a file, and one of labels where the set has any. Needs pyarrow, of the extra `parquet`."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,9 @@ LONGEST_LABEL = 1000  # bytes
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a file is one, by its first bytes: Hugging Face's cache calls it by its digest."""
+    """Return whether a file is one, by its first bytes: Hugging
+    Face's cache calls it by its digest.
+    """
     return beginning(path, len(MAGIC)) == MAGIC
 
 
@@ -27,7 +29,8 @@ def rows_of(path: Path) -> int:
     """Return how many pictures a file has; DataError where it is wrong."""
     with _opened(path) as opened:
         rows = int(opened.metadata.num_rows)
-        if not 0 <= rows <= path.stat().st_size:  # a row of nothing takes no space, and each one is reserved memory
+        # a row of nothing takes no space, and each one is reserved memory
+        if not 0 <= rows <= path.stat().st_size:
             raise DataError(f"{path} says that it has {rows:,} rows, more than bytes")
         return rows
 
@@ -35,7 +38,8 @@ def rows_of(path: Path) -> int:
 def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name of each row's label, "" for none, and its picture.
 
-    Memory is taken for some rows at a time. A value that the file has once for many rows is in memory once.
+    Memory is taken for some rows at a time. A value that the file has
+    once for many rows is in memory once.
     """
     with _opened(path) as opened:
         features = _features(opened.schema_arrow)
@@ -48,14 +52,18 @@ def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
             if row + batch.num_rows > opened.metadata.num_rows:
                 raise DataError(f"{path} has more rows than it says")
             pictures = _values(path, batch, leaves[0], LARGEST_FILE)
-            labels = _values(path, batch, leaves[1], LONGEST_LABEL) if len(leaves) > 1 else repeat(None)
+            labels = (
+                _values(path, batch, leaves[1], LONGEST_LABEL) if len(leaves) > 1 else repeat(None)
+            )
             for data, label in zip(pictures, labels):  # noqa: B905 (without labels they have no end)
                 yield _class_name(label, names), data or b""
                 row += 1
 
 
 def _batches(opened: Any, leaves: list[str], at_once: int) -> Iterator[Any]:
-    """Yield some rows after others; row groups one by one, since each has a dictionary of its own."""
+    """Yield some rows after others; row groups one by one, since
+    each has a dictionary of its own.
+    """
     for group in range(opened.num_row_groups):
         yield from opened.iter_batches(at_once, row_groups=[group], columns=leaves)
 
@@ -75,7 +83,9 @@ def _class_name(label: Any, names: Any) -> str:
 
 @contextmanager
 def _opened(path: Path, read_dictionary: list[str] | None = None) -> Iterator[Any]:
-    """Give the open file; DataError in place of any exception of pyarrow, or of what a stranger's metadata hold."""
+    """Give the open file; DataError in place of any exception of pyarrow, or of
+    what a stranger's metadata hold.
+    """
     try:
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
@@ -98,14 +108,22 @@ def _features(schema: Any) -> dict[str, Any]:
 
 
 def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
-    """Return the path of the column of pictures, without what else a struct has, and of that of labels, if any."""
+    """Return the path of the column of pictures, without what else a struct
+    has, and of that of labels, if any.
+    """
     from pyarrow import types
 
-    structs = [f.name for f in schema if types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0]
+    structs = [
+        f.name for f in schema if types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0
+    ]
     kinds = {f.name: f.type.value_type if types.is_dictionary(f.type) else f.type for f in schema}
-    binary = [name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)]
+    binary = [
+        name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)
+    ]
     if not structs and not binary:
-        raise DataError(f"{path} has no column of pictures: its columns are {', '.join(schema.names)}")
+        raise DataError(
+            f"{path} has no column of pictures: its columns are {', '.join(schema.names)}"
+        )
     picture = f"{structs[0]}.bytes" if structs else binary[0]
     classes = [name for name, about in features.items() if about.get("_type") == "ClassLabel"]
     named = sorted(classes, key=lambda name: name not in LABELS)
@@ -116,7 +134,9 @@ def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
 
 
 def _values(path: Path, batch: Any, leaf: str, most: int) -> Iterator[Any]:
-    """Yield a column's values; DataError where one has more than `most` bytes, before it is made an object."""
+    """Yield a column's values; DataError where one has more than `most`
+    bytes, before it is made an object.
+    """
     from pyarrow import compute, types
 
     column = batch.column(leaf.partition(".")[0])
@@ -126,7 +146,9 @@ def _values(path: Path, batch: Any, leaf: str, most: int) -> Iterator[Any]:
     if not types.is_primitive(entries.type):
         longest = compute.max(compute.binary_length(entries)).as_py() or 0
         if longest > most:
-            raise DataError(f"{path} has a value of {longest:,} bytes in the column {leaf}, more than {most:,}")
+            raise DataError(
+                f"{path} has a value of {longest:,} bytes in the column {leaf}, more than {most:,}"
+            )
     if entries is column:
         yield from column.to_pylist()
         return

@@ -1,6 +1,8 @@
-"""The pages of a Parquet file, by their headers (Thrift's compact protocol): how many bytes each unpacks to.
+"""The pages of a Parquet file, by their headers (Thrift's compact
+protocol): how many bytes each unpacks to.
 
-A reader unpacks a page as a whole, whatever the file's footer says of it, so sizes are looked at here before."""
+A reader unpacks a page as a whole, whatever the file's footer says of it, so
+sizes are looked at here before."""
 
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -8,16 +10,18 @@ from typing import Any
 
 from scanline.model.datasets.files import DataError
 
-# A page of pictures, which are compressed themselves, has about as many bytes when it is unpacked; pages of labels are
-# small. So no page needs more than this, and a small file takes little memory.
+# A page of pictures, which are compressed themselves, has about as many bytes when it is unpacked;
+# pages of labels are small. So no page needs more than this, and a small file takes little memory.
 UNPACKED, RATIO = 1 << 22, 100
-ROWS = 16  # read at once; each may be as large as its page, since encodings repeat the begin of the row before
+# read at once; each may be as large as its page, since encodings repeat the begin of the row before
+ROWS = 16
 FLAGS, NUMBERS, DOUBLE, BINARY, STRUCT = (1, 2), (4, 5, 6), 7, 8, 12  # types of fields
 
 
 def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str], int]:
-    """Return which of these columns have dictionaries, and how many rows to read at once; DataError where a page of one
-    unpacks to many more bytes than it has, or pyarrow would read another column with one. metadata: pyarrow's."""
+    """Return which of these columns have dictionaries, and how many rows to read at once;
+    DataError where a page of one unpacks to many more bytes than it has, or pyarrow would read
+    another column with one. metadata: pyarrow's."""
     with_dictionary = dict.fromkeys(leaves, True)
     largest = 0
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
@@ -28,23 +32,32 @@ def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str]
                     with_dictionary[chunk.path_in_schema] &= chunk.has_dictionary_page
                     starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
                     start = min(start for start in starts if start)
-                    largest = max(largest, _largest_page(path, data, start, start + chunk.total_compressed_size))
+                    largest = max(
+                        largest,
+                        _largest_page(path, data, start, start + chunk.total_compressed_size),
+                    )
                 elif chunk.path_in_schema.startswith(tuple(f"{leaf}." for leaf in leaves)):
                     raise DataError(
                         f"{path} has a column {chunk.path_in_schema}, whose name is read as one within another"
                     )
-    return [leaf for leaf, has_one in with_dictionary.items() if has_one], 1 if largest > UNPACKED else ROWS
+    return [
+        leaf for leaf, has_one in with_dictionary.items() if has_one
+    ], 1 if largest > UNPACKED else ROWS
 
 
 def _largest_page(path: Path, data: mmap, at: int, end: int) -> int:
-    """Return the bytes of the largest page of a column in a row group, whose pages follow each other."""
+    """Return the bytes of the largest page of a column in a row
+    group, whose pages follow each other.
+    """
     largest = 0
     while at < end:
         header = _Header(data, at)
         sizes = header.fields()
         unpacked, packed = sizes[2], sizes[3]
         if packed < 0 or unpacked > UNPACKED + RATIO * packed:
-            raise DataError(f"{path} has a page of {packed:,} bytes that unpack to {unpacked:,}, as no pictures do")
+            raise DataError(
+                f"{path} has a page of {packed:,} bytes that unpack to {unpacked:,}, as no pictures do"
+            )
         largest = max(largest, unpacked)
         at = header.at + packed
     return largest

@@ -1,8 +1,9 @@
-"""The parts of a set, by the names of its folders and files: what is there to train on, to test on, to validate on.
+"""The parts of a set, by the names of its folders and files: what is there to
+train on, to test on, to validate on.
 
-A name is a part if it has a word for one: train, training_set, x_test, TestData, val2017. With other words besides, as
-in seg_train, another part must have the same ones (seg_test), or all names beside it must be parts (Training,
-PublicTest): steam_train is none.
+A name is a part if it has a word for one: train, training_set, x_test, TestData, val2017. With
+other words besides, as in seg_train, another part must have the same ones (seg_test), or all names
+beside it must be parts (Training, PublicTest): steam_train is none.
 """
 
 import re
@@ -37,7 +38,9 @@ def part_of(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def parts_among(names: Iterable[str], beside: Iterable[Collection[str]] = ()) -> dict[str, str]:
-    """Return which of the names that a set has are parts, and which part each is. beside: the names in each folder."""
+    """Return which of the names that a set has are parts, and which part each is.
+    beside: the names in each folder.
+    """
     found = {name: part_of(name) for name in names}
     kinds_of: dict[tuple[str, ...], set[str]] = {}
     for kind, others in found.values():
@@ -51,7 +54,9 @@ def parts_among(names: Iterable[str], beside: Iterable[Collection[str]] = ()) ->
 
 
 def parts_alone(names: Iterable[str]) -> dict[str, str]:
-    """Return which part each name is, where all are parts, and not all to train on or none; {} of any others."""
+    """Return which part each name is, where all are parts, and not all to
+    train on or none; {} of any others.
+    """
     parts: dict[str, str] = {}
     for name in names:
         parts[name] = part_of(name)[0]

@@ -1,4 +1,6 @@
-"""What a file is that is no picture, by its first bytes or its name, and how its pictures can be read."""
+"""What a file is that is no picture, by its first bytes or its name,
+and how its pictures can be read.
+"""
 
 import re
 from pathlib import Path
@@ -15,14 +17,19 @@ PICKLE = SAVE.format(
     "f[b'data'].reshape(-1, 3, 32, 32)",
     "f.get(b'fine_labels', f.get(b'labels'))",
 )
-MATLAB = SAVE.format("scipy.io", "scipy.io.loadmat('FILE')", "f['X'].transpose(3, 0, 1, 2)", "f['y'].ravel()")
+MATLAB = SAVE.format(
+    "scipy.io", "scipy.io.loadmat('FILE')", "f['X'].transpose(3, 0, 1, 2)", "f['y'].ravel()"
+)
 CSV = SAVE.format(
     "os",
     "numpy.loadtxt('FILE', dtype='uint8', delimiter=',', skiprows=1)",
     "f[:, -784:].reshape(-1, 28, 28)",
     "f[:, 0] if f.shape[1] > 784 else []",
 )
-HDF5 = SAVE.format("h5py", "h5py.File('FILE')", "f['x'][:]", "f['y'][:]") + ", with its own names for x and y"
+HDF5 = (
+    SAVE.format("h5py", "h5py.File('FILE')", "f['x'][:]", "f['y'][:]")
+    + ", with its own names for x and y"
+)
 TORCH = SAVE.format("torch", "torch.load('FILE')", "f[0].numpy()", "f[1].numpy()")
 BINARY = (
     SAVE.format(
@@ -33,7 +40,9 @@ BINARY = (
     )
     + ", as CIFAR-100's are"
 )
-ARROW = "python -c \"import datasets; datasets.Dataset.from_file('FILE').to_parquet('FILE.parquet')\""
+ARROW = (
+    "python -c \"import datasets; datasets.Dataset.from_file('FILE').to_parquet('FILE.parquet')\""
+)
 BEGINNINGS = {
     rb"\x80[\x02-\x05]|\(dp": f"a Python pickle, as CIFAR-100's batches are; if you trust it, {PICKLE}",
     rb"\x89HDF\r\n": f"an HDF5 file; {HDF5}",

@@ -1,4 +1,6 @@
-"""The data of `scanline train --data`, recognised by content: published files, folder, Parquet file or .npy array."""
+"""The data of `scanline train --data`, recognised by content: published files,
+folder, Parquet file or .npy array.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +26,9 @@ from scanline.model.named_files import check_file
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Train and test images [n, N] uint8 of one size, in raster order, channels innermost, and where they are from."""
+    """Train and test images [n, N] uint8 of one size, in raster order, channels
+    innermost, and where they are from.
+    """
 
     train: Images
     test: Images
@@ -56,10 +60,11 @@ def open_data(
     *,
     classes: bool = False,
 ) -> ImageSet:
-    """Return the images at `path`; DataError with one sentence where there are none that a model can learn.
+    """Return the images at `path`; DataError with one sentence where
+    there are none that a model can learn.
 
-    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress` gets. classes: with
-    the labels of the images; DataError where they have none.
+    size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress`
+    gets. classes: with the labels of the images; DataError where they have none.
     """
     # Published sets have sizes, colours and a split of their own.
     layout = datasets.set_in(path)
@@ -68,7 +73,8 @@ def open_data(
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if layout:
         return _published(layout, path, classes)
-    # Everything else is a folder of pictures, a table of them or an array: images, and labels where they are asked for.
+    # Everything else is a folder of pictures, a table of them or an array: images,
+    # and labels where they are asked for.
     words: Words = ()
     label = np.empty(0, np.int64)  # of each image
     is_test: np.ndarray | None = None  # of each image, where the set has its own split
@@ -81,7 +87,12 @@ def open_data(
         about = folder.about(path)
         if classes:
             pictures, words, label = of_folders(pictures, path)
-        images, refused, is_test, repeats = pictures.images, pictures.refused, pictures.is_test, pictures.repeats
+        images, refused, is_test, repeats = (
+            pictures.images,
+            pictures.refused,
+            pictures.is_test,
+            pictures.repeats,
+        )
         notes = pictures.notes
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
@@ -94,10 +105,13 @@ def open_data(
         images, refused = mapped.reshape(len(mapped), -1), ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.is_file():
-        raise DataError(f"{path} is {what_it_is(path) or 'neither a folder nor a .npy or .parquet file'}")
+        raise DataError(
+            f"{path} is {what_it_is(path) or 'neither a folder nor a .npy or .parquet file'}"
+        )
     else:
         raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-    # By content: of an image and its copies one stays, so that no test image is trained on, whatever files are called.
+    # By content: of an image and its copies one stays, so that no test image is
+    # trained on, whatever files are called.
     try:
         split = split_by_content(images, str(path), is_test)
     except DataError as error:
@@ -116,29 +130,47 @@ def open_data(
         *about,
         notes,
     )
-    return _labelled(whole, checked(words, label[split.train], label[split.test], path)) if classes else whole
+    return (
+        _labelled(whole, checked(words, label[split.train], label[split.test], path))
+        if classes
+        else whole
+    )
 
 
 def _has_pictures(path: Path) -> bool:
-    """Return whether a path is a folder of pictures or a file of them, but for a .npy file, which is mapped."""
+    """Return whether a path is a folder of pictures or a file of them, but
+    for a .npy file, which is mapped.
+    """
     return path.is_dir() or is_parquet(path) or (path.suffix.lower() != ".npy" and is_array(path))
 
 
-def open_for(config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None) -> ImageSet:
-    """Return the images at `path` as a model of this configuration reads them, with labels where it knows classes;
-    DataError where they are of another size or other classes."""
+def open_for(
+    config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None
+) -> ImageSet:
+    """Return the images at `path` as a model of this configuration reads them, with labels where it
+    knows classes; DataError where they are of another size or other classes."""
     of_folder = _has_pictures(path) and datasets.set_in(path) is None
     size = (config.width, config.height) if of_folder else None
-    found = open_data(path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes))
-    if (found.height, found.width, found.channels) != (config.height, config.width, config.channels):
+    found = open_data(
+        path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes)
+    )
+    if (found.height, found.width, found.channels) != (
+        config.height,
+        config.width,
+        config.channels,
+    ):
         raise DataError(f"{path} has pictures of {found.size}, and the model needs {config.size}")
     if found.labels is not None and found.labels.names != config.class_names:
-        raise DataError(f"the classes of {path} are not the model's: {', '.join(config.class_names)}")
+        raise DataError(
+            f"the classes of {path} are not the model's: {', '.join(config.class_names)}"
+        )
     return found
 
 
 def mapped_array(path: Path) -> np.ndarray:
-    """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into memory, not read."""
+    """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3]
+    (RGB), mapped into memory, not read.
+    """
     try:
         check_file(path)
         return as_images(np.lib.format.open_memmap(path, mode="r"))
@@ -147,13 +179,15 @@ def mapped_array(path: Path) -> np.ndarray:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, OverflowError, MemoryError):
-        # numpy's reasons are about its format: a wrong magic, objects that it would unpickle, a size beyond the file
+        # numpy's reasons are about its format: a wrong magic, objects that it
+        # would unpickle, a size beyond the file
         raise DataError(f"{path} is truncated or not a .npy file of bytes") from None
 
 
 def _published(name: str, path: Path, classes: bool) -> ImageSet:
-    """Return a set in the files of the published set `name`, with its own split and, for `classes`, its labels. They
-    mean that set's classes only where its training images are the published ones."""
+    """Return a set in the files of the published set `name`, with its own split
+    and, for `classes`, its labels. They mean that set's classes only where its
+    training images are the published ones."""
     splits = {split: datasets.load(name, path, split) for split in ("train", "test")}
     digest = sha256(splits["train"].tobytes()).hexdigest()
     published = name if digest == datasets.DIGESTS[name] else None
@@ -161,7 +195,8 @@ def _published(name: str, path: Path, classes: bool) -> ImageSet:
     if not classes:
         return images
     train, test = (
-        datasets.labels(name, path, *each, published=bool(published)).astype(np.int64) for each in splits.items()
+        datasets.labels(name, path, *each, published=bool(published)).astype(np.int64)
+        for each in splits.items()
     )
     words: Words = datasets.WORDS[name]
     if not published:

@@ -1,5 +1,6 @@
-"""The pictures at a path: one walk for every command, over files, rows of Parquet files, and images of arrays (.npy,
-.npz, IDX). A file is what its bytes say, whatever its name; each one that is left out has a reason."""
+"""The pictures at a path: one walk for every command, over files, rows of Parquet files,
+and images of arrays (.npy, .npz, IDX). A file is what its bytes say, whatever its name;
+each one that is left out has a reason."""
 
 import os
 import re
@@ -51,8 +52,9 @@ def listed(names: Sequence[str]) -> str:
 
 
 def sources(root: Path, refused: list[Refused]) -> Iterator[tuple[Path, Source]]:
-    """Yield the pictures of a file, or of the files below a folder, each with its path relative to the folder. A row of
-    a table and an image of an array are called FILE:ROW, in a folder of the file's part and in one of their class.
+    """Yield the pictures of a file, or of the files below a folder, each with its path relative to
+    the folder. A row of a table and an image of an array are called FILE:ROW, in a folder of the
+    file's part and in one of their class.
 
     Arrays that hold no images are added to `refused`.
     """
@@ -74,14 +76,18 @@ def sources(root: Path, refused: list[Refused]) -> Iterator[tuple[Path, Source]]
 
 
 def _place(file: Path, array: str, label: str, row: int) -> Path:
-    """Return the path of a row of a file, whose label is its class, or without one the folder of the file."""
+    """Return the path of a row of a file, whose label is its class, or
+    without one the folder of the file.
+    """
     above = [folder for folder in file.parent.parts if not label or part_of(folder)[0]]
     inside = [name for name in (part_of(array)[0], label) if name]
     return Path(*above, *inside, f"{file.name}:{row}")
 
 
 def count(root: Path) -> int:
-    """Return how many pictures `sources` yields at most; DataError where a table says something impossible."""
+    """Return how many pictures `sources` yields at most; DataError where a
+    table says something impossible.
+    """
     total = 0
     for path in [root] if root.is_file() else files_below(root, []):
         if parquet.is_parquet(path):
@@ -95,7 +101,9 @@ def picture_bytes(source: Path | bytes) -> bytes:
     """Return the bytes of a picture; RefusedError for a file that no picture can be."""
     if isinstance(source, Path):
         if not source.is_file():  # a pipe would be waited for
-            raise RefusedError("it is not a regular file" if source.exists() else "it is a link to nothing")
+            raise RefusedError(
+                "it is not a regular file" if source.exists() else "it is a link to nothing"
+            )
         if what := what_it_is(source):
             raise RefusedError(f"it is {what}")
         if source.stat().st_size > LARGEST_FILE:
@@ -110,8 +118,8 @@ def picture_bytes(source: Path | bytes) -> bytes:
 
 
 def passed_over(name: str) -> bool:
-    """Return whether a file or folder is not looked at: a hidden one, or what macOS adds to its archives and network
-    drives to folders, thumbnails and deleted files."""
+    """Return whether a file or folder is not looked at: a hidden one, or what macOS adds to its
+    archives and network drives to folders, thumbnails and deleted files."""
     return name.startswith(".") or name in ADDED
 
 
@@ -122,7 +130,8 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
-    """Yield the files below a folder, in the order of their names; links to folders are followed, each folder once.
+    """Yield the files below a folder, in the order of their names; links to
+    folders are followed, each folder once.
 
     Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`.
     """
@@ -131,7 +140,11 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     def is_new(path: Path) -> bool:
         identity = _identity(path)
         if identity in read:
-            refused.append(Refused(printable(path.relative_to(folder)), "it links to a folder that is read already"))
+            refused.append(
+                Refused(
+                    printable(path.relative_to(folder)), "it links to a folder that is read already"
+                )
+            )
             return False
         read.add(identity)
         return True
@@ -142,7 +155,9 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
 
     for above, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         ordered = sorted(folders, key=natural)
-        folders[:] = [name for name in ordered if not passed_over(name) and is_new(Path(above, name))]
+        folders[:] = [
+            name for name in ordered if not passed_over(name) and is_new(Path(above, name))
+        ]
         for name in sorted(names, key=natural):
             if not passed_over(name):
                 yield Path(above, name)

@@ -1,4 +1,6 @@
-"""The split of a folder of pictures that has one of its own: by the names of its folders, at any depth."""
+"""The split of a folder of pictures that has one of its own: by the
+names of its folders, at any depth.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,15 +16,18 @@ TO = {"train": "to train on", "test": "to test on", "validation": "to validate o
 
 
 def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
-    """Return the pictures of a folder that has parts, with paths without those and without what is above all, as
-    archives unpack; the pictures as they are of any other folder.
+    """Return the pictures of a folder that has parts, with paths without those and without what is
+    above all, as archives unpack; the pictures as they are of any other folder.
 
-    Pictures to validate on are the test pictures where there are no others; otherwise they are refused, as those in no
-    part are. `classes`: so are test pictures of no class of the training pictures, as of sets that withhold them.
+    Pictures to validate on are the test pictures where there are no others; otherwise they are
+    refused, as those in no part are. `classes`: so are test pictures of no class of the training
+    pictures, as of sets that withhold them.
     """
     below: dict[Path, set[str]] = {}  # the names of the folders in each folder
     for folder in {
-        folder for parent in {file.parent for file in pictures.files} for folder in (parent, *parent.parents)
+        folder
+        for parent in {file.parent for file in pictures.files}
+        for folder in (parent, *parent.parents)
     }:
         if folder.name:
             below.setdefault(folder.parent, set()).add(folder.name)
@@ -41,32 +46,50 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     if there == {""}:
         return pictures
     if "train" not in there and not {"", "test"} <= there:
-        return replace(pictures, notes=(f"trained on, since no folder is called train: {listed(sorted(kinds))}",))
+        return replace(
+            pictures,
+            notes=(f"trained on, since no folder is called train: {listed(sorted(kinds))}",),
+        )
     if there == {"train", ""}:  # a class of trains
         return pictures
     if "train" not in there:
         part = [its or "train" for its in part]
     # What is left of each path begins with the class.
-    inner = [_without_part(file, its, kinds) for file, its in zip(pictures.files, part, strict=True)]
+    inner = [
+        _without_part(file, its, kinds) for file, its in zip(pictures.files, part, strict=True)
+    ]
     for its in there:
         rows = [row for row, of_row in enumerate(part) if of_row == its]
-        while len(tops := {inner[row].parts[0] for row in rows}) == 1 and tops <= kinds.keys():  # archives repeat it
+        # archives repeat it
+        while len(tops := {inner[row].parts[0] for row in rows}) == 1 and tops <= kinds.keys():
             for row in rows:
                 inner[row] = Path(*inner[row].parts[1:])
-    while len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in inner}) == 1 and "" not in tops:
+    while (
+        len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in inner}) == 1
+        and "" not in tops
+    ):
         inner = [Path(*file.parts[1:]) for file in inner]
 
     why: dict[int, str] = {}
     if classes:
         known = {file.parts[0] for file, its in zip(inner, part, strict=True) if its == "train"}
         for row, file in enumerate(inner):
-            if part[row] in ("test", "validation") and (len(file.parts) < 2 or file.parts[0] not in known):
+            if part[row] in ("test", "validation") and (
+                len(file.parts) < 2 or file.parts[0] not in known
+            ):
                 why[row] = "unlabelled, or of a class that no training picture has"
-    test = "test" if any(its == "test" and row not in why for row, its in enumerate(part)) else "validation"
+    test = (
+        "test"
+        if any(its == "test" and row not in why for row, its in enumerate(part))
+        else "validation"
+    )
     for row, its in enumerate(part):
         if its not in ("train", test):
             why.setdefault(
-                row, "not used, since there are test pictures" if its else "in no folder to train or test on"
+                row,
+                "not used, since there are test pictures"
+                if its
+                else "in no folder to train or test on",
             )
     has_tests = any(its == test and row not in why for row, its in enumerate(part))
     is_test = np.array([its == test for its in part]) if has_tests else None
@@ -82,7 +105,9 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     notes = [] if kinds.keys() <= PARTS.keys() else [", ".join(notes)]
     if by_names:
         notes = ["what is to train and to test on, the names of the files say"]
-    kept = without(replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=tuple(notes)), why)
+    kept = without(
+        replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=tuple(notes)), why
+    )
     return replace(kept, files=tuple(file for row, file in enumerate(inner) if row not in why))
 
 
@@ -95,14 +120,17 @@ def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
         pictures,
         images=pictures.images[rows],
         files=tuple(pictures.files[row] for row in rows),
-        refused=(*pictures.refused, *(Refused(printable(pictures.files[row]), why[row]) for row in sorted(why))),
+        refused=(
+            *pictures.refused,
+            *(Refused(printable(pictures.files[row]), why[row]) for row in sorted(why)),
+        ),
         is_test=None if pictures.is_test is None else pictures.is_test[rows],
     )
 
 
 def _part(file: Path, kinds: dict[str, str], classes_too: set[str]) -> str:
-    """Return the part of a file; "" for none. A folder to test on within one to train on is to test on, unless its name
-    is also a class."""
+    """Return the part of a file; "" for none. A folder to test on within one to train on is to test
+    on, unless its name is also a class."""
     found: set[str] = set()
     for name in file.parent.parts:
         if name in kinds and not (found and name in classes_too):
@@ -115,5 +143,6 @@ def _without_part(file: Path, part: str, kinds: dict[str, str]) -> Path:
     names: Sequence[str] = file.parts
     place = next((place for place, name in enumerate(names) if kinds.get(name) == part), -1)
     above = [name for name in names[: max(place, 0)] if name not in kinds]
-    above = [name for number, name in enumerate(above) if name not in above[:number]]  # archives repeat it
+    # archives repeat it
+    above = [name for number, name in enumerate(above) if name not in above[:number]]
     return Path(*above, *names[place + 1 :])

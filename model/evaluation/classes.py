@@ -1,5 +1,6 @@
-"""Measurements of a model with classes: test bits/dim with the true class, classification of test images by the bits
-under every class, and the classes that the report's classifier sees in samples of each class, guided or not.
+"""Measurements of a model with classes: test bits/dim with the true class, classification of
+test images by the bits under every class, and the classes that the report's classifier sees in
+samples of each class, guided or not.
 
 Classes are in the order of the data set, and not in the model's.
 """
@@ -32,7 +33,8 @@ READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
 SURE = 0.99  # the probability above which an answer counts as sure
-MISTAKES = 10  # pairs of classes, the most frequent, of samples that the class head takes for another class
+# pairs of classes, the most frequent, of samples that the class head takes for another class
+MISTAKES = 10
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class ClassSamples:
 
     @property
     def confusion(self) -> np.ndarray:
-        """How many samples of the class asked for (row) the classifier gives each class, [K, K] int64."""
+        """How many samples of the class asked for (row) the
+        classifier gives each class, [K, K] int64.
+        """
         return _confusion(self.asked, self.predictions.classes, self.classes)
 
 
@@ -87,7 +91,9 @@ class Answers:
             "sure": {
                 "above": SURE,
                 "images": int(sure.sum()),
-                "right": float((self.posterior.argmax(axis=1) == self.true)[rest][sure].mean()) if sure.any() else None,
+                "right": float((self.posterior.argmax(axis=1) == self.true)[rest][sure].mean())
+                if sure.any()
+                else None,
             },
             "confusion": self.confusion.tolist(),
         }
@@ -101,14 +107,18 @@ class ClassMeasurements:
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
     by_bits: Answers | None  # of the first test images
     samples: ClassSamples | None
-    guided: tuple[ClassSamples, ...] = ()  # with the same seed and as many as `samples`, in the order asked for
-    any_class: np.ndarray | None = None  # [classified] float64, bits/dim of the first test images, their class drawn
+    # with the same seed and as many as `samples`, in the order asked for
+    guided: tuple[ClassSamples, ...] = ()
+    # [classified] float64, bits/dim of the first test images, their class drawn
+    any_class: np.ndarray | None = None
     readings: int = 0  # of the classified images under a class, mirrored ones included
     by_head: Answers | None = None  # of all test images, where the model has a class head
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
-    """Return the model's label [K] int64 of each class of a data set; None where it knows other classes."""
+    """Return the model's label [K] int64 of each class of a data set;
+    None where it knows other classes.
+    """
     names = CLASSES[dataset]
     if sorted(config.class_names) != sorted(names):
         return None
@@ -129,10 +139,11 @@ def measure_classes(
     stage: Stage = lambda what, total, unit: lambda done: None,
     **options: Unpack[RunOptions],
 ) -> ClassMeasurements:
-    """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes` [m] uint8.
+    """Measure a model that knows the classes of `dataset`, on test images
+    [m, N] uint8 of `classes` [m] uint8.
 
-    classified: how many of the first test images to classify. each: how many samples of each class the `classifier`
-    sees. guidance: for each weight, above 1, as many samples are painted with it.
+    classified: how many of the first test images to classify. each: how many samples of each class
+    the `classifier` sees. guidance: for each weight, above 1, as many samples are painted with it.
     """
     labels = labels_of_set(model.config, dataset)
     assert labels is not None
@@ -140,33 +151,46 @@ def measure_classes(
     progress = stage("classifying with the model", first, "images")
     with closing(Generator(model, 1, **options)) as generator:
         bits, compared = _under_each_class(generator, test[:first], labels, progress)
-    # The bits with the true class are among those under every class, so only the rest of the test images is scored.
+    # The bits with the true class are among those under every class, so only
+    # the rest of the test images is scored.
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         progress = stage("scoring test images with their class", len(test) - first, "images")
-        rest = bits_per_dim(model, test[first:], progress=progress, labels=labels[classes[first:]], **options)
+        rest = bits_per_dim(
+            model, test[first:], progress=progress, labels=labels[classes[first:]], **options
+        )
         true = np.concatenate((true, rest))
     samples: list[ClassSamples] = []
     if each and classifier is not None:
         for weight in (1.0, *guidance):
-            requests = [GenerateRequest(0, each, seed, label=label, guidance=weight) for label in labels.tolist()]
+            requests = [
+                GenerateRequest(0, each, seed, label=label, guidance=weight)
+                for label in labels.tolist()
+            ]
             samples.append(_sample(model, classifier, requests, stage, **options))
     by_head = answers_by_head(model, test, classes, stage, labels)
     by_bits = None
     if first:
         temperature = classification.fitted_temperature(compared[::2], classes[:first:2])
         by_bits = Answers(
-            classes[:first].astype(np.int64), classification.posterior(compared, temperature), temperature
+            classes[:first].astype(np.int64),
+            classification.posterior(compared, temperature),
+            temperature,
         )
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
     read = first * classification.readings(model.config)
-    return ClassMeasurements(CLASSES[dataset], true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head)
+    return ClassMeasurements(
+        CLASSES[dataset], true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head
+    )
 
 
 def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
     """Return the measurements as evaluation.json holds them under "classes"."""
-    result: dict[str, Any] = {"names": list(measured.names), "true_class": bits_figures(measured.true_class)}
+    result: dict[str, Any] = {
+        "names": list(measured.names),
+        "true_class": bits_figures(measured.true_class),
+    }
     if measured.any_class is not None:
         result["any_class"] = bits_figures(measured.any_class)
     if measured.by_bits is not None:
@@ -187,7 +211,11 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
 
 
 def answers_by_head(
-    model: Transformer, images: np.ndarray, classes: np.ndarray, stage: Stage, labels: np.ndarray | None = None
+    model: Transformer,
+    images: np.ndarray,
+    classes: np.ndarray,
+    stage: Stage,
+    labels: np.ndarray | None = None,
 ) -> Answers | None:
     """Return what the class head says of images [n, N] uint8 of `classes` [n], None where the
     model has none. labels: [K], of each class, where that is not the model's order."""
@@ -200,14 +228,22 @@ def answers_by_head(
         logits.append(model.class_logits(torch.tensor(part, device=model.device)).double().cpu())
         progress(start + len(part))
     posterior = torch.cat(logits).softmax(dim=1).numpy()
-    return Answers(classes.astype(np.int64), posterior if labels is None else posterior[:, labels - 1])
+    return Answers(
+        classes.astype(np.int64), posterior if labels is None else posterior[:, labels - 1]
+    )
 
 
 def judged_samples(
-    model: Transformer, found: ImageSet, each: int, ways: Sequence[tuple[float, float]], seed: int, stage: Stage
+    model: Transformer,
+    found: ImageSet,
+    each: int,
+    ways: Sequence[tuple[float, float]],
+    seed: int,
+    stage: Stage,
 ) -> list[dict[str, Any]]:
-    """Return for each guidance and temperature of `ways` how many of `each` samples of each class the class head takes
-    for that class, and whether they lie nearer to each other and to the training images than test images do."""
+    """Return for each guidance and temperature of `ways` how many of `each` samples of each class
+    the class head takes for that class, and whether they lie nearer to each other and to the
+    training images than test images do."""
     assert found.labels is not None
     names, training, test = model.config.class_names, found.train[:], found.test[:]
     progress = stage("neighbours of test images", len(training), "training images")
@@ -217,15 +253,22 @@ def judged_samples(
     rows = []
     for guidance, temperature in ways:
         requests = [
-            GenerateRequest(number, each, seed, temperature=temperature, label=number + 1, guidance=guidance)
+            GenerateRequest(
+                number, each, seed, temperature=temperature, label=number + 1, guidance=guidance
+            )
             for number in range(len(names))
         ]
         images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
         answers = answers_by_head(model, images, asked, stage)
         assert answers is not None
         judged = answers.figures()
-        counts = Counter((names[i], names[j]) for i, j in zip(asked, answers.posterior.argmax(axis=1), strict=True))
-        progress = stage(f"neighbours of samples, guidance {guidance:g}", len(training), "training images")
+        counts = Counter(
+            (names[i], names[j])
+            for i, j in zip(asked, answers.posterior.argmax(axis=1), strict=True)
+        )
+        progress = stage(
+            f"neighbours of samples, guidance {guidance:g}", len(training), "training images"
+        )
         near = nearest(images, training, 1, model.device, progress).distances[:, 0]
         rows.append(
             {
@@ -236,7 +279,9 @@ def judged_samples(
                 "as_asked": judged["accuracy"],
                 "standard_error": judged["standard_error"],
                 "as_asked_of_each": (answers.confusion.diagonal() / each).tolist(),
-                "mistakes": [[*pair, count] for pair, count in counts.most_common() if len({*pair}) > 1][:MISTAKES],
+                "mistakes": [
+                    [*pair, count] for pair, count in counts.most_common() if len({*pair}) > 1
+                ][:MISTAKES],
                 "distance_within_classes": {
                     "samples": _distance_within_classes(images, asked, each),
                     "test_images": apart,
@@ -248,8 +293,9 @@ def judged_samples(
 
 
 def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
-    """Return the mean distance of images [n, N] uint8 to the nearest other one of their class, among the first `each`
-    of a class: low where those of a class are alike. None where no class has two."""
+    """Return the mean distance of images [n, N] uint8 to the nearest other one of
+    their class, among the first `each` of a class: low where those of a class are
+    alike. None where no class has two."""
     parts = [images[classes == number][:each] for number in np.unique(classes)]
     found = [nearest(part, part, 2).distances[:, 1].mean() for part in parts if len(part) > 1]
     return float(np.mean(found)) if found else None
@@ -258,14 +304,18 @@ def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int)
 def _under_each_class(
     generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bits of images [n, N] uint8 with each of `labels` [K], and those that compare classes, both [n, K]."""
+    """Return the bits of images [n, N] uint8 with each of `labels` [K], and those
+    that compare classes, both [n, K].
+    """
     config, count = generator.config, len(generator.config.classes)
     at_once = max(1, READ_AT_ONCE // classification.readings(config))
     bits, compared = np.empty((2, len(images), len(labels)))
     for start in range(0, len(images), at_once):
         part = slice(start, start + at_once)
         seen = classification.views(config, images[part]).reshape(-1, config.bytes)
-        totals = generator.score(seen.repeat(count, axis=0), [*range(1, count + 1)] * len(seen)).sum(axis=1)
+        totals = generator.score(
+            seen.repeat(count, axis=0), [*range(1, count + 1)] * len(seen)
+        ).sum(axis=1)
         under, means = classification.of_readings(config, totals)
         bits[part], compared[part] = under[:, labels - 1], means[:, labels - 1]
         progress(min(start + at_once, len(images)))
@@ -292,5 +342,9 @@ def _sample(
 
 
 def _confusion(true: np.ndarray, given: np.ndarray, count: int) -> np.ndarray:
-    """Return the confusion matrix of n images, true classes by predicted ones, [count, count] int64."""
-    return np.bincount(true.astype(np.int64) * count + given, minlength=count * count).reshape(count, count)
+    """Return the confusion matrix of n images, true classes by
+    predicted ones, [count, count] int64.
+    """
+    return np.bincount(true.astype(np.int64) * count + given, minlength=count * count).reshape(
+        count, count
+    )

@@ -1,8 +1,10 @@
-"""The report's classifier: a small convolutional network for the ten classes of a data set, and "no image".
+"""The report's classifier: a small convolutional network for the ten
+classes of a data set, and "no image".
 
-Its features and confidences compare images of one data set; they are not those of an Inception network. Training takes
-one to three minutes of one CPU core and is deterministic on one machine. RECIPE numbers everything in this file that
-changes the trained weights: raise it with any such change, and cached classifiers of the old recipe are not used.
+Its features and confidences compare images of one data set; they are not those of an Inception
+network. Training takes one to three minutes of one CPU core and is deterministic on one machine.
+RECIPE numbers everything in this file that changes the trained weights: raise it with any such
+change, and cached classifiers of the old recipe are not used.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +23,15 @@ RECOGNISABLE = 0.9  # an image counts as recognised from this probability of its
 EPOCHS = {"mnist": 2, "cifar10": 5}
 MIRRORED = {"mnist": False, "cifar10": True}
 BATCH, IMAGES_PER_NEGATIVE = 100, 5
-PEAK_RATE, PEAK_AT = 4e-3, 0.2  # the rate rises linearly up to a fifth of all updates, then falls linearly to zero
+# the rate rises linearly up to a fifth of all updates, then falls linearly to zero
+PEAK_RATE, PEAK_AT = 4e-3, 0.2
 TILE_SIDES = (1, 2, 4)  # pixels; they divide the sides of every published set
 
 
 class Classifier(nn.Module):
-    """Maps images [B, N] uint8 to features [B, 64] and logits [B, 11], the last of which is "no image"."""
+    """Maps images [B, N] uint8 to features [B, 64] and logits [B, 11],
+    the last of which is "no image".
+    """
 
     def __init__(self, height: int, width: int, channels: int) -> None:
         super().__init__()
@@ -50,7 +55,9 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, CLASSES + 1)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        features = self.body(images.float().div(127.5).sub(1).view(-1, *self.shape).permute(0, 3, 1, 2))
+        features = self.body(
+            images.float().div(127.5).sub(1).view(-1, *self.shape).permute(0, 3, 1, 2)
+        )
         return features, self.head(features)
 
 
@@ -76,13 +83,19 @@ class Predictions:
 def joined(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions for the images of all parts, one after the other."""
     return Predictions(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("features", "classes", "confidence"))
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("features", "classes", "confidence")
+        )
     )
 
 
 @torch.inference_mode()
 def classify(
-    classifier: Classifier, images: np.ndarray, batch: int = 500, progress: Callable[[int], None] = lambda done: None
+    classifier: Classifier,
+    images: np.ndarray,
+    batch: int = 500,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Predictions:
     """Return the predictions for images [n, N] uint8; `progress` gets the number of images done."""
     classifier.eval()
@@ -112,7 +125,8 @@ def train_classifier(
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda updates_done: None,
 ) -> Classifier:
-    """Return a classifier trained on images [n, N] uint8 of `shape` (height, width, channels) and labels [n] uint8.
+    """Return a classifier trained on images [n, N] uint8 of `shape` (height,
+    width, channels) and labels [n] uint8.
 
     Neither the images nor torch's random numbers are changed.
     """
@@ -127,7 +141,9 @@ def train_classifier(
         for start in range(0, len(order), BATCH):
             share = done / total
             for group in optimiser.param_groups:
-                group["lr"] = PEAK_RATE * min((share + 1 / total) / PEAK_AT, (1 - share) / (1 - PEAK_AT))
+                group["lr"] = PEAK_RATE * min(
+                    (share + 1 / total) / PEAK_AT, (1 - share) / (1 - PEAK_AT)
+                )
             chosen = order[start : start + BATCH]
             batch = images[chosen].reshape(-1, *shape)
             if MIRRORED[dataset]:
@@ -136,7 +152,9 @@ def train_classifier(
             # Without examples of no image the network would be certain of a class on noise.
             noise = negatives(batch[: len(batch) // IMAGES_PER_NEGATIVE + 1], rng)
             targets = np.concatenate((labels[chosen], np.full(len(noise), NO_IMAGE, labels.dtype)))
-            _, logits = classifier(torch.from_numpy(np.concatenate((batch, noise))).to(device).flatten(1))
+            _, logits = classifier(
+                torch.from_numpy(np.concatenate((batch, noise))).to(device).flatten(1)
+            )
             loss = F.cross_entropy(logits, torch.from_numpy(targets).long().to(device))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -147,7 +165,9 @@ def train_classifier(
 
 
 def negatives(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return one image of nothing for each image [n, H, W, C] uint8: its tiles shuffled, or tiles of random colours."""
+    """Return one image of nothing for each image [n, H, W, C] uint8: its tiles
+    shuffled, or tiles of random colours.
+    """
     return np.stack([_tiled(image, rng) for image in images])
 
 
@@ -155,10 +175,18 @@ def _tiled(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     height, width, channels = image.shape
     down, across = rng.choice(TILE_SIDES, 2)
     rows, columns = height // down, width // across
-    tiles = image.reshape(rows, down, columns, across, channels).swapaxes(1, 2).reshape(-1, down, across, channels)
+    tiles = (
+        image.reshape(rows, down, columns, across, channels)
+        .swapaxes(1, 2)
+        .reshape(-1, down, across, channels)
+    )
     if rng.random() < 0.5:
         tiles = tiles[rng.permutation(len(tiles))]
     else:
-        tiles = np.broadcast_to(rng.integers(0, 256, (len(tiles), 1, 1, channels), np.uint8), tiles.shape)
-    mixed: np.ndarray = tiles.reshape(rows, columns, down, across, channels).swapaxes(1, 2).reshape(image.shape)
+        tiles = np.broadcast_to(
+            rng.integers(0, 256, (len(tiles), 1, 1, channels), np.uint8), tiles.shape
+        )
+    mixed: np.ndarray = (
+        tiles.reshape(rows, columns, down, across, channels).swapaxes(1, 2).reshape(image.shape)
+    )
     return mixed

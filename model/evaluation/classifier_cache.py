@@ -1,4 +1,5 @@
-"""The cache of trained classifiers: safetensors files named after the data, its checksum and the recipe.
+"""The cache of trained classifiers: safetensors files named after
+the data, its checksum and the recipe.
 
 A file that does not hold what its name says is ignored and overwritten.
 """
@@ -26,34 +27,45 @@ def cached_classifier(
 ) -> Classifier:
     """Return the classifier of the training images: from the cache, or trained and cached.
 
-    cache: the directory, the user's own where it is None. OSError, before any training, where nothing can be written
-    there.
+    cache: the directory, the user's own where it is None. OSError, before any training,
+    where nothing can be written there.
     """
     shape = (config.height, config.width, config.channels)
     path = cache_path(cache or cache_directory(), data.dataset, data.training, data.training_labels)
     classifier = load_cached(path, shape)
     if classifier is None:
         _check_writable(path)
-        progress = stage("training the classifier", update_count(data.dataset, len(data.training)), "updates")
-        classifier = train_classifier(data.dataset, shape, data.training, data.training_labels, SEED, device, progress)
+        progress = stage(
+            "training the classifier", update_count(data.dataset, len(data.training)), "updates"
+        )
+        classifier = train_classifier(
+            data.dataset, shape, data.training, data.training_labels, SEED, device, progress
+        )
         store(classifier, path)
     return classifier.to(device)
 
 
 def cache_directory() -> Path:
-    """Return the user's cache directory for Scanline, which honours XDG_CACHE_HOME; ValueError where there is none."""
+    """Return the user's cache directory for Scanline, which honours
+    XDG_CACHE_HOME; ValueError where there is none.
+    """
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         return (home if home.is_absolute() else Path.home() / ".cache") / "scanline"
     except RuntimeError:
-        raise ValueError("there is no home directory for trained classifiers; give --cache, or --samples 0") from None
+        raise ValueError(
+            "there is no home directory for trained classifiers; give --cache, or --samples 0"
+        ) from None
 
 
 def cache_path(directory: Path, dataset: str, images: np.ndarray, labels: np.ndarray) -> Path:
     """Return the file of the classifier of these images and labels."""
     digest = sha256(np.ascontiguousarray(images).data)
     digest.update(np.ascontiguousarray(labels).data)
-    return directory / f"classifier-{dataset}-{digest.hexdigest()[:16]}-recipe{RECIPE}-seed{SEED}.safetensors"
+    return (
+        directory
+        / f"classifier-{dataset}-{digest.hexdigest()[:16]}-recipe{RECIPE}-seed{SEED}.safetensors"
+    )
 
 
 def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:

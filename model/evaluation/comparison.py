@@ -17,7 +17,8 @@ from scanline.model.tasks.paint import PaintedImages
 MIN_EACH = 50  # images on each side: fewer say nothing about a distribution
 PLAIN = Defaults()
 
-Stage = Callable[[str, int, str], Callable[[int], None]]  # (what, total, unit) -> a callback that gets the number done
+# (what, total, unit) -> a callback that gets the number done
+Stage = Callable[[str, int, str], Callable[[int], None]]
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,16 @@ class LabelledData:
 class Comparison:
     """Samples and test images with their measurements.
 
-    Half of the test images take the place of samples for comparison; both are compared with the other half.
+    Half of the test images take the place of samples for comparison;
+    both are compared with the other half.
     """
 
     data: LabelledData
     seed: int
     painted: PaintedImages  # n samples
     test_bits: np.ndarray  # [m] float64, bits/dim of the test images
-    chosen: np.ndarray  # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
+    # [k] indices of the test images in the place of samples: k = n, or m / 2 where that is less
+    chosen: np.ndarray
     others: np.ndarray  # [m - m/2] indices of the test images that both are compared with
     sample_predictions: Predictions
     by_default: tuple[Defaults, Predictions] | None  # of n images; None where defaults are plain
@@ -54,7 +57,9 @@ class Comparison:
 def check_counts(samples: int, test_images: int) -> None:
     """Raise ValueError where there are too few images for a comparison."""
     if samples < MIN_EACH:
-        raise ValueError(f"--samples must be 0 or at least {MIN_EACH}, not {samples}: fewer say nothing about a model")
+        raise ValueError(
+            f"--samples must be 0 or at least {MIN_EACH}, not {samples}: fewer say nothing about a model"
+        )
     if test_images < 2 * MIN_EACH:
         raise ValueError(
             f"{test_images} test images are too few to compare with; use at least {2 * MIN_EACH}, or --samples 0"
@@ -75,13 +80,15 @@ def compare(
 ) -> Comparison:
     """Paint `samples` images, and measure them and the test images.
 
-    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where they are not plain,
-    as many images are painted with them. ValueError where there are too few images.
+    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the
+    model's; where they are not plain, as many images are painted with them.
+    ValueError where there are too few images.
     """
-    # Half of the test images stand in the place of samples, the others are what both are compared with: so each measure
-    # has a value that no model can be expected to surpass.
+    # Half of the test images stand in the place of samples, the others are what both are compared
+    # with: so each measure has a value that no model can be expected to surpass.
     check_counts(samples, len(data.test))
-    shuffled = np.random.default_rng(seed).permutation(len(data.test))  # the halves of a published set may differ
+    # the halves of a published set may differ
+    shuffled = np.random.default_rng(seed).permutation(len(data.test))
     half = len(data.test) // 2
     chosen, others = shuffled[: min(half, samples)], shuffled[half:]
     config, pool = model.config, data.training
@@ -90,8 +97,8 @@ def compare(
     progress = stage("painting samples", samples * config.bytes, "bytes")
     painted = paint(model, samples, seed=seed, progress=progress, **options)
 
-    # Classify what was painted and the test images. A model whose defaults are not plain is judged with them as well,
-    # since that is what its users see.
+    # Classify what was painted and the test images. A model whose defaults are not plain is judged
+    # with them as well, since that is what its users see.
     progress = stage("classifying samples", samples, "images")
     sample_predictions = classify(classifier, painted.images, progress=progress)
     choice = defaults.to_paint(config)
@@ -104,7 +111,8 @@ def compare(
     progress = stage("classifying test images", len(data.test), "images")
     test_predictions = classify(classifier, data.test, progress=progress)
 
-    # The nearest training images show whether samples are copies; those of test images, how near is ordinary.
+    # The nearest training images show whether samples are copies; those
+    # of test images, how near is ordinary.
     progress = stage("neighbours of samples", len(pool), "training images")
     sample_neighbours = nearest(painted.images, pool, 1, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")

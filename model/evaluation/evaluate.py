@@ -1,5 +1,5 @@
-"""The evaluation of a model directory: bits/dim of the test set, measurements of its classes and, where samples are
-requested, their comparison with test images, with a table of guidance."""
+"""The evaluation of a model directory: bits/dim of the test set, measurements of its classes and,
+where samples are requested, their comparison with test images, with a table of guidance."""
 
 import logging
 import os
@@ -48,27 +48,35 @@ def evaluate(
     save: bool = False,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Return what evaluation.json holds of one evaluation; samples are compared unless `samples` is 0.
+    """Return what evaluation.json holds of one evaluation; samples
+    are compared unless `samples` is 0.
 
-    data: directory with the published files of the data set that the model's image size belongs to, or pictures as
-    those of training, of which the test part is scored alone. images: only the
-    first images of its test set. classified, class_samples: if the model knows the classes of the data set, how many of
-    these images to classify with it, by default CLASSIFIED, and how many samples of each class to paint and judge,
-    by default EACH. guidance: weights with which as many samples of each class are painted again, each a row of a
-    table. cache: directory of trained classifiers. save: also write evaluation.json in the model directory. stage:
-    called at the start of each stage, returns a function that is called with its progress. ValueError or OSError,
-    before any work, for invalid arguments.
+    data: directory with the published files of the data set that the model's image size belongs
+    to, or pictures as those of training, of which the test part is scored alone. images: only the
+    first images of its test set. classified, class_samples: if the model knows the classes of the
+    data set, how many of these images to classify with it, by default CLASSIFIED, and how many
+    samples of each class to paint and judge, by default EACH. guidance: weights with which as many
+    samples of each class are painted again, each a row of a table. cache: directory of trained
+    classifiers. save: also write evaluation.json in the model directory. stage: called at the
+    start of each stage, returns a function that is called with its progress. ValueError or
+    OSError, before any work, for invalid arguments.
     """
     model, chosen = _load(directory, str(device), precision, backend)
     options: RunOptions = {"precision": precision, "backend": chosen}
     config = model.config
     if save and not os.access(directory, os.W_OK):
-        raise ValueError(f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save")
+        raise ValueError(
+            f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save"
+        )
     if datasets.set_in(data) is None:
         defaults = read_defaults(directory, config)
-        own = _of_pictures(model, data, images, class_samples or 0, guidance, defaults, seed, stage, options)
+        own = _of_pictures(
+            model, data, images, class_samples or 0, guidance, defaults, seed, stage, options
+        )
         if save:  # without the names of somebody's files, since models are published
-            write_evaluation(directory, {name: value for name, value in own.items() if name != "left_out"})
+            write_evaluation(
+                directory, {name: value for name, value in own.items() if name != "left_out"}
+            )
         return own
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
@@ -77,7 +85,9 @@ def evaluate(
 
     # Arguments are checked before the first measurement, which takes minutes.
     if guidance:
-        _check_guidance(guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0)
+        _check_guidance(
+            guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0
+        )
     if config.classes and not knows_classes:
         log.warning("no class is measured: the model's classes are not those of %s", dataset)
     if samples:
@@ -92,7 +102,9 @@ def evaluate(
         training_labels = datasets.labels(dataset, data, "train", training)
         labelled = LabelledData(dataset, training, training_labels, test, test_labels)
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
-    bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"), **options)
+    bits = bits_per_dim(
+        model, test, progress=stage("scoring test images", len(test), "images"), **options
+    )
     result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if knows_classes:
@@ -141,17 +153,21 @@ def _of_pictures(
     stage: Stage,
     options: RunOptions,
 ) -> dict[str, Any]:
-    """Return the evaluation on the test part of somebody's own pictures, whose samples no classifier judges: there is
-    one for published sets alone. The class head judges `each` samples of each class: without guidance, with these
-    weights, and by the model's defaults."""
+    """Return the evaluation on the test part of somebody's own pictures, whose samples no
+    classifier judges: there is one for published sets alone. The class head judges `each` samples
+    of each class: without guidance, with these weights, and by the model's defaults."""
     config = model.config
     found = open_for(config, data)
     if (each or guidance) and not (each and model.class_head and found.labels):
-        raise ValueError("--guidance and --class-samples go together, for a model with a class head")
+        raise ValueError(
+            "--guidance and --class-samples go together, for a model with a class head"
+        )
     for weight in guidance:
         check_guidance(weight, True, config)
     test = found.test[:count]
-    bits = bits_per_dim(model, test, progress=stage("scoring test images", len(test), "images"), **options)
+    bits = bits_per_dim(
+        model, test, progress=stage("scoring test images", len(test), "images"), **options
+    )
     name = found.name or data.resolve().name
     result: dict[str, Any] = {"dataset": name, "split": "test", "precision": options["precision"]}
     result |= test_figures(bits, test, config)
@@ -165,15 +181,22 @@ def _of_pictures(
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     if each:
-        plain, own = [(weight, 1.0) for weight in (1.0, *guidance)], (defaults.guidance, defaults.temperature)
+        plain, own = (
+            [(weight, 1.0) for weight in (1.0, *guidance)],
+            (defaults.guidance, defaults.temperature),
+        )
         ways = tuple(dict.fromkeys((*plain, own)))
         guided = classes.judged_samples(model, found, each, ways, seed, stage)
-        result["classes"]["guided"] = [row | {"default": way == own} for row, way in zip(guided, ways, strict=True)]
+        result["classes"]["guided"] = [
+            row | {"default": way == own} for row, way in zip(guided, ways, strict=True)
+        ]
     return result
 
 
 def _load(directory: Path, device: str, precision: str, backend: str) -> tuple[Transformer, str]:
-    """Return a model and the name of the backend that runs it; ValueError if this machine cannot run the precision."""
+    """Return a model and the name of the backend that runs it; ValueError if this
+    machine cannot run the precision.
+    """
     on, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
     generator.close()
@@ -183,11 +206,15 @@ def _load(directory: Path, device: str, precision: str, backend: str) -> tuple[T
 def _check_guidance(
     guidance: Sequence[float], config: ModelConfig, dataset: str, knows_classes: bool, samples: bool
 ) -> None:
-    """Raise ValueError unless the model can be guided with these weights, knows the classes of the data set, and
-    samples of each class are painted."""
+    """Raise ValueError unless the model can be guided with these weights, knows the classes of the
+    data set, and samples of each class are painted."""
     for weight in guidance:
         check_guidance(weight, True, config)
     if not knows_classes:
-        raise ValueError(f"--guidance compares samples of the classes of {dataset}, which the model does not know")
+        raise ValueError(
+            f"--guidance compares samples of the classes of {dataset}, which the model does not know"
+        )
     if not samples:
-        raise ValueError("--guidance compares samples of each class; leave out --samples 0 and --class-samples 0")
+        raise ValueError(
+            "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0"
+        )

@@ -1,8 +1,9 @@
 """Effect of guidance on samples of each class: recognisability and variety.
 
-Samples painted with each weight, 1 among them, are compared with test images. Guidance that only made the samples of a
-class alike would also make them easier to recognise, so that the shares say little without the distance within classes.
-Samples that show another class than the one asked for raise it; it is therefore also measured without them.
+Samples painted with each weight, 1 among them, are compared with test images. Guidance that only
+made the samples of a class alike would also make them easier to recognise, so that the shares say
+little without the distance within classes. Samples that show another class than the one asked for
+raise it; it is therefore also measured without them.
 """
 
 from typing import Any
@@ -16,12 +17,12 @@ from scanline.model.evaluation.metrics import frechet_distance
 
 
 def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
-    """Return the table as evaluation.json holds it under "guidance": a row for each weight, 1 first, and one for test
-    images.
+    """Return the table as evaluation.json holds it under "guidance": a row for each
+    weight, 1 first, and one for test images.
 
-    Shares are of all samples and of all test images. The Fréchet distance to half of the test images and the distance
-    within classes are those of equally many images of each class: of the first samples, and of the first images of the
-    other half.
+    Shares are of all samples and of all test images. The Fréchet distance to half of the test
+    images and the distance within classes are those of equally many images of each class: of the
+    first samples, and of the first images of the other half.
     """
     assert measured.samples is not None
     each, count = measured.samples.each, len(measured.names)
@@ -36,28 +37,38 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
         "compared": len(first),
         "against": len(reference),
         "rows": [
-            {"guidance": samples.guidance, **_row(samples.predictions, samples.asked, first, reference)}
+            {
+                "guidance": samples.guidance,
+                **_row(samples.predictions, samples.asked, first, reference),
+            }
             for samples in (measured.samples, *measured.guided)
         ],
         "test_images": _row(tests, labels, np.concatenate(chosen), reference),
     }
 
 
-def _row(seen: Predictions, classes: np.ndarray, compared: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """Return the figures of images of `classes` [n]: shares of all, distances of those at the indices `compared`."""
+def _row(
+    seen: Predictions, classes: np.ndarray, compared: np.ndarray, reference: np.ndarray
+) -> dict[str, float]:
+    """Return the figures of images of `classes` [n]: shares of all, distances of
+    those at the indices `compared`.
+    """
     right = compared[seen.classes[compared] == classes[compared]]
     return {
         "recognisable": float(seen.recognised.mean()),
         "as_asked": float((seen.classes == classes).mean()),
         "frechet_distance": frechet_distance(seen.features[compared], reference),
         "within_class_distance": within_class_distance(seen.features[compared], classes[compared]),
-        "within_class_distance_as_asked": within_class_distance(seen.features[right], classes[right]),
+        "within_class_distance_as_asked": within_class_distance(
+            seen.features[right], classes[right]
+        ),
     }
 
 
 def within_class_distance(features: np.ndarray, classes: np.ndarray) -> float:
-    """Return the distance of features [n, F] from the mean of those of their class [n]: its mean in each class, and the
-    mean of these. It is 0 where all images of a class are alike, or there are none."""
+    """Return the distance of features [n, F] from the mean of those of their class
+    [n]: its mean in each class, and the mean of these. It is 0 where all images of a
+    class are alike, or there are none."""
     distances = []
     for k in np.unique(classes):
         own = features[classes == k]

@@ -15,14 +15,19 @@ BATCH = 50  # images read at once
 
 
 @torch.inference_mode()
-def bits(model: Transformer, images: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with labels [B] int64, by the parallel view.
+def bits(
+    model: Transformer, images: torch.Tensor, labels: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with
+    labels [B] int64, by the parallel view.
 
-    A byte that the model rules out costs infinitely many. `Generator.score` returns the same from the backend that
-    paints; this function is what it is held to.
+    A byte that the model rules out costs infinitely many. `Generator.score` returns the same from
+    the backend that paints; this function is what it is held to.
     """
     config = model.config
-    predicted = model.bits(model.parallel(images, labels=labels), images, config.first, config.bytes)
+    predicted = model.bits(
+        model.parallel(images, labels=labels), images, config.first, config.bytes
+    )
     return with_first_byte(config, images, predicted)
 
 
@@ -34,9 +39,11 @@ def bits_per_dim(
     labels: np.ndarray | None = None,
     **options: Unpack[RunOptions],
 ) -> np.ndarray:
-    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also paints.
+    """Return the bits per dimension [n] float64 of images [n, N]
+    uint8, from the backend that also paints.
 
-    `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class k; None: all 0.
+    `progress` gets the number of images done. labels: [n] int64, 0 for no class
+    and k + 1 for class k; None: all 0.
     """
     scores = []
     with closing(Generator(model, 1, **options)) as generator:

@@ -1,4 +1,6 @@
-"""The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of test images."""
+"""The numbers of a comparison, as evaluation.json holds them under
+"quality": of samples and of test images.
+"""
 
 from math import sqrt
 from typing import Any
@@ -13,12 +15,15 @@ from scanline.model.evaluation.comparison import Comparison
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.typicality import Typicality
 
-CLOSE = 0.01  # a sample is close to the training set where no more than this share of test images is closer
+# a sample is close to the training set where no more than this share of test images is closer
+CLOSE = 0.01
 OF_EACH = " samples of each class, "
 
 
 def quality(compared: Comparison) -> dict[str, Any]:
-    """Return a JSON object; shares are of 1, distances between images in grey levels of a byte (0 to 255)."""
+    """Return a JSON object; shares are of 1, distances between images in
+    grey levels of a byte (0 to 255).
+    """
     bits = compared.painted.bits_per_dim
     accuracy = (compared.test_predictions.classes == compared.data.test_labels).mean()
     return {
@@ -43,13 +48,19 @@ def quality(compared: Comparison) -> dict[str, Any]:
 
 
 def bits_figures(bits: np.ndarray) -> dict[str, Any]:
-    """Return mean, standard error and number of bits per dimension [n], as evaluation.json holds them."""
-    return {"bits_per_dim": float(bits.mean()), "standard_error": standard_error(bits), "images": len(bits)}
+    """Return mean, standard error and number of bits per dimension
+    [n], as evaluation.json holds them.
+    """
+    return {
+        "bits_per_dim": float(bits.mean()),
+        "standard_error": standard_error(bits),
+        "images": len(bits),
+    }
 
 
 def test_figures(bits: np.ndarray, images: np.ndarray, config: ModelConfig) -> dict[str, Any]:
-    """Return those of the bits per dimension [n] of test images [n, N] uint8, with their quantiles and what noise may
-    be removed from pictures for the model."""
+    """Return those of the bits per dimension [n] of test images [n, N] uint8, with their quantiles
+    and what noise may be removed from pictures for the model."""
     cleaning = Cleaning.measure(images, config)
     noisy = np.zeros(len(images), bool) if cleaning is None else cleaning.noise(images, config) > 0
     return {
@@ -65,19 +76,31 @@ def standard_error(values: np.ndarray) -> float | None:
 
 
 def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Return |mu_1 - mu_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^(1/2)) of features [n, F] and [m, F]; n, m may be below F.
+    """Return |mu_1 - mu_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^(1/2)) of features [n,
+    F] and [m, F]; n, m may be below F.
 
-    It is the distance between two clouds of features, each taken for a Gaussian (Dowson and Landau, 1982; with the
-    features of an Inception network it is the FID of Heusel et al., 2017). It is biased upward for finite samples:
-    compare values of equal n and m. ValueError for fewer than two rows.
+    It is the distance between two clouds of features, each taken for a Gaussian (Dowson and
+    Landau, 1982; with the features of an Inception network it is the FID of Heusel et al.,
+    2017). It is biased upward for finite samples: compare values of equal n and m.
+    ValueError for fewer than two rows.
     """
     if min(len(first), len(second)) < 2:
-        raise ValueError(f"a covariance needs at least 2 images, not {min(len(first), len(second))}")
+        raise ValueError(
+            f"a covariance needs at least 2 images, not {min(len(first), len(second))}"
+        )
     (mean_1, covariance_1), (mean_2, covariance_2) = _gaussian(first), _gaussian(second)
     values, vectors = torch.linalg.eigh(covariance_1)
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T  # eigenvalues below 0 are rounding
     shared = torch.linalg.eigvalsh(root @ covariance_2 @ root).clamp(min=0).sqrt().sum()
-    return max(0.0, float((mean_1 - mean_2).square().sum() + covariance_1.trace() + covariance_2.trace() - 2 * shared))
+    return max(
+        0.0,
+        float(
+            (mean_1 - mean_2).square().sum()
+            + covariance_1.trace()
+            + covariance_2.trace()
+            - 2 * shared
+        ),
+    )
 
 
 def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,10 +110,18 @@ def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def card_rows(evaluation: dict[str, Any]) -> str:
-    """Return the rows of a model card's table, markdown, that state an evaluation with "quality"."""
+    """Return the rows of a model card's table, markdown, that
+    state an evaluation with "quality".
+    """
     q = evaluation["quality"]
     frechet, known, near, bits = (
-        q[name] for name in ("frechet_distance", "recognisable", "nearest_training_image", "sample_bits_per_dim")
+        q[name]
+        for name in (
+            "frechet_distance",
+            "recognisable",
+            "nearest_training_image",
+            "sample_bits_per_dim",
+        )
     )
     copies = near["copies"] or "no"
     rows = {
@@ -111,20 +142,28 @@ def card_rows(evaluation: dict[str, Any]) -> str:
 
 
 def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
-    """Return those rows, by their names, that state the range of the test images' bits and how well classes are
-    known, of a published set or of one's own pictures."""
+    """Return those rows, by their names, that state the range of the test images' bits and how well
+    classes are known, of a published set or of one's own pictures."""
     rows, classes = {}, evaluation.get("classes", {})
     if typical := evaluation.get("typical"):
         low, high = Typicality.from_dict(typical).range
         rows["99 % of the test images"] = f"{low:.2f} to {high:.2f} bits/dim"
-    for key, words in (("true_class", "with the true class"), ("any_class", "where the class is drawn")):
+    for key, words in (
+        ("true_class", "with the true class"),
+        ("any_class", "where the class is drawn"),
+    ):
         if bits := classes.get(key):
             spread = f"{bits['bits_per_dim']:.3f} +- {bits['standard_error'] or 0:.4f}"
             rows[f"test bits/dim {words}"] = f"{spread} on {bits['images']:,} test images"
-    for key, way in (("by_head", "the class head"), ("classification", "the bits under every class")):
+    for key, way in (
+        ("by_head", "the class head"),
+        ("classification", "the bits under every class"),
+    ):
         if given := classes.get(key):
             share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
-            rows[f"classification by {way}"] = f"{share} of {given['images']:,} test images{sure_share(given)}"
+            rows[f"classification by {way}"] = (
+                f"{share} of {given['images']:,} test images{sure_share(given)}"
+            )
     if samples := classes.get("samples"):
         of_each = samples["as_asked_of_each"]
         rows[f"{samples['each']:,} samples of each class"] = (
@@ -135,11 +174,15 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
 
 
 def judged_row(row: dict[str, Any]) -> tuple[str, str]:
-    """Return the name and the words for samples of each class, painted in one way, that a class head has judged."""
+    """Return the name and the words for samples of each class, painted in one
+    way, that a class head has judged.
+    """
     near, apart = row["nearest_training_image"], row["distance_within_classes"]
     said = f"the class head takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"
     if row["mistakes"]:
-        said += ", most often wrong " + ", ".join("`{}` as `{}` ({})".format(*mistake) for mistake in row["mistakes"])
+        said += ", most often wrong " + ", ".join(
+            "`{}` as `{}` ({})".format(*mistake) for mistake in row["mistakes"]
+        )
     if apart["samples"]:
         said += f"; {apart['samples']:.0f} to the nearest of the class, of test images {apart['test_images']:.0f}"
     said += (
@@ -151,7 +194,9 @@ def judged_row(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def sure_share(figures: dict[str, Any]) -> str:
-    """Return the words for the answers of figures that are sure, after a semicolon; none where there are none."""
+    """Return the words for the answers of figures that are sure, after a
+    semicolon; none where there are none.
+    """
     sure = figures.get("sure", {"images": 0})
     if not sure["images"]:
         return ""
@@ -164,7 +209,9 @@ def _guidance_rows(guidance: dict[str, Any]) -> dict[str, str]:
     rows = {}
     for row in guidance.get("rows", ())[1:]:
         plain = guidance["rows"][0]
-        rows[f"guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without)"] = (
+        rows[
+            f"guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without)"
+        ] = (
             f"{row['recognisable']:.1%} recognisable ({plain['recognisable']:.1%}), {row['as_asked']:.1%} of the class"
             f" asked for ({plain['as_asked']:.1%}), Frechet distance {row['frechet_distance']:.1f}"
             f" ({plain['frechet_distance']:.1f}), distance within classes {row['within_class_distance']:.2f}"
@@ -177,7 +224,9 @@ def _guidance_rows(guidance: dict[str, Any]) -> dict[str, str]:
 
 
 def _frechet(compared: Comparison) -> dict[str, Any]:
-    """Compare as many samples as chosen test images, each with the other half of the test images."""
+    """Compare as many samples as chosen test images, each with
+    the other half of the test images.
+    """
     count = len(compared.chosen)
     others = compared.test_predictions.features[compared.others]
     return {
@@ -185,7 +234,9 @@ def _frechet(compared: Comparison) -> dict[str, Any]:
         "images": count,
         "against": len(others),
         "samples": frechet_distance(compared.sample_predictions.features[:count], others),
-        "test_images": frechet_distance(compared.test_predictions.features[compared.chosen], others),
+        "test_images": frechet_distance(
+            compared.test_predictions.features[compared.chosen], others
+        ),
     }
 
 
@@ -201,7 +252,9 @@ def _recognisable(compared: Comparison) -> dict[str, float]:
 
 
 def _default(compared: Comparison) -> dict[str, Any] | None:
-    """Return how the images are painted that the model's defaults say, and their figures, as those of samples."""
+    """Return how the images are painted that the model's defaults say, and
+    their figures, as those of samples.
+    """
     if compared.by_default is None:
         return None
     how, seen = compared.by_default
@@ -216,7 +269,9 @@ def _default(compared: Comparison) -> dict[str, Any] | None:
 
 
 def nearest_figures(samples: np.ndarray, tests: np.ndarray, training_images: int) -> dict[str, Any]:
-    """Compare distances [n] and [m] to the nearest training image: memorised samples lie closer than test images do."""
+    """Compare distances [n] and [m] to the nearest training image: memorised
+    samples lie closer than test images do.
+    """
     close = float(np.quantile(tests, CLOSE))
     return {
         "training_images": training_images,

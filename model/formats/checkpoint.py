@@ -1,8 +1,9 @@
-"""Weights of model directories: model.safetensors, in shards with an index above 16 MB, and of class heads.
+"""Weights of model directories: model.safetensors, in shards with an
+index above 16 MB, and of class heads.
 
-Loading is strict: every tensor must be present, of the right shape and finite, or ModelDirectoryError says in one
-sentence what is wrong. Weights are stored in float16 (widening is exact) and computed in float32. A save is atomic,
-however many files it has.
+Loading is strict: every tensor must be present, of the right shape and finite, or
+ModelDirectoryError says in one sentence what is wrong. Weights are stored in float16 (widening is
+exact) and computed in float32. A save is atomic, however many files it has.
 """
 
 import json
@@ -33,23 +34,35 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Write config.json and the weights. A full disk or a kill at any point leaves the old model or the new one.
+    """Write config.json and the weights. A full disk or a kill at any point
+    leaves the old model or the new one.
 
-    A reader follows the index where there is one, else model.safetensors; so one atomic move changes what is loaded.
+    A reader follows the index where there is one, else model.safetensors; so one
+    atomic move changes what is loaded.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / CLASS_HEAD).unlink(missing_ok=True)  # first: a class head is for the weights that it was fitted to
-    tensors = {name: tensor.detach().cpu().to(dtype).contiguous() for name, tensor in model.state_dict().items()}
+    # first: a class head is for the weights that it was fitted to
+    (directory / CLASS_HEAD).unlink(missing_ok=True)
+    tensors = {
+        name: tensor.detach().cpu().to(dtype).contiguous()
+        for name, tensor in model.state_dict().items()
+    }
     shards, config = _shards(tensors), model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
-    replaces_another = (directory / CONFIG).exists() and read_file(directory / CONFIG) != text.encode()
+    replaces_another = (directory / CONFIG).exists() and read_file(
+        directory / CONFIG
+    ) != text.encode()
 
-    # Shards first: their names carry a checksum, so no shard that the old index names is overwritten.
+    # Shards first: their names carry a checksum, so no shard that
+    # the old index names is overwritten.
     places = _write_shards(shards, directory) if replaces_another or len(shards) > 1 else {}
     if replaces_another:
-        # config.json and the weights cannot change in one move. An index that carries the configuration can: from here
-        # on the new model is loaded, whatever config.json says.
-        write_file(directory / INDEX, json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1))
+        # config.json and the weights cannot change in one move. An index that carries the
+        # configuration can: from here on the new model is loaded, whatever config.json says.
+        write_file(
+            directory / INDEX,
+            json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1),
+        )
         # Now config.json may follow, before the index below stops carrying the configuration.
         write_file(directory / CONFIG, text)
     if len(shards) > 1:
@@ -61,7 +74,8 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
         # The single file has to be there before the index that takes precedence over it goes.
         write_file(directory / WEIGHTS, save(tensors, METADATA))
         (directory / INDEX).unlink(missing_ok=True)
-    # In a new directory config.json comes last: a kill before it leaves no directory that looks like a model.
+    # In a new directory config.json comes last: a kill before it leaves
+    # no directory that looks like a model.
     write_file(directory / CONFIG, text)
     # Old shards go when nothing names them any more.
     kept = places.values() if len(shards) > 1 else ()
@@ -72,9 +86,12 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
 
 @one_torch_thread()
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
-    """Return the model of a directory, float32, in evaluation mode; ModelDirectoryError where anything is wrong."""
+    """Return the model of a directory, float32, in evaluation mode;
+    ModelDirectoryError where anything is wrong.
+    """
     config = model_dir.load_config(directory)
-    with torch.device("meta"):  # shapes only: sizes in config.json take no memory before the weights confirm them
+    # shapes only: sizes in config.json take no memory before the weights confirm them
+    with torch.device("meta"):
         expected = Transformer(config).state_dict()
     tensors: dict[str, torch.Tensor] = {}
     for file in model_dir.weight_files(directory):
@@ -91,12 +108,17 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
 def save_class_head(head: ClassHead, directory: Path) -> None:
     """Write the class head of the model in `directory`."""
     shape = {"layers": " ".join(map(str, head.shape.layers)), "cells": str(head.shape.cells)}
-    data = save({name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()}, METADATA | shape)
+    data = save(
+        {name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()},
+        METADATA | shape,
+    )
     write_file(directory / CLASS_HEAD, data)
 
 
 def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
-    """Return the class head of a model directory, None where it has none; ModelDirectoryError where it is wrong."""
+    """Return the class head of a model directory, None where it has none;
+    ModelDirectoryError where it is wrong.
+    """
     path = directory / CLASS_HEAD
     if not path.exists():
         return None
@@ -104,9 +126,13 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
         check_file(path)
         with safe_open(path, framework="pt") as file:
             said = file.metadata() or {}
-        shape = FeatureShape(tuple(map(int, said.get("layers", "").split())), int(said.get("cells", "0")))
+        shape = FeatureShape(
+            tuple(map(int, said.get("layers", "").split())), int(said.get("cells", "0"))
+        )
         if not shape.layers or not 0 <= min(shape.layers) <= max(shape.layers) <= config.layers:
-            raise ValueError(f"a class head reads the outputs of layers 0 to {config.layers}, not {shape.layers}")
+            raise ValueError(
+                f"a class head reads the outputs of layers 0 to {config.layers}, not {shape.layers}"
+            )
         if not 1 <= shape.cells <= MAX_CELLS:
             raise ValueError(f"a class head has 1 to {MAX_CELLS} cells, not {shape.cells}")
         with torch.device("meta"):
@@ -131,7 +157,9 @@ def _write_shards(shards: list[dict[str, torch.Tensor]], directory: Path) -> dic
     return places
 
 
-def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]) -> None:
+def _read_tensors(
+    path: Path, expected: dict[str, torch.Tensor], tensors: dict[str, torch.Tensor]
+) -> None:
     """Add the tensors of one file to `tensors`, each checked against `expected`."""
     check_file(path)
     try:
@@ -142,23 +170,33 @@ def _read_tensors(path: Path, expected: dict[str, torch.Tensor], tensors: dict[s
                 tensor = file.get_tensor(name)
                 if tensor.shape != expected[name].shape:
                     shapes = f"{list(tensor.shape)}, not {list(expected[name].shape)}"
-                    raise ModelDirectoryError(f"{path}: tensor {name!r} has shape {shapes} as config.json says")
+                    raise ModelDirectoryError(
+                        f"{path}: tensor {name!r} has shape {shapes} as config.json says"
+                    )
                 if tensor.dtype not in DTYPES:
-                    raise ModelDirectoryError(f"{path}: tensor {name!r} is {tensor.dtype}, no float of 16 or 32 bits")
+                    raise ModelDirectoryError(
+                        f"{path}: tensor {name!r} is {tensor.dtype}, no float of 16 or 32 bits"
+                    )
                 if not torch.isfinite(tensor).all():
-                    raise ModelDirectoryError(f"{path}: tensor {name!r} holds NaN or infinite values")
+                    raise ModelDirectoryError(
+                        f"{path}: tensor {name!r} holds NaN or infinite values"
+                    )
                 tensors[name] = tensor.float()
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path} is missing") from None
     except (SafetensorError, OSError) as error:
         with suppress(OSError), path.open("rb") as file:
             if file.read(len(LFS_POINTER)) == LFS_POINTER:
-                raise ModelDirectoryError(f"{path} is a pointer of Git LFS; fetch the file by git lfs pull") from None
+                raise ModelDirectoryError(
+                    f"{path} is a pointer of Git LFS; fetch the file by git lfs pull"
+                ) from None
         raise ModelDirectoryError(f"{path} is not a readable safetensors file: {error}") from None
 
 
 def _shards(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """Return the tensors in order, split into files of at most SHARD_BYTES (a larger tensor has its own)."""
+    """Return the tensors in order, split into files of at most
+    SHARD_BYTES (a larger tensor has its own).
+    """
     shards: list[dict[str, torch.Tensor]] = [{}]
     room = SHARD_BYTES
     for name, tensor in tensors.items():

@@ -1,14 +1,16 @@
-"""Files of lossless codes: the images of one model, each code with its length, and checksums of the pixels.
+"""Files of lossless codes: the images of one model, each code with its
+length, and checksums of the pixels.
 
     magic, version, size of what follows, CRC-32 of what follows
     digest of the model and its arithmetic, precision, height, width, channels
     images, images a code, labels that an image may have (1: no labels are coded)
     checksums, lengths of the codes, codes
 
-Numbers are LEB128, but for checksums, which are little-endian. A checksum of pixels, the low half of a CRC-32, is that
-of a *block*: the images of a code, or 32 images with a code each, since two bytes of each would be most of what a file
-adds to their bits. Whole blocks are decoded, so that all pixels are checked. A code has at least a byte for each 2^18
-bytes of pixels, zeros at its end where it is shorter: what a file claims is bounded by its size.
+Numbers are LEB128, but for checksums, which are little-endian. A checksum of pixels, the low half
+of a CRC-32, is that of a *block*: the images of a code, or 32 images with a code each, since two
+bytes of each would be most of what a file adds to their bits. Whole blocks are decoded, so that all
+pixels are checked. A code has at least a byte for each 2^18 bytes of pixels, zeros at its end where
+it is shorter: what a file claims is bounded by its size.
 """
 
 import re
@@ -29,9 +31,11 @@ VERSION = 1
 MEDIA_TYPE = "application/x-scanline-code"
 SUFFIX = ".scan"
 ALONE = 32  # images of a block, where each has its own code
-PIXELS_A_BYTE = 1 << 18  # bytes of pixels to a byte of a code at most; of the highest probability they cost 5.7 bits
+# bytes of pixels to a byte of a code at most; of the highest probability they cost 5.7 bits
+PIXELS_A_BYTE = 1 << 18
 MAX_IMAGES = 1 << 22  # of a file; each takes some memory where all are decoded
-MAX_AT_ONCE = 100_000  # images that are decoded where their numbers are not given: a small file may hold millions
+# images that are decoded where their numbers are not given: a small file may hold millions
+MAX_AT_ONCE = 100_000
 MAX_A_CODE = 1 << 12  # which are decoded one after the other, before their checksum
 CODE_BYTES = 8192  # of a code by default, about
 FIRST_BITS = 5  # of the lengths of codes: those whose values are not equally likely
@@ -51,17 +55,22 @@ def images_a_code(bits: float) -> int:
 
 
 def label_width(labels: int) -> int:
-    """Return how wide the interval of each of so many labels is: that of label l begins at l times as much."""
+    """Return how wide the interval of each of so many labels is: that of
+    label l begins at l times as much.
+    """
     return TOTAL // labels
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes of images: each of `length` of them, one after the other, the last one of those that are left."""
+    """Codes of images: each of `length` of them, one after the other, the
+    last one of those that are left.
+    """
 
     codes: tuple[bytes, ...]
     length: int = 1
-    # Whether an image's code begins with its label, one of all, with none, equally likely; of each code if they differ.
+    # Whether an image's code begins with its label, one of all, with none, equally
+    # likely; of each code if they differ.
     labelled: bool | tuple[bool, ...] = False
 
     def is_labelled(self, number: int) -> bool:
@@ -94,7 +103,9 @@ class CodeFile:
         return _block(self.codes.length)
 
     def checked_images(self, wanted: Iterable[int]) -> list[int]:
-        """Return the numbers of images; InvalidInput where there are none, or one is not in the file."""
+        """Return the numbers of images; InvalidInput where there are
+        none, or one is not in the file.
+        """
         found = plain_value(wanted)
         numbers = [
             whole_number(number, 0, self.count - 1, "images")
@@ -105,13 +116,19 @@ class CodeFile:
         return numbers
 
     def decoded(self, wanted: Collection[int]) -> tuple[int, ...]:
-        """Return the images of the blocks that hold the `wanted` ones, in order: those to decode."""
+        """Return the images of the blocks that hold the `wanted`
+        ones, in order: those to decode.
+        """
         blocks = sorted({index // self.block for index in wanted})
         ends = ((block * self.block, min((block + 1) * self.block, self.count)) for block in blocks)
         return tuple(index for first, end in ends for index in range(first, end))
 
-    def check_model(self, codings: Sequence[str], precision: str, config: ModelConfig, param: str = "file") -> None:
-        """Raise InvalidInput unless a model of one of these codings, run in this precision, is the one that encoded."""
+    def check_model(
+        self, codings: Sequence[str], precision: str, config: ModelConfig, param: str = "file"
+    ) -> None:
+        """Raise InvalidInput unless a model of one of these codings, run in this
+        precision, is the one that encoded.
+        """
         if self.coding not in codings:
             other = f"its coding is {self.coding}, here {codings[0]}"
             reason = f"{param} was encoded by another model or kind of device: {other}."
@@ -119,18 +136,24 @@ class CodeFile:
                 reason = f"{param} was encoded at precision {self.precision}; this model is loaded at {precision}."
             raise InvalidInput(reason, param, "other_model")
         labels = 1 + len(config.classes)
-        is_of_model = self.height == config.height and self.width == config.width and self.channels == config.channels
+        is_of_model = (
+            self.height == config.height
+            and self.width == config.width
+            and self.channels == config.channels
+        )
         if not is_of_model or (self.codes.labelled and self.labels != labels):
             reason = f"{param} contradicts itself: its images are not of the model that it names."
             raise InvalidInput(reason, param, "invalid_code")
 
     def check(self, indices: Sequence[int], images: np.ndarray, param: str = "file") -> None:
-        """Raise InvalidInput where the images [n, N] uint8 that were decoded from whole blocks are not those that were
-        encoded."""
+        """Raise InvalidInput where the images [n, N] uint8 that were decoded from whole blocks
+        are not those that were encoded."""
         for first in range(0, len(indices), self.block):
             part = images[first : first + self.block]
             if _checksum(part) != self.checksums[indices[first] // self.block]:
-                which = f"image {indices[first]}" if len(part) == 1 else f"images {indices[first]} to "
+                which = (
+                    f"image {indices[first]}" if len(part) == 1 else f"images {indices[first]} to "
+                )
                 which += "" if len(part) == 1 else f"{indices[first] + len(part) - 1}"
                 reason = f"{param} does not decode to the pixels that it was made of: the checksum of {which} differs."
                 raise InvalidInput(reason, param, "checksum_differs")
@@ -149,7 +172,13 @@ class CodeFile:
             _varint(len(lengths)) + lengths,
             *codes,
         ))  # fmt: skip
-        return MAGIC + bytes([VERSION]) + _varint(len(rest)) + struct.pack("<I", zlib.crc32(rest)) + rest
+        return (
+            MAGIC
+            + bytes([VERSION])
+            + _varint(len(rest))
+            + struct.pack("<I", zlib.crc32(rest))
+            + rest
+        )
 
     def _filled(self, code: bytes, number: int) -> bytes:
         """Return a code with as many zeros at its end as it must have."""
@@ -158,19 +187,30 @@ class CodeFile:
 
 
 def code_file(
-    images: np.ndarray, codes: Codes, shape: tuple[int, int, int], coding: str, precision: str, labels: int = 1
+    images: np.ndarray,
+    codes: Codes,
+    shape: tuple[int, int, int],
+    coding: str,
+    precision: str,
+    labels: int = 1,
 ) -> CodeFile:
     """Return a file of the codes of images [n, N] uint8, each of a shape H, W, C."""
     block = _block(codes.length)
-    checksums = tuple(_checksum(images[first : first + block]) for first in range(0, len(images), block))
+    checksums = tuple(
+        _checksum(images[first : first + block]) for first in range(0, len(images), block)
+    )
     return CodeFile(coding, precision, *shape, len(images), codes, checksums, labels)
 
 
 def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
-    """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it is none or is damaged, or
-    holds more than `most` images. Nothing is allocated that is larger than a few times the file."""
+    """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it
+    is none or is damaged, or holds more than `most` images. Nothing is allocated that is
+    larger than a few times the file."""
     rest, found = _Reader(data, param, f"{param} is cut short."), data[: len(MAGIC)]
-    rest.check(found == MAGIC or MAGIC.startswith(found or b"-"), f"{param} is not a file of Scanline's codes.")
+    rest.check(
+        found == MAGIC or MAGIC.startswith(found or b"-"),
+        f"{param} is not a file of Scanline's codes.",
+    )
     rest.take(len(MAGIC))
     version = rest.take(1)[0]
     if version != VERSION:
@@ -178,9 +218,16 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
         raise InvalidInput(reason, param, "unknown_version")
     size, checksum = rest.number(), int.from_bytes(rest.take(4), "little")
     rest.check(rest.left >= size, f"{param} is cut short: {size - rest.left:,} bytes are missing.")
-    rest.check(rest.left == size, f"{param} is damaged: it has {rest.left - size:,} bytes beyond its end.")
-    rest.check(zlib.crc32(memoryview(data)[rest.at :]) == checksum, f"{param} is damaged: its checksum differs.")
-    rest.reason = f"{param} contradicts itself, though its checksum is right: Scanline has not written it."
+    rest.check(
+        rest.left == size, f"{param} is damaged: it has {rest.left - size:,} bytes beyond its end."
+    )
+    rest.check(
+        zlib.crc32(memoryview(data)[rest.at :]) == checksum,
+        f"{param} is damaged: its checksum differs.",
+    )
+    rest.reason = (
+        f"{param} contradicts itself, though its checksum is right: Scanline has not written it."
+    )
     return _contents(rest, most)
 
 
@@ -189,9 +236,14 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
     height, width, channels, count, length, labels = (rest.number() for _ in range(6))
     bytes_ = height * width * channels
     rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)
-    # A code has at least a byte, a checksum two: both are bounded by the file before anything is made of them. The
-    # number of an image among those of several files is a multiple of the length.
-    rest.check(count >= 1 and 1 <= length <= MAX_A_CODE and labels >= 1 and -(-count // length) <= rest.left)
+    # A code has at least a byte, a checksum two: both are bounded by the file before anything is
+    # made of them. The number of an image among those of several files is a multiple of the length.
+    rest.check(
+        count >= 1
+        and 1 <= length <= MAX_A_CODE
+        and labels >= 1
+        and -(-count // length) <= rest.left
+    )
     if count > most:
         reason = f"{rest.param} holds {count:,} images; at most {most:,} are decoded at once."
         raise InvalidInput(reason, rest.param, "too_many_images")
@@ -200,14 +252,17 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
     checksums = struct.unpack(f"<{blocks}H", rest.take(2 * blocks))
     lengths = _unpacked(rest, -(-count // length))
     least = np.full(len(lengths), _least_bytes(min(length, count) * bytes_))
-    least[-1] = _least_bytes((count - (len(lengths) - 1) * length) * bytes_)  # of the images that are left
+    # of the images that are left
+    least[-1] = _least_bytes((count - (len(lengths) - 1) * length) * bytes_)
     rest.check(bool((lengths >= least).all()) and int(lengths.sum()) == rest.left)
     codes = Codes(tuple(rest.take(each) for each in lengths.tolist()), length, labels > 1)
     return CodeFile(coding, precision, height, width, channels, count, codes, checksums, labels)
 
 
 class _Reader:
-    """The bytes of a file that have not been taken; InvalidInput with `reason` where there are too few."""
+    """The bytes of a file that have not been taken; InvalidInput with
+    `reason` where there are too few.
+    """
 
     def __init__(self, data: bytes, param: str, reason: str) -> None:
         self.data, self.param, self.reason = data, param, reason
@@ -264,8 +319,8 @@ def _least_bytes(pixels: int) -> int:
 
 
 def _packed(lengths: Sequence[int]) -> bytes:
-    """Return the lengths of codes in about the bits that their distribution needs: their first bits in Huffman's code,
-    the others as they are. That of a single code is all that is left."""
+    """Return the lengths of codes in about the bits that their distribution needs: their first bits
+    in Huffman's code, the others as they are. That of a single code is all that is left."""
     if len(lengths) == 1:
         return b""
     numbers = np.array(lengths, np.int64)

@@ -1,8 +1,10 @@
-"""Checkpoints of the authors' published code: a torch file with `model_state`, read strictly and written back. Other
-trainers save the same tensors under another key or none, and wrap modules, which prefixes the tensors' names.
+"""Checkpoints of the authors' published code: a torch file with `model_state`, read strictly
+and written back. Other trainers save the same tensors under another key or none, and wrap
+modules, which prefixes the tensors' names.
 
-Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine position concatenated,
-post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale), floored at e^-7.
+Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and
+sine position concatenated, post-norm layers with ReLU, one last norm. Their loss
+trains exp(log-scale), floored at e^-7.
 """
 
 import re
@@ -42,7 +44,8 @@ PARTS = {
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PROJECTIONS = ("query", "key", "value")
 EMBEDDING = "value_embedding.weight"  # by which their tensors are found
-# Names that torch's DataParallel, torch.compile, FSDP and checkpointing of activations put between those of modules
+# Names that torch's DataParallel, torch.compile, FSDP and checkpointing of
+# activations put between those of modules
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 State = dict[str, torch.Tensor]
@@ -72,8 +75,11 @@ def _checked_tensors(path: Path) -> State:
     size = path.stat().st_size
     if is_zipfile(path):
         with ZipFile(path) as archive:
-            if sum(part.file_size for part in archive.infolist()) > size:  # torch compresses nothing
-                raise ForeignCheckpointError(f"{path} is compressed, which torch's checkpoints are not")
+            # torch compresses nothing
+            if sum(part.file_size for part in archive.infolist()) > size:
+                raise ForeignCheckpointError(
+                    f"{path} is compressed, which torch's checkpoints are not"
+                )
     held = torch.load(path, map_location="cpu", weights_only=True)
     found = _state_in(held)
     if found is None and (not isinstance(held, dict) or "model_state" not in held):
@@ -86,7 +92,9 @@ def _checked_tensors(path: Path) -> State:
     ):
         raise ForeignCheckpointError(f"{path}: 'model_state' is not a dict of float tensors")
     if odd := [name for name, tensor in state.items() if not _is_plain(tensor)]:
-        raise ForeignCheckpointError(f"{path}: tensor {odd[0]!r} is not stored whole, as numbers of 16 to 64 bits")
+        raise ForeignCheckpointError(
+            f"{path}: tensor {odd[0]!r} is not stored whole, as numbers of 16 to 64 bits"
+        )
     if sum(tensor.nbytes for tensor in state.values()) > size:
         raise ForeignCheckpointError(f"{path}: its tensors are larger than the file")
     if broken := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
@@ -95,10 +103,15 @@ def _checked_tensors(path: Path) -> State:
 
 
 def _state_in(held: Any) -> dict[str, Any] | None:
-    """Return the dict of their tensors, by the names of their code, in what a checkpoint holds; None where none is."""
+    """Return the dict of their tensors, by the names of their code, in what a
+    checkpoint holds; None where none is.
+    """
     if not isinstance(held, dict):
         return None
-    names = {name: ".".join(part for part in str(name).split(".") if part not in WRAPPERS) for name in held}
+    names = {
+        name: ".".join(part for part in str(name).split(".") if part not in WRAPPERS)
+        for name in held
+    }
     place = next((name for name in names.values() if name.endswith(EMBEDDING)), None)
     if place is None:
         return next((found for part in held.values() if (found := _state_in(part))), None)
@@ -124,13 +137,17 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def from_state(
-    state: State, histogram: tuple[float, ...] | None = None, heads: int | None = None, scale: str = "exp"
+    state: State,
+    histogram: tuple[float, ...] | None = None,
+    heads: int | None = None,
+    scale: str = "exp",
 ) -> Transformer:
-    """Return their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is missing, unknown or
-    misshapen.
+    """Return their model as ours, in evaluation mode; ForeignCheckpointError where a
+    tensor is missing, unknown or misshapen.
 
-    histogram: probabilities of the first byte, which their network does not predict; MNIST's is always 0. heads:
-    where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as their sampler reads the same numbers.
+    histogram: probabilities of the first byte, which their network does not predict; MNIST's is
+    always 0. heads: where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as
+    their sampler reads the same numbers.
     """
     config = _config(state, histogram, heads, scale)
     with torch.device("meta"):  # shapes only: no memory is taken before the tensors have them
@@ -138,7 +155,9 @@ def from_state(
     left = dict(state)
     places = _take(left, "pos_embedding.pe", (1, config.bytes - 1, config.model_width // 2))
     if (places[0] - waves(config.bytes - 1, config.model_width // 2)).abs().max() > 1e-3:
-        raise ForeignCheckpointError("tensor 'pos_embedding.pe' is not the sine and cosine table of their code")
+        raise ForeignCheckpointError(
+            "tensor 'pos_embedding.pe' is not the sine and cosine table of their code"
+        )
     converted = {"embedding.value": _take(left, EMBEDDING, (256, config.model_width // 2))}
     for theirs, ours in _names(config.layers).items():
         converted[ours] = _take(left, theirs, tuple(expected[ours].shape))
@@ -147,8 +166,13 @@ def from_state(
             ours = f"layers.{layer}.query_key_value.{kind}"
             widths = (*[config.heads * config.key_width] * 2, config.model_width)
             shapes = [(width, *expected[ours].shape[1:]) for width in widths]
-            names = [f"transformer.layers.{layer}.attention.{part}_projection.{kind}" for part in PROJECTIONS]
-            converted[ours] = torch.cat([_take(left, *pair) for pair in zip(names, shapes, strict=True)])
+            names = [
+                f"transformer.layers.{layer}.attention.{part}_projection.{kind}"
+                for part in PROJECTIONS
+            ]
+            converted[ours] = torch.cat(
+                [_take(left, *pair) for pair in zip(names, shapes, strict=True)]
+            )
     if left:
         raise ForeignCheckpointError(f"unexpected tensor {min(left)!r}")
     model = Transformer(config).eval().requires_grad_(False)
@@ -162,13 +186,23 @@ def dataset_of(state: State) -> str:
 
 
 def to_state(model: Transformer) -> State:
-    """Return our model as theirs; ValueError with one sentence where their code cannot express it."""
+    """Return our model as theirs; ValueError with one sentence
+    where their code cannot express it.
+    """
     config = model.config
     for name, only in EXPRESSIBLE.items():
         if getattr(config, name) != only:
-            raise ValueError(f"the authors' code has no {name} of {getattr(config, name)!r}, only {only!r}")
-    if config.bytes not in SIZES or SIZES[config.bytes] != (config.height, config.width, config.channels):
-        raise ValueError(f"the authors' code reads MNIST's and CIFAR-10's images, not {config.size}")
+            raise ValueError(
+                f"the authors' code has no {name} of {getattr(config, name)!r}, only {only!r}"
+            )
+    if config.bytes not in SIZES or SIZES[config.bytes] != (
+        config.height,
+        config.width,
+        config.channels,
+    ):
+        raise ValueError(
+            f"the authors' code reads MNIST's and CIFAR-10's images, not {config.size}"
+        )
     held = model.state_dict()
     state = {
         "pos_embedding.pe": waves(config.bytes - 1, config.model_width // 2).unsqueeze(0),
@@ -191,23 +225,33 @@ def write_checkpoint(model: Transformer, path: Path) -> None:
     write_output(path, held.getvalue())
 
 
-def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str) -> ModelConfig:
+def _config(
+    state: State, histogram: tuple[float, ...] | None, heads: int | None, scale: str
+) -> ModelConfig:
     length = _image_bytes(state)
     outputs, width = _shape(state, "predictor.weight", 2)
     keys = _shape(state, "transformer.layers.0.attention.query_projection.weight", 2)[0]
     hidden = _shape(state, "transformer.layers.0.linear1.weight", 2)[0]
     if heads is None and (width % HEAD or keys % (width // HEAD)):
-        raise ForeignCheckpointError(f"a width of {width} is not a number of heads of {HEAD}; give --heads")
+        raise ForeignCheckpointError(
+            f"a width of {width} is not a number of heads of {HEAD}; give --heads"
+        )
     heads = width // HEAD if heads is None else heads
     if heads < 1 or width % heads or keys % heads:
-        raise ForeignCheckpointError(f"{heads} heads do not divide a width of {width} and keys of {keys}")
+        raise ForeignCheckpointError(
+            f"{heads} heads do not divide a width of {width} and keys of {keys}"
+        )
     if outputs % 3:
-        raise ForeignCheckpointError(f"tensor 'predictor.weight' has {outputs} rows, no multiple of three")
+        raise ForeignCheckpointError(
+            f"tensor 'predictor.weight' has {outputs} rows, no multiple of three"
+        )
     layers = [re.match(r"transformer\.layers\.(\d+)\.", name) for name in state]
     height, image_width, channels = SIZES[length]
     if histogram is None:
         if channels != 1:
-            raise ForeignCheckpointError("it does not predict the first byte; give --data to count its histogram")
+            raise ForeignCheckpointError(
+                "it does not predict the first byte; give --data to count its histogram"
+            )
         histogram = (1.0,) + (0.0,) * 255
     return ModelConfig(
         height,
@@ -228,7 +272,9 @@ def _config(state: State, histogram: tuple[float, ...] | None, heads: int | None
 def _image_bytes(state: State) -> int:
     length = _shape(state, "pos_embedding.pe", 3)[1] + 1
     if length not in SIZES:
-        raise ForeignCheckpointError(f"its images have {length} bytes, neither MNIST's 784 nor CIFAR-10's 3072")
+        raise ForeignCheckpointError(
+            f"its images have {length} bytes, neither MNIST's 784 nor CIFAR-10's 3072"
+        )
     return length
 
 
@@ -239,7 +285,9 @@ def _names(layers: int) -> dict[str, str]:
         names |= {f"predictor.{kind}": f"head.{kind}", f"transformer.norm.{kind}": f"norm.{kind}"}
         for layer in range(layers):
             for theirs, ours in PARTS.items():
-                names[f"transformer.layers.{layer}.{theirs}.{kind}"] = f"layers.{layer}.{ours}.{kind}"
+                names[f"transformer.layers.{layer}.{theirs}.{kind}"] = (
+                    f"layers.{layer}.{ours}.{kind}"
+                )
     return names
 
 
@@ -248,7 +296,9 @@ def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:
         raise ForeignCheckpointError(f"tensor {name!r} is missing; it holds {_some(state)}")
     shape = tuple(state[name].shape)
     if len(shape) != dimensions or 0 in shape:
-        raise ForeignCheckpointError(f"tensor {name!r} has shape {list(shape)}, not {dimensions} dimensions")
+        raise ForeignCheckpointError(
+            f"tensor {name!r} has shape {list(shape)}, not {dimensions} dimensions"
+        )
     return shape
 
 
@@ -258,10 +308,16 @@ def _take(state: State, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         raise ForeignCheckpointError(f"tensor {name!r} is missing")
     tensor = state.pop(name)
     if tuple(tensor.shape) != shape:
-        raise ForeignCheckpointError(f"tensor {name!r} has shape {list(tensor.shape)}, not {list(shape)}")
+        raise ForeignCheckpointError(
+            f"tensor {name!r} has shape {list(tensor.shape)}, not {list(shape)}"
+        )
     return tensor
 
 
 def _some(names: Any) -> str:
     listed = sorted(map(str, names))
-    return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "") if listed else "nothing"
+    return (
+        ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")
+        if listed
+        else "nothing"
+    )

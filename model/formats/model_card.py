@@ -1,4 +1,5 @@
-"""The metadata of a model card: the YAML at the head of README.md, which the Hugging Face Hub shows and searches by.
+"""The metadata of a model card: the YAML at the head of README.md, which the
+Hugging Face Hub shows and searches by.
 
 Written without a YAML library, since the lines are few; strings are JSON's, which YAML reads.
 """
@@ -8,15 +9,16 @@ from typing import Any
 
 CARD = "README.md"
 TASK = "unconditional-image-generation"
-PUBLISHED = {"mnist": ("ylecun/mnist", "MNIST"), "cifar10": ("uoft-cs/cifar10", "CIFAR-10")}  # the Hub's ids, and names
+# the Hub's ids, and names
+PUBLISHED = {"mnist": ("ylecun/mnist", "MNIST"), "cifar10": ("uoft-cs/cifar10", "CIFAR-10")}
 FENCE = "---\n"
 
 
 def metadata(name: str, evaluation: dict[str, Any], *, published: bool = True) -> str:
     """Return the metadata of a model, between two lines of hyphens.
 
-    evaluation: what evaluation.json holds, {} where the model has not been measured. published: whether a data set with
-    the name of a published one is that.
+    evaluation: what evaluation.json holds, {} where the model has not been measured. published:
+    whether a data set with the name of a published one is that.
     """
     lines = ["library_name: scanline", f"pipeline_tag: {TASK}"]
     dataset, bits_per_dim = evaluation.get("dataset"), evaluation.get("bits_per_dim")

@@ -33,7 +33,8 @@ MAX_SMALL_BYTES = 10_000_000  # of each of these but the weights
 FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
 RUN = "run.json"  # of training
 WRITTEN = ("README.md", "samples.png", "classes.png", "loss.csv", "loss.png", EVALUATION, WEIGHTS)
-FILES = {".safetensors", ".pth", ".pt", ".ckpt", ".onnx", ".npy", ".png", ".json", ".zip"}  # how their names end
+# how their names end
+FILES = {".safetensors", ".pth", ".pt", ".ckpt", ".onnx", ".npy", ".png", ".json", ".zip"}
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 
@@ -42,8 +43,8 @@ class ModelDirectoryError(FileError):
 
 
 def check_out(directory: Path) -> None:
-    """Raise ValueError, before the work, where a model would be written to a path that is a file's, or would replace
-    files of a directory that is no model's."""
+    """Raise ValueError, before the work, where a model would be written to a path that is a file's,
+    or would replace files of a directory that is no model's."""
     if directory.suffix.lower() in FILES and not directory.is_dir():
         raise ValueError(f"{directory} is the name of a file; a model is a directory of several")
     if directory.exists() and not directory.is_dir():
@@ -51,7 +52,9 @@ def check_out(directory: Path) -> None:
     if any((directory / name).exists() for name in (RUN, CONFIG)):
         return
     if found := [name for name in WRITTEN if (directory / name).exists()]:
-        raise ValueError(f"{directory} has a {found[0]} and is no model's directory; give another --out")
+        raise ValueError(
+            f"{directory} has a {found[0]} and is no model's directory; give another --out"
+        )
 
 
 @dataclass(frozen=True)
@@ -88,26 +91,37 @@ def load_config(directory: Path) -> ModelConfig:
 
 
 def model_name(directory: Path) -> str:
-    """Return the name of the model in a directory, given as an absolute path: the directory's, or, for a revision in a
-    Hugging Face cache (models--OWNER--NAME/snapshots/HASH), the repository's."""
+    """Return the name of the model in a directory, given as an absolute path: the
+    directory's, or, for a revision in a Hugging Face cache
+    (models--OWNER--NAME/snapshots/HASH), the repository's."""
     repository = cached_repository(directory)
     return directory.name if repository is None else repository.name.split("--")[-1]
 
 
 def cached_repository(directory: Path) -> Path | None:
-    """Return the folder of the repository whose snapshot in a Hugging Face cache this directory is; None of others."""
+    """Return the folder of the repository whose snapshot in a Hugging Face cache
+    this directory is; None of others.
+    """
     snapshots, repository = directory.parent, directory.parent.parent
-    return repository if snapshots.name == "snapshots" and repository.name.startswith("models--") else None
+    return (
+        repository
+        if snapshots.name == "snapshots" and repository.name.startswith("models--")
+        else None
+    )
 
 
 def tested_bits_per_dim(directory: Path) -> float | None:
-    """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been run."""
+    """Return the test bits/dim that `scanline evaluate --save`
+    measured; None where it has not been run.
+    """
     value = read_evaluation(directory).get("bits_per_dim")
     return None if value is None else float(value)
 
 
 def read_defaults(directory: Path, config: ModelConfig) -> Defaults:
-    """Return what images are painted with where a request does not say; ModelDirectoryError where a field is wrong."""
+    """Return what images are painted with where a request does not say;
+    ModelDirectoryError where a field is wrong.
+    """
     if not (directory / GENERATION).exists():
         return Defaults()
     with reading(directory / GENERATION):
@@ -122,8 +136,8 @@ def _evaluated(directory: Path, key: str, read: Callable[[Any], Part]) -> Part |
 
 
 def read_evaluation(directory: Path) -> dict[str, Any]:
-    """Return evaluation.json; {} where `scanline evaluate --save` has not been run, ModelDirectoryError where it is
-    wrong."""
+    """Return evaluation.json; {} where `scanline evaluate --save` has not been run,
+    ModelDirectoryError where it is wrong."""
     if not (directory / EVALUATION).exists():
         return {}
     with reading(directory / EVALUATION):
@@ -137,7 +151,9 @@ def read_evaluation(directory: Path) -> dict[str, Any]:
 
 
 def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
-    """Add an evaluation to evaluation.json: at its top for the default precision, else under the precision's name."""
+    """Add an evaluation to evaluation.json: at its top for the default precision,
+    else under the precision's name.
+    """
     kept = read_evaluation(directory)
     if evaluation["precision"] == DEFAULT:
         if "classes" in evaluation:  # parts of it that were not measured this time stay
@@ -169,7 +185,9 @@ def weight_files(directory: Path) -> list[str]:
 
 
 def _unfinished(directory: Path) -> Any:
-    """Return the configuration that the index of an interrupted save carries; None where there is none."""
+    """Return the configuration that the index of an interrupted save
+    carries; None where there is none.
+    """
     if not (directory / INDEX).exists():
         return None
     metadata = _read_object(directory, INDEX).get("metadata")
@@ -182,7 +200,9 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
     try:
         data = json.loads(read_file(directory / name, MAX_SMALL_BYTES))
     except FileNotFoundError:
-        raise ModelDirectoryError(f"{directory} is not a model directory: {name} is missing") from None
+        raise ModelDirectoryError(
+            f"{directory} is not a model directory: {name} is missing"
+        ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ModelDirectoryError(f"{directory / name} is not readable JSON: {error}") from None
     if not isinstance(data, dict):
@@ -192,8 +212,8 @@ def _read_object(directory: Path, name: str) -> dict[str, Any]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise ModelDirectoryError in place of any exception: strangers write these files, and a number may be too large
-    for a float, a value of any type, a list nested too deep."""
+    """Raise ModelDirectoryError in place of any exception: strangers write these files, and a
+    number may be too large for a float, a value of any type, a list nested too deep."""
     try:
         yield
     except ModelDirectoryError:

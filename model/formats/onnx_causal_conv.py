@@ -1,5 +1,5 @@
-"""Mixing with painted neighbours in an ONNX graph: `kernels/causal_conv` for runtimes without torch, of one pixel an
-image.
+"""Mixing with painted neighbours in an ONNX graph: `kernels/causal_conv` for runtimes
+without torch, of one pixel an image.
 
 Those of every mixing are read before the first, as all of them were painted in earlier steps.
 """
@@ -14,7 +14,9 @@ from scanline.model.network.transformer import Layer, Transformer
 
 
 class Neighbours:
-    """What the mixings of a step read and keep, of the pixels of the bytes at `position` [B] int32."""
+    """What the mixings of a step read and keep, of the pixels of
+    the bytes at `position` [B] int32.
+    """
 
     def __init__(self, graph: Graph, model: Transformer, recent: str, position: str) -> None:
         """recent: [E, B, R, D] float32."""
@@ -25,7 +27,8 @@ class Neighbours:
         rows = graph.constant(config.conv_pixels, "int32")
         place = graph.node("Unsqueeze", position, graph.ints(1))
         pixel = graph.node("Div", place, graph.constant(config.channels, "int32"))  # [B, 1]
-        column = graph.node("Sub", graph.node("Mod", pixel, width), lefts)  # of each neighbour: [B, K]
+        # of each neighbour: [B, K]
+        column = graph.node("Sub", graph.node("Mod", pixel, width), lefts)
         inside = graph.node("GreaterOrEqual", graph.node("Div", pixel, width), ups)
         inside = graph.node("And", inside, graph.node("GreaterOrEqual", column, zero))
         inside = graph.node("And", inside, graph.node("Less", column, width))
@@ -37,20 +40,31 @@ class Neighbours:
         inside = graph.node("Unsqueeze", inside, graph.ints(2))
         numbers = graph.node("Where", inside, numbers, graph.constant(0, "float32"))
         parts: list[Block | Layer] = [*model.blocks, *model.layers]
-        weight = graph.weight(torch.stack([part.taps for part in parts if part.taps is not None]).unsqueeze(1))
-        sums = graph.node("ReduceSum", graph.node("Mul", weight, numbers), graph.ints(2), keepdims=0)
+        weight = graph.weight(
+            torch.stack([part.taps for part in parts if part.taps is not None]).unsqueeze(1)
+        )
+        sums = graph.node(
+            "ReduceSum", graph.node("Mul", weight, numbers), graph.ints(2), keepdims=0
+        )
         self.sums = graph.nodes(
             "Split", config.convolutions, sums, axis=0, num_outputs=config.convolutions
         )  # each [1, B, D]
         each = graph.constant(np.arange(config.conv_pixels), "int32")
         own = graph.node("Equal", graph.node("Mod", pixel, rows), each)
-        self.own = graph.node("Unsqueeze", own, graph.ints(2))  # the row that the pixel is kept in: [B, R, 1]
+        # the row that the pixel is kept in: [B, R, 1]
+        self.own = graph.node("Unsqueeze", own, graph.ints(2))
 
     def mix(self, x: str, number: int) -> str:
-        """Return x [B, D] of mixing `number` with its neighbours. The mixings are called in their order."""
+        """Return x [B, D] of mixing `number` with its neighbours. The
+        mixings are called in their order.
+        """
         self.seen.append(self.graph.node("Unsqueeze", x, self.graph.ints(0, 2)))
-        return self.graph.node("Add", x, self.graph.node("Squeeze", self.sums[number], self.graph.ints(0)))
+        return self.graph.node(
+            "Add", x, self.graph.node("Squeeze", self.sums[number], self.graph.ints(0))
+        )
 
     def next_recent(self) -> str:
         """Return [E, B, R, D] after all mixings."""
-        return self.graph.node("Where", self.own, self.graph.node("Concat", *self.seen, axis=0), self.recent)
+        return self.graph.node(
+            "Where", self.own, self.graph.node("Concat", *self.seen, axis=0), self.recent
+        )

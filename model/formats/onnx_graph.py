@@ -1,7 +1,8 @@
 """A builder of ONNX graphs, which also decides how weights are stored.
 
-Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes without other inputs, which runtimes
-fold when they load the file. Importing this module raises MissingExtraError without the extra `onnx`.
+Arithmetic is float32 whatever the weights are: narrower ones are widened by nodes without other
+inputs, which runtimes fold when they load the file. Importing this module raises
+MissingExtraError without the extra `onnx`.
 """
 
 from collections.abc import Sequence
@@ -32,10 +33,14 @@ Sizes = Sequence[int | str]  # a string names a size that is known when the grap
 
 
 class Graph:
-    """A graph under construction. Methods return names of values, which are inputs of later calls."""
+    """A graph under construction. Methods return names of values,
+    which are inputs of later calls.
+    """
 
     def __init__(self, weights: str) -> None:
-        """weights: one of WEIGHTS; int8 stores each row of a matrix with its own scale, other weights in float16."""
+        """weights: one of WEIGHTS; int8 stores each row of a matrix with its own
+        scale, other weights in float16.
+        """
         if weights not in WEIGHTS:
             raise ValueError(f"unknown weights {weights!r}; known: {', '.join(WEIGHTS)}")
         self.weights = weights
@@ -70,7 +75,9 @@ class Graph:
         array = np.ascontiguousarray(np.asarray(value, kind))
         key = (kind, array.shape, array.tobytes())
         if key not in self._constants:
-            self._constants[key] = numpy_helper.from_array(array, f"constant_{len(self._constants)}")
+            self._constants[key] = numpy_helper.from_array(
+                array, f"constant_{len(self._constants)}"
+            )
         return str(self._constants[key].name)
 
     def ints(self, *values: int) -> str:
@@ -83,23 +90,34 @@ class Graph:
         if self.weights == "float32":
             return self.constant(array, "float32")
         if np.abs(array).max() > np.finfo(np.float16).max:
-            raise ValueError(f"a weight of {np.abs(array).max():g} is beyond float16; export with --weights float32")
+            raise ValueError(
+                f"a weight of {np.abs(array).max():g} is beyond float16; export with --weights float32"
+            )
         return self.cast(self.constant(array, "float16"), "float32")
 
     def matrix(self, tensor: torch.Tensor) -> str:
-        """Add a weight [rows, columns] that may be int8, each row with a scale and at most half a step of error."""
+        """Add a weight [rows, columns] that may be int8, each row with a scale
+        and at most half a step of error.
+        """
         if self.weights != "int8":
             return self.weight(tensor)
         rows = tensor.detach().cpu().float().numpy()
-        scales = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127
+        scales = (
+            np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(np.float32).tiny) / 127
+        )
         whole = self.cast(self.constant(np.rint(rows / scales), "int8"), "float32")
         return self.node("Mul", whole, self.constant(scales, "float32"))
 
     def model(self, name: str, about: str, facts: dict[str, str]) -> onnx.ModelProto:
         """Return the finished graph as a file holds it, with `facts` as its metadata."""
-        graph = helper.make_graph(self._nodes, name, self.inputs, self.outputs, list(self._constants.values()), about)
+        graph = helper.make_graph(
+            self._nodes, name, self.inputs, self.outputs, list(self._constants.values()), about
+        )
         model = helper.make_model(
-            graph, producer_name="scanline", ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
+            graph,
+            producer_name="scanline",
+            ir_version=IR_VERSION,
+            opset_imports=[helper.make_opsetid("", OPSET)],
         )
         helper.set_model_props(model, facts)
         return model

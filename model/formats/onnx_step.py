@@ -1,9 +1,10 @@
 """Recurrent step of a model as an ONNX graph: `Transformer.step` for runtimes without torch.
 
-Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where the model has
-classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the distribution of the step's bytes and the
-next s and z. Where neighbours are mixed, `recent` is a part of the state too. Bytes from `position` on are not read.
-The file also holds the model's configuration, as the property `scanline.config`.
+Inputs are images [B, N], positions [B] of the first byte of the step, s and z, and labels [B] where
+the model has classes (0: no class, k + 1: class k); outputs are the parameters [B, P] of the
+distribution of the step's bytes and the next s and z. Where neighbours are mixed, `recent` is a
+part of the state too. Bytes from `position` on are not read. The file also holds the model's
+configuration, as the property `scanline.config`.
 """
 
 import json
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     import onnx
 
 CONFIG_KEY = "scanline.config"
-Mixing = Callable[[str, int], str]  # (x, number of the mixing) to x with neighbours mixed in, each [B, D]
+# (x, number of the mixing) to x with neighbours mixed in, each [B, D]
+Mixing = Callable[[str, int], str]
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu"}
 
 
 def _elu_plus_one(graph: Graph, x: str) -> str:
-    """As feature_maps.elu_plus_one: runtimes compute Elu as e^x - 1, which loses the digits of small features."""
+    """As feature_maps.elu_plus_one: runtimes compute Elu as e^x - 1, which
+    loses the digits of small features.
+    """
     below = graph.node("Exp", graph.node("Min", x, graph.constant(0, "float32")))
     return graph.node("Add", graph.node("Relu", x), below)
 
@@ -41,12 +45,16 @@ FEATURE_MAPS: dict[str, Callable[[Graph, str], str]] = {"elu": _elu_plus_one}
 
 def stored_weights(model: Transformer) -> str:
     """Return float16 where that is exact, else float32."""
-    return "float16" if all(bool((p == p.half().float()).all()) for p in model.parameters()) else "float32"
+    return (
+        "float16"
+        if all(bool((p == p.half().float()).all()) for p in model.parameters())
+        else "float32"
+    )
 
 
 def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelProto":
-    """Return the step of `model`. weights: one of WEIGHTS, or None for the smallest that is exact; ValueError with one
-    sentence where the graph cannot hold the weights so."""
+    """Return the step of `model`. weights: one of WEIGHTS, or None for the smallest that is exact;
+    ValueError with one sentence where the graph cannot hold the weights so."""
     config, graph = model.config, Graph(weights or stored_weights(model))
     state = (config.layers, "B", config.heads, config.key_width)
     image = graph.input("image", "uint8", ("B", config.bytes))
@@ -63,9 +71,15 @@ def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelPr
     columns = graph.node("Unsqueeze", z, graph.ints(-1))
     each_z = graph.nodes("Split", config.layers, columns, axis=0, num_outputs=config.layers)
     for i, layer in enumerate(model.layers):
-        x, each_s[i], each_z[i] = _layer(graph, layer, x, each_s[i], each_z[i], mixing, config.blocks + i, label)
-    graph.output("parameters", "float32", ("B", model.distribution.width), _read_out(graph, model, x, base))
-    graph.output("next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0))
+        x, each_s[i], each_z[i] = _layer(
+            graph, layer, x, each_s[i], each_z[i], mixing, config.blocks + i, label
+        )
+    graph.output(
+        "parameters", "float32", ("B", model.distribution.width), _read_out(graph, model, x, base)
+    )
+    graph.output(
+        "next_s", "float32", (*state, config.value_width), graph.node("Concat", *each_s, axis=0)
+    )
     joined = graph.node("Concat", *each_z, axis=0)
     graph.output("next_z", "float32", state, graph.node("Squeeze", joined, graph.ints(-1)))
     if neighbours:
@@ -84,7 +98,9 @@ def _read_in(
     assert model.window is not None
     inputs, reference = read_window(graph, model.window, image, position)
     x = graph.node(
-        "Add", graph.node("Gelu", _linear(graph, embedding.linear, inputs)), _place(graph, embedding, position)
+        "Add",
+        graph.node("Gelu", _linear(graph, embedding.linear, inputs)),
+        _place(graph, embedding, position),
     )
     x = _with_class(graph, model, x, label)
     for i, block in enumerate(model.blocks):
@@ -92,12 +108,16 @@ def _read_in(
     if model.config.predicts != "pixel_logistics":
         return x, None
     last = graph.ints(model.window.linear_inputs)
-    base = _exact_linear(graph, model.skip, graph.node("Slice", inputs, graph.ints(0), last, graph.ints(1)))
+    base = _exact_linear(
+        graph, model.skip, graph.node("Slice", inputs, graph.ints(0), last, graph.ints(1))
+    )
     return x, graph.node("Add", base, reference) if reference else base
 
 
 def _with_class(graph: Graph, model: Transformer, x: str, label: str | None) -> str:
-    """Return x [B, D] with the rows of the classes of `label` [B] added to it, or x where the model has no classes."""
+    """Return x [B, D] with the rows of the classes of `label` [B] added to it, or
+    x where the model has no classes.
+    """
     if label is None:
         return x
     return graph.node("Add", x, graph.node("Gather", graph.matrix(model.classes), label))
@@ -106,10 +126,16 @@ def _with_class(graph: Graph, model: Transformer, x: str, label: str | None) -> 
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
     """As Embedding.forward: [B, D]."""
     config, before = embedding.config, _less(graph, position, 1)
-    column = graph.node("Unsqueeze", graph.node("Max", before, graph.constant(0, "int32")), graph.ints(1))
-    bytes_ = graph.node("Squeeze", graph.node("GatherElements", image, column, axis=1), graph.ints(1))
+    column = graph.node(
+        "Unsqueeze", graph.node("Max", before, graph.constant(0, "int32")), graph.ints(1)
+    )
+    bytes_ = graph.node(
+        "Squeeze", graph.node("GatherElements", image, column, axis=1), graph.ints(1)
+    )
     outside = graph.node("Less", before, graph.constant(0, "int32"))
-    values = graph.node("Where", outside, graph.constant(START, "int32"), graph.cast(bytes_, "int32"))
+    values = graph.node(
+        "Where", outside, graph.constant(START, "int32"), graph.cast(bytes_, "int32")
+    )
     value = graph.node("Gather", graph.matrix(embedding.value), values)
     place = _place(graph, embedding, position)
     if config.embedding_join == "sum":
@@ -117,7 +143,15 @@ def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> 
     return graph.node("Concat", value, place, axis=-1)
 
 
-def _block(graph: Graph, block: Block, x: str, activation: str, mixing: Mixing, number: int, label: str | None) -> str:
+def _block(
+    graph: Graph,
+    block: Block,
+    x: str,
+    activation: str,
+    mixing: Mixing,
+    number: int,
+    label: str | None,
+) -> str:
     """As Block.forward: [B, D]."""
     seen = mixing(_norm(graph, block.norm, x), number)
     hidden = graph.node(activation, _of_class(graph, block.expand, seen, label))
@@ -144,15 +178,23 @@ def _place(graph: Graph, embedding: Embedding | WindowInput, position: str) -> s
 
 
 def _waves(graph: Graph, config: ModelConfig, position: str) -> str:
-    """As embedding.waves, but computed: a table for all positions would be larger than a small model."""
+    """As embedding.waves, but computed: a table for all positions
+    would be larger than a small model.
+    """
     width = config.model_width if config.embedding_join == "sum" else config.model_width // 2
     place = graph.cast(_less(graph, position, config.first), "float32")
     column = graph.node("Unsqueeze", place, graph.ints(1))
     angle = graph.node("Mul", column, graph.constant(frequencies(width).numpy(), "float32"))
     last = graph.ints(-1)
     pair = [graph.node("Unsqueeze", graph.node(wave, angle), last) for wave in ("Sin", "Cos")]
-    both = graph.node("Reshape", graph.node("Concat", *pair, axis=-1), graph.ints(-1, width + width % 2))
-    return graph.node("Slice", both, graph.ints(0), graph.ints(width), graph.ints(1)) if width % 2 else both
+    both = graph.node(
+        "Reshape", graph.node("Concat", *pair, axis=-1), graph.ints(-1, width + width % 2)
+    )
+    return (
+        graph.node("Slice", both, graph.ints(0), graph.ints(width), graph.ints(1))
+        if width % 2
+        else both
+    )
 
 
 def _of_class(graph: Graph, linear: ClassLinear, x: str, label: str | None) -> str:
@@ -164,15 +206,26 @@ def _of_class(graph: Graph, linear: ClassLinear, x: str, label: str | None) -> s
 
 
 def _layer(
-    graph: Graph, layer: Layer, x: str, s: str, z: str, mixing: Mixing, number: int, label: str | None
+    graph: Graph,
+    layer: Layer,
+    x: str,
+    s: str,
+    z: str,
+    mixing: Mixing,
+    number: int,
+    label: str | None,
 ) -> tuple[str, str, str]:
-    """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those after it; its mixing is `number`."""
+    """As Layer.step: x [B, D], s [1, B, H, C, M], z [1, B, H, C, 1] -> those
+    after it; its mixing is `number`.
+    """
     config = layer.config
     keys, width = config.heads * config.key_width, config.model_width
     seen = _norm(graph, layer.attention_norm, x) if config.norm == "pre" else x
     projected = _linear(graph, layer.query_key_value, seen)
     both, value = graph.nodes("Split", 2, projected, graph.ints(2 * keys, width), axis=-1)
-    query, key = graph.nodes("Split", 2, FEATURE_MAPS[config.feature_map](graph, both), graph.ints(keys, keys), axis=-1)
+    query, key = graph.nodes(
+        "Split", 2, FEATURE_MAPS[config.feature_map](graph, both), graph.ints(keys, keys), axis=-1
+    )
     q = graph.node("Reshape", query, graph.ints(-1, config.heads, 1, config.key_width))
     k = graph.node("Reshape", key, graph.ints(-1, config.heads, config.key_width, 1))
     v = graph.node("Reshape", value, graph.ints(-1, config.heads, 1, config.value_width))
@@ -191,7 +244,9 @@ def _layer(
 
 
 def _feed_forward(graph: Graph, layer: Layer, x: str, label: str | None) -> str:
-    hidden = graph.node(ACTIVATIONS[layer.config.activation], _of_class(graph, layer.feed_forward_in, x, label))
+    hidden = graph.node(
+        ACTIVATIONS[layer.config.activation], _of_class(graph, layer.feed_forward_in, x, label)
+    )
     return _linear(graph, layer.feed_forward_out, hidden)
 
 

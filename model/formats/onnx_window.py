@@ -1,4 +1,5 @@
-"""Window of painted pixels in an ONNX graph: `kernels/window` for runtimes without torch, of one pixel an image.
+"""Window of painted pixels in an ONNX graph: `kernels/window` for runtimes
+without torch, of one pixel an image.
 
 The wave table is a constant of the graph, float32 whatever the weights are.
 """
@@ -10,9 +11,11 @@ from scanline.model.formats.onnx_graph import Graph
 
 
 def read_window(graph: Graph, window: Window, image: str, position: str) -> tuple[str, str | None]:
-    """As Window.read: the inputs [B, inputs] of the pixel of the bytes at `position` [B] of images [B, N], and its
-    references [B, C] where the window is centred."""
-    pixel = graph.node("Div", graph.node("Unsqueeze", position, graph.ints(1)), _int(graph, window.channels))
+    """As Window.read: the inputs [B, inputs] of the pixel of the bytes at `position` [B] of images
+    [B, N], and its references [B, C] where the window is centred."""
+    pixel = graph.node(
+        "Div", graph.node("Unsqueeze", position, graph.ints(1)), _int(graph, window.channels)
+    )
     width = _int(graph, window.width)
     place = Place(graph.node("Div", pixel, width), graph.node("Mod", pixel, width))
     reference = _reference(graph, window, image, place) if window.centred else None
@@ -21,11 +24,16 @@ def read_window(graph: Graph, window: Window, image: str, position: str) -> tupl
     if reference is not None:
         rows = graph.node("Reshape", values, graph.ints(-1, len(window.pixels), window.channels))
         centred = graph.node("Sub", rows, graph.node("Unsqueeze", reference, graph.ints(1)))
-        parts = [graph.node("Reshape", centred, graph.ints(-1, len(window.pixels) * window.channels)), reference]
+        parts = [
+            graph.node("Reshape", centred, graph.ints(-1, len(window.pixels) * window.channels)),
+            reference,
+        ]
     if window.wave_pixels:
         table = graph.constant(wave_table(window.waves).numpy(), "float32")
         waves = graph.node("Gather", table, _bytes(graph, window, image, place, window.wave_pixels))
-        parts.append(graph.node("Reshape", waves, graph.ints(-1, window.inputs - window.linear_inputs)))
+        parts.append(
+            graph.node("Reshape", waves, graph.ints(-1, window.inputs - window.linear_inputs))
+        )
     return graph.node("Concat", *parts, axis=-1) if len(parts) > 1 else values, reference
 
 
@@ -37,13 +45,19 @@ class Place:
     column: str
 
 
-def _bytes(graph: Graph, window: Window, image: str, place: Place, around: tuple[tuple[int, int], ...]) -> str:
+def _bytes(
+    graph: Graph, window: Window, image: str, place: Place, around: tuple[tuple[int, int], ...]
+) -> str:
     """As Window._bytes: int32 [B, n C]."""
     each = [(up, right, channel) for up, right in around for channel in range(window.channels)]
-    ups, rights, channels = (graph.constant([column], "int32") for column in zip(*each, strict=True))
+    ups, rights, channels = (
+        graph.constant([column], "int32") for column in zip(*each, strict=True)
+    )
     row, column = graph.node("Sub", place.row, ups), graph.node("Add", place.column, rights)
     zero, width = _int(graph, 0), _int(graph, window.width)
-    inside = graph.node("And", graph.node("GreaterOrEqual", row, zero), graph.node("GreaterOrEqual", column, zero))
+    inside = graph.node(
+        "And", graph.node("GreaterOrEqual", row, zero), graph.node("GreaterOrEqual", column, zero)
+    )
     inside = graph.node("And", inside, graph.node("Less", column, width))
     pixel = graph.node("Add", graph.node("Mul", row, width), column)
     byte = graph.node("Add", graph.node("Mul", pixel, _int(graph, window.channels)), channels)

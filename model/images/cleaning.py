@@ -1,4 +1,5 @@
-"""Removal of the noise of codecs and scanners from pictures of drawings: strokes on an even black or white ground.
+"""Removal of the noise of codecs and scanners from pictures of drawings:
+strokes on an even black or white ground.
 
 A picture shows its own noise: the largest difference from the ground where no stroke is near. A picture on another
 ground has none: dark on white where a model knows light on black, grey paper, paper in a dark frame. What differs no
@@ -19,7 +20,8 @@ from scanline.model.inputs import InvalidInput
 Clean = Literal["auto", "off"]
 INK = 32  # a byte that differs more from the ground is of a stroke
 NEAR_END = 12  # the values of most strokes differ no more from the end of the scale
-STROKE_QUANTILE = 0.75  # of these: mnist-small needs fewer bits with it than with the median or the end itself
+# of these: mnist-small needs fewer bits with it than with the median or the end itself
+STROKE_QUANTILE = 0.75
 TOLERANCE = 1.5  # within which a noisy picture's bytes are classified, of its noise
 MIN_TOLERANCE = 16  # mnist-small is best with 8 to 24 where the noise is less
 MIN_NOISE = 2  # in which strokes become even; the values of a test image's strokes differ as much
@@ -35,7 +37,9 @@ class Cleaning:
 
     @classmethod
     def measure(cls, images: np.ndarray, config: ModelConfig) -> "Cleaning | None":
-        """Return the cleaning for a model with test images [n, N] uint8; None where too many of them have noise."""
+        """Return the cleaning for a model with test images [n, N] uint8; None
+        where too many of them have noise.
+        """
         counts = np.bincount(images.reshape(-1), minlength=256)
         ground = int(counts.argmax())
         if ground not in (0, 255) or 2 * counts[ground] < counts.sum():
@@ -50,8 +54,12 @@ class Cleaning:
     def from_dict(cls, data: Any) -> "Cleaning":
         """Return what `to_dict` made; ValueError where it is something else."""
         is_right = isinstance(data, dict) and set(data) == {"ground", "stroke"}
-        if not is_right or any(type(value) is not int or not 0 <= value <= 255 for value in data.values()):
-            raise ValueError("clean must hold ground and stroke, as scanline evaluate --save writes them")
+        if not is_right or any(
+            type(value) is not int or not 0 <= value <= 255 for value in data.values()
+        ):
+            raise ValueError(
+                "clean must hold ground and stroke, as scanline evaluate --save writes them"
+            )
         return cls(**data)
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,19 +67,25 @@ class Cleaning:
         return asdict(self)
 
     def noise(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
-        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint to have strokes, on
-        another ground, or with more strokes than ground, as grey paper or white paper in a dark frame would be."""
+        """Return the noise [n] int of images [n, N] uint8, 0 to INK; 0 of a picture too faint
+        to have strokes, on another ground, or with more strokes than ground, as grey paper or
+        white paper in a dark frame would be."""
         away = self._from_ground(images, config)
         ink = np.pad((away > INK).any(axis=3), ((0, 0), (1, 1), (1, 1)))
         far_from_ink = ~np.asarray(sliding_window_view(ink, (3, 3), axis=(1, 2)).any(axis=(3, 4)))
         found = (away * far_from_ink[..., None]).max(axis=(1, 2, 3))
         strokes = ink.sum(axis=(1, 2))
-        is_drawing = (strokes > 0) & (2 * strokes <= config.height * config.width) & ~self.inverted(images, config)
+        is_drawing = (
+            (strokes > 0)
+            & (2 * strokes <= config.height * config.width)
+            & ~self.inverted(images, config)
+        )
         return np.where(is_drawing, found, 0)
 
     def inverted(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
-        """Return whether images [n, N] uint8 are on a ground at the other end of the scale, [n] bool: most bytes at the
-        edge are nearer to that. Elsewhere a bold drawing has more strokes than ground."""
+        """Return whether images [n, N] uint8 are on a ground at the other end of the
+        scale, [n] bool: most bytes at the edge are nearer to that. Elsewhere a bold
+        drawing has more strokes than ground."""
         edge = np.ones((config.height, config.width), np.bool_)
         edge[1:-1, 1:-1] = False
         away = self._from_ground(images, config)[:, edge]
@@ -88,7 +102,10 @@ class Cleaning:
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return how far each byte is from the ground, [n, H, W, channels] int16."""
-        return np.abs(images.reshape(-1, config.height, config.width, config.channels).astype(np.int16) - self.ground)
+        return np.abs(
+            images.reshape(-1, config.height, config.width, config.channels).astype(np.int16)
+            - self.ground
+        )
 
 
 @dataclass(frozen=True)
@@ -97,12 +114,18 @@ class Cleaned:
 
     images: np.ndarray  # [n, N] uint8
     noisy: np.ndarray  # [n] bool, whether each had noise
-    tolerances: np.ndarray  # [n] int64, to within which each image's bytes are classified: see Backend.prefill
-    inverted: np.ndarray  # [n] bool, whether each is dark on light where the model's are light on dark, or vice versa
+    # [n] int64, to within which each image's bytes are classified: see Backend.prefill
+    tolerances: np.ndarray
+    # [n] bool, whether each is dark on light where the model's are light on dark, or vice versa
+    inverted: np.ndarray
 
 
-def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean) -> Cleaned:
-    """Return images [n, N] uint8 as a request with this `clean` has them read; InvalidInput for another `clean`."""
+def read(
+    images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean
+) -> Cleaned:
+    """Return images [n, N] uint8 as a request with this `clean` has them read;
+    InvalidInput for another `clean`.
+    """
     if not isinstance(clean, str) or clean not in get_args(Clean):
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
     exact = np.zeros(len(images), np.int64)
@@ -112,7 +135,8 @@ def read(images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, cle
     inverted = cleaning.inverted(images, config)
     if clean == "off":
         return Cleaned(images, noise > 0, exact, inverted)
-    # Noise remains where there are strokes; a range of bytes has a probability where there is a table of all.
+    # Noise remains where there are strokes; a range of bytes has a
+    # probability where there is a table of all.
     wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
     tolerances = wide if config.predicts == "categorical" else exact
     return Cleaned(cleaning.clean(images, config), noise > 0, tolerances, inverted)

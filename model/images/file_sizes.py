@@ -14,8 +14,8 @@ LOSSLESS: dict[str, dict[str, Any]] = {
 
 
 def bits_per_dim(images: np.ndarray, most: int) -> dict[str, float]:
-    """Return the bits/dim of files of images [n, H, W] or [n, H, W, 3] uint8, by their kinds; where there are more than
-    `most`, of that many, evenly spread."""
+    """Return the bits/dim of files of images [n, H, W] or [n, H, W, 3] uint8, by their kinds; where
+    there are more than `most`, of that many, evenly spread."""
     chosen = images[np.linspace(0, len(images) - 1, min(most, len(images))).astype(int)]
     sizes = dict.fromkeys(LOSSLESS, 0)
     for kind, options in LOSSLESS.items():

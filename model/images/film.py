@@ -1,8 +1,10 @@
-"""Films of painting, in which images appear pixel by pixel, as they were painted: what users may ask for.
+"""Films of painting, in which images appear pixel by pixel, as they
+were painted: what users may ask for.
 
-Pixels are painted in raster order, so a film needs only the finished images: picture i of F shows the first i / (F - 1)
-of the hidden pixels of each image, known pixels from the start, and a grey in the place of the others. The files are
-film_files.py's: this module imports no Pillow, since every command's help reads its limits.
+Pixels are painted in raster order, so a film needs only the finished images: picture i of F shows
+the first i / (F - 1) of the hidden pixels of each image, known pixels from the start, and a grey
+in the place of the others. The files are film_files.py's: this module imports no Pillow, since
+every command's help reads its limits.
 """
 
 from dataclasses import dataclass
@@ -17,10 +19,12 @@ MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
 MIN_FRAMES, MAX_FRAMES, DEFAULT_FRAMES = 2, 256, 32
 MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 0.1, 60.0, 3.0
 MAX_SCALE = 16
-DEFAULT_SCALE, DEFAULT_SIDE = 8, 512  # by default a picture is enlarged at most so many times, and to so many pixels
+# by default a picture is enlarged at most so many times, and to so many pixels
+DEFAULT_SCALE, DEFAULT_SIDE = 8, 512
 MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
 LAST_MS = 2000  # that the finished picture stays
-MAX_SIDES = {"webp": 16_383, "gif": 65_535, "png": 2**31 - 1, "apng": 2**31 - 1}  # pixels, of which files have room
+# pixels, of which files have room
+MAX_SIDES = {"webp": 16_383, "gif": 65_535, "png": 2**31 - 1, "apng": 2**31 - 1}
 MAX_BYTES = 2**25  # of all frames before compression: a second of work
 MAX_FRAME_PIXELS = 2**20  # enlarged
 
@@ -31,10 +35,13 @@ class Film:
 
     frames: int = DEFAULT_FRAMES
     seconds: float = DEFAULT_SECONDS  # until the finished picture, which stays for LAST_MS more
-    scale: int | None = None  # pixels of the film to one of the images, in width and height; None: see `scale_of`
+    # pixels of the film to one of the images, in width and height; None: see `scale_of`
+    scale: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "frames", whole_number(self.frames, MIN_FRAMES, MAX_FRAMES, "frames"))
+        object.__setattr__(
+            self, "frames", whole_number(self.frames, MIN_FRAMES, MAX_FRAMES, "frames")
+        )
         if self.scale is not None:
             object.__setattr__(self, "scale", whole_number(self.scale, 1, MAX_SCALE, "scale"))
         object.__setattr__(self, "seconds", number(self.seconds, "seconds"))
@@ -47,15 +54,23 @@ class Film:
             raise InvalidInput(reason, "seconds")
 
     def scale_of(self, width: int, height: int) -> int:
-        """Return how often a picture is enlarged: by default up to 8 times, while it has at most 512 pixels a side."""
+        """Return how often a picture is enlarged: by default up to 8 times, while
+        it has at most 512 pixels a side.
+        """
         return self.scale or max(1, min(DEFAULT_SCALE, DEFAULT_SIDE // max(width, height)))
 
     def check_size(self, width: int, height: int, channels: int, kind: str, count: int = 1) -> None:
-        """Raise InvalidInput where `count` films of a kind, of pictures of so many pixels, would be too large."""
+        """Raise InvalidInput where `count` films of a kind, of pictures of so
+        many pixels, would be too large.
+        """
         scale = self.scale_of(width, height)
         width, height = width * scale, height * scale
         check_sides(width, height, kind)
-        most = MAX_BYTES // (width * height * channels * count) if width * height <= MAX_FRAME_PIXELS else 0
+        most = (
+            MAX_BYTES // (width * height * channels * count)
+            if width * height <= MAX_FRAME_PIXELS
+            else 0
+        )
         if self.frames > most:
             films = "a film" if count == 1 else f"each of {count} films"
             limit = f"has at most {most} frames" if most >= MIN_FRAMES else "is too large"
@@ -65,15 +80,22 @@ class Film:
     @property
     def durations(self) -> list[int]:
         """The milliseconds of each frame, in hundredths of a second as GIF has them."""
-        starts = [round(100 * self.seconds * frame / (self.frames - 1)) for frame in range(self.frames)]
+        starts = [
+            round(100 * self.seconds * frame / (self.frames - 1)) for frame in range(self.frames)
+        ]
         return [10 * (end - start) for start, end in pairwise(starts)] + [LAST_MS]
 
-    def appearance_frame(self, n: int, size: tuple[int, int], known: np.ndarray | None = None) -> np.ndarray:
+    def appearance_frame(
+        self, n: int, size: tuple[int, int], known: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the frame in which each pixel of n images appears, [n, H, W] uint8.
 
-        size: height and width. known: bool [n, H, W], or [H, W] of all images, of pixels that are there from the start.
+        size: height and width. known: bool [n, H, W], or [H, W] of all images, of
+        pixels that are there from the start.
         """
-        hidden = ~np.broadcast_to(np.zeros(size, np.bool_) if known is None else known, (n, *size)).reshape(n, -1)
+        hidden = ~np.broadcast_to(
+            np.zeros(size, np.bool_) if known is None else known, (n, *size)
+        ).reshape(n, -1)
         painted, total = hidden.cumsum(axis=1), hidden.sum(axis=1, keepdims=True)
         frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))
         return np.where(hidden, frames, 0).astype(np.uint8).reshape(n, *size)
@@ -87,10 +109,16 @@ def check_sides(width: int, height: int, kind: str) -> None:
 
 
 def requested(
-    film: bool = False, frames: int | None = None, seconds: float | None = None, scale: int | None = None
+    film: bool = False,
+    frames: int | None = None,
+    seconds: float | None = None,
+    scale: int | None = None,
 ) -> Film | None:
     """Return the film that is asked for by `film` or by any of its numbers; None where none is."""
     if not film and frames is None and seconds is None and scale is None:
         return None
-    numbers = DEFAULT_FRAMES if frames is None else frames, DEFAULT_SECONDS if seconds is None else seconds
+    numbers = (
+        DEFAULT_FRAMES if frames is None else frames,
+        DEFAULT_SECONDS if seconds is None else seconds,
+    )
     return Film(*numbers, scale)

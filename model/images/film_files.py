@@ -1,5 +1,5 @@
-"""The files of films: an animated GIF, WebP or PNG (APNG), through Pillow. The same images give the same file, byte for
-byte, within one build of Pillow."""
+"""The files of films: an animated GIF, WebP or PNG (APNG), through Pillow. The same images give the
+same file, byte for byte, within one build of Pillow."""
 
 import io
 
@@ -14,15 +14,18 @@ COLOURS = 255  # of a GIF's 256; the last marks what does not change
 
 
 def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -> bytes:
-    """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8 whose pixels appear in
-    frames `appearance` [H, W]."""
+    """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8
+    whose pixels appear in frames `appearance` [H, W]."""
     height, width = appearance.shape
     film.check_size(width, height, picture.size // appearance.size, kind)
     palette = None
     blank: np.ndarray | int = UNPAINTED
     if kind == "gif":
         picture, palette, blank = _indexed(picture)
-    pictures = [np.where(_like(appearance <= frame, picture), picture, np.uint8(blank)) for frame in range(film.frames)]
+    pictures = [
+        np.where(_like(appearance <= frame, picture), picture, np.uint8(blank))
+        for frame in range(film.frames)
+    ]
     scale = film.scale_of(width, height)
     first, *others = (_enlarged(each, scale, palette) for each in pictures)
     options = {"save_all": True, "append_images": others, "duration": film.durations, "loop": 0}
@@ -31,7 +34,17 @@ def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -
         case "gif":
             first.save(out, "GIF", palette=palette, optimize=True, **options)
         case "webp":  # a frame is what differs from the one before it; more effort saves little
-            first.save(out, "WEBP", lossless=True, exact=True, method=2, quality=30, kmin=0, kmax=0, **options)
+            first.save(
+                out,
+                "WEBP",
+                lossless=True,
+                exact=True,
+                method=2,
+                quality=30,
+                kmin=0,
+                kmax=0,
+                **options,
+            )
         case _:
             first.save(out, "PNG", compress_type=RUNS, **options)
     return out.getvalue()
@@ -50,12 +63,20 @@ def _enlarged(picture: np.ndarray, scale: int, palette: bytes | None) -> Image.I
 
 
 def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
-    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index of UNPAINTED. Of 256
-    greys, 254 becomes white. Of more colours than fit, Pillow chooses."""
+    """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index
+    of UNPAINTED. Of 256 greys, 254 becomes white. Of more colours than fit, Pillow chooses."""
     if picture.ndim == 2:
         greys = bytes([*range(COLOURS - 1), 255])
-        return np.minimum(picture, COLOURS - 1), bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)), UNPAINTED
-    method = Image.Quantize.FASTOCTREE if picture.size > 3 * MAX_THOROUGH_PIXELS else Image.Quantize.MEDIANCUT
+        return (
+            np.minimum(picture, COLOURS - 1),
+            bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)),
+            UNPAINTED,
+        )
+    method = (
+        Image.Quantize.FASTOCTREE
+        if picture.size > 3 * MAX_THOROUGH_PIXELS
+        else Image.Quantize.MEDIANCUT
+    )
     few = Image.fromarray(picture).quantize(COLOURS - 1, method, dither=Image.Dither.NONE)
     colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
     return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

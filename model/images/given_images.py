@@ -1,8 +1,9 @@
-"""Images that Python code gives, by one rule: picture files, pictures of Pillow, arrays and tensors, one or many.
+"""Images that Python code gives, by one rule: picture files, pictures of
+Pillow, arrays and tensors, one or many.
 
-Arrays and tensors have the image's own shape, [H, W] or [H, W, 3], or channels first, [1, H, W] or [3, H, W], or last,
-[H, W, 1], or are flat, [N], each with n before it or without. Values are whole numbers from 0 to 255, or floats that
-are such numbers divided by 255, as torchvision has them.
+Arrays and tensors have the image's own shape, [H, W] or [H, W, 3], or channels first, [1, H, W] or
+[3, H, W], or last, [H, W, 1], or are flat, [N], each with n before it or without. Values are whole
+numbers from 0 to 255, or floats that are such numbers divided by 255, as torchvision has them.
 """
 
 import os
@@ -27,10 +28,16 @@ ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
 
 def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
-    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the model's shape."""
+    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where
+    they are not of the model's shape.
+    """
     if (picture := _opened(images, config, "images")) is not None:
         return pixels(picture, config).reshape(1, *config.image_shape)
-    if isinstance(images, list | tuple) and images and not isinstance(images[0], int | float | list | tuple):
+    if (
+        isinstance(images, list | tuple)
+        and images
+        and not isinstance(images[0], int | float | list | tuple)
+    ):
         return np.concatenate([read_images(each, config) for each in images])
     return _read_array(images, config, "images", [None, *config.image_shape])
 
@@ -43,14 +50,20 @@ def read_completion(
     cleaning: Cleaning | None = None,
     clean: Clean = "off",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, read as `clean` says, and which of them are kept, [N] bool.
+    """Return the bytes [N] uint8 of a picture to complete, read as `clean` says,
+    and which of them are kept, [N] bool.
 
-    The mask is that of keep_rows, of `mask` (bool [H, W] or a picture) or, without both, of the alpha of a picture.
+    The mask is that of keep_rows, of `mask` (bool [H, W] or a picture) or,
+    without both, of the alpha of a picture.
     """
     if keep_rows is not None and mask is not None:
         raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
     picture = _opened(image, config, "image")
-    known = _read_array(image, config, "image", [*config.image_shape]) if picture is None else pixels(picture, config)
+    known = (
+        _read_array(image, config, "image", [*config.image_shape])
+        if picture is None
+        else pixels(picture, config)
+    )
     if keep_rows is not None:
         kept = pictures.known_rows(keep_rows, config)
     elif mask is not None:
@@ -65,7 +78,9 @@ def read_completion(
 def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
     """Return a picture of the model's size, of a file, its bytes or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
-        return pictures.open_picture(read_input(Path(image)), config, str(image), formats=pictures.file_formats())
+        return pictures.open_picture(
+            read_input(Path(image)), config, str(image), formats=pictures.file_formats()
+        )
     if isinstance(image, bytes):
         return pictures.open_picture(image, config, param, formats=pictures.file_formats())
     if not isinstance(image, Image.Image):
@@ -86,13 +101,23 @@ def _array(given: Any) -> np.ndarray:
     return np.asarray(given)
 
 
-def _read_array(given: Any, config: ModelConfig, param: str, expected: list[int | None]) -> np.ndarray:
-    """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own shape where `expected` has no n."""
+def _read_array(
+    given: Any, config: ModelConfig, param: str, expected: list[int | None]
+) -> np.ndarray:
+    """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own
+    shape where `expected` has no n.
+    """
     array = _array(given)
     images = _own_shape(array, config)
-    if images is None or array.dtype.kind not in "uif" or (expected[0] is not None and len(images) > 1):
+    if (
+        images is None
+        or array.dtype.kind not in "uif"
+        or (expected[0] is not None and len(images) > 1)
+    ):
         shape = ", ".join("n" if size is None else str(size) for size in expected)
-        raise InvalidInput(f"{param} must be uint8 [{shape}], not {array.dtype} {list(array.shape)}.", param)
+        raise InvalidInput(
+            f"{param} must be uint8 [{shape}], not {array.dtype} {list(array.shape)}.", param
+        )
     if images.dtype != np.uint8:
         scaled = images.astype(np.float64) * (255 if images.dtype.kind == "f" else 1)
         whole = scaled.round()
@@ -104,7 +129,9 @@ def _read_array(given: Any, config: ModelConfig, param: str, expected: list[int 
 
 
 def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
-    """Return one or many images, [n, H, W] or [n, H, W, 3], of an array; None where its shape is another."""
+    """Return one or many images, [n, H, W] or [n, H, W, 3], of an array;
+    None where its shape is another.
+    """
     height, width, channels = config.height, config.width, config.channels
     channels_first = channels, height, width
     for shape in (config.image_shape, (height, width, channels), channels_first, (config.bytes,)):
@@ -121,11 +148,14 @@ def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
     if (picture := _opened(mask, config, param)) is not None:
         return pictures.known_by_picture(picture, config, param)
     array, size = _array(mask), (config.height, config.width)
-    if array.dtype.kind in "ui" and np.isin(array, (0, 255)).all():  # a mask's pixels, as a file has them
+    # a mask's pixels, as a file has them
+    if array.dtype.kind in "ui" and np.isin(array, (0, 255)).all():
         array = array == 255
     if array.dtype != np.bool_ or array.shape not in (size, (1, *size), (*size, 1)):
         reason = f"mask must be bool {list(size)}, or uint8 of 0 and 255, not {array.dtype} {list(array.shape)}."
         raise InvalidInput(reason, "mask", "invalid_mask")
     if array.all():
-        raise InvalidInput("mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask")
+        raise InvalidInput(
+            "mask leaves nothing to paint: every pixel is kept.", "mask", "invalid_mask"
+        )
     return np.repeat(array.reshape(-1), config.channels)

@@ -1,9 +1,9 @@
 """Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
-A picture's format is read from its bytes, never from its name or declared type, and its size is checked before it is
-decoded: the model's, unless the caller resizes others. Training reads pixels as uploads are read: upright by EXIF, on
-white where they are transparent, the upper 8 bits of 16, resized alike. Both open files by `open_file`, since a decoder
-that has begun cannot be ended.
+A picture's format is read from its bytes, never from its name or declared type, and its size is
+checked before it is decoded: the model's, unless the caller resizes others. Training reads pixels
+as uploads are read: upright by EXIF, on white where they are transparent, the upper 8 bits of 16,
+resized alike. Both open files by `open_file`, since a decoder that has begun cannot be ended.
 """
 
 import base64
@@ -23,15 +23,31 @@ from scanline.model.images.contact_sheet import sheet
 from scanline.model.inputs import InvalidInput, whole_number
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
-# Of files, what people have. Pillow reads more, by decoders that few use, by Ghostscript, and out of files of another
-# format.
+# Of files, what people have. Pillow reads more, by decoders that few use, by Ghostscript,
+# and out of files of another format.
 FILE_FORMATS = (
     *FORMATS,
     *("GIF", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "QOI", "DDS", "PCX", "SGI"),
 )
-EXACT_MODES = ("1", "L", "P", "LA", "PA", "La", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
+EXACT_MODES = (
+    "1",
+    "L",
+    "P",
+    "LA",
+    "PA",
+    "La",
+    "RGB",
+    "RGBA",
+    "RGBa",
+    "RGBX",
+    "CMYK",
+    "YCbCr",
+    "LAB",
+    "HSV",
+)
 JPEG, ICO = b"\xff\xd8\xff", b"\0\0\1\0"  # a file's first bytes
-SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")  # the marker of a JPEG's segment; restarts are within a scan
+# the marker of a JPEG's segment; restarts are within a scan
+SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
 SCAN, END = b"\xda", b"\xd9"
 ORIENTATION = 0x0112  # EXIF's tag
 OFFSETS = TiffImagePlugin.STRIPOFFSETS, TiffImagePlugin.TILEOFFSETS  # a TIFF's
@@ -48,10 +64,13 @@ UPRIGHT = {  # by EXIF's orientation
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
-# Of a JPEG. Photographs have about 10 scans; each may take 40 milliseconds at 4 million pixels, however few its bytes.
+# Of a JPEG. Photographs have about 10 scans; each may take 40 milliseconds at 4
+# million pixels, however few its bytes.
 MAX_SCANS, MAX_SEGMENTS = 32, 1000
 SEARCHED_BYTES = 2**17  # at once, since the interpreter's lock is held meanwhile: 2 milliseconds
-PIECE = 1024  # bytes that reading a piece of a file counts for, besides its own: it takes Python some microseconds
+# bytes that reading a piece of a file counts for, besides its
+# own: it takes Python some microseconds
+PIECE = 1024
 MAX_STRIPS = 2**16
 MAX_PYTHON_PIXELS = 2**18  # of formats whose decoder is written in Python: some microseconds each
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
@@ -60,10 +79,20 @@ METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
 KEY_SCALES = {"L;2": 85, "L;4": 17}  # of grey PNGs whose bytes hold several pixels
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
-MAX_THOROUGH_PIXELS = 2**18  # of a file that is written with the usual effort: more of noise take seconds so
+# of a file that is written with the usual effort: more of noise take seconds so
+MAX_THOROUGH_PIXELS = 2**18
 URL_SAFE = str.maketrans("-_", "+/")
 # Of data URLs; `unquote` takes 15 ms for 64 KB of signs.
-ESCAPES = {"%2B": "+", "%2F": "/", "%3D": "=", "%2D": "-", "%5F": "_", "%0D": "", "%0A": "", "%20": ""}
+ESCAPES = {
+    "%2B": "+",
+    "%2F": "/",
+    "%3D": "=",
+    "%2D": "-",
+    "%5F": "_",
+    "%0D": "",
+    "%0A": "",
+    "%20": "",
+}
 RUNS = 3  # of PNG: how zlib looks for repetitions, as among the pixels of an image that is enlarged
 MEDIA_TYPES = {"png": "image/png", "webp": "image/webp"}
 
@@ -82,7 +111,9 @@ class SlowError(ValueError):
 
 
 class _Pieces(io.BytesIO):
-    """A file in memory that can be read four times as a whole, or in as many pieces as a file of that size may need."""
+    """A file in memory that can be read four times as a whole, or in as many pieces
+    as a file of that size may need.
+    """
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -102,7 +133,9 @@ class _Pieces(io.BytesIO):
 
 
 class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse: it may take minutes and gigabytes."""
+    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse:
+    it may take minutes and gigabytes.
+    """
 
     def _read_dpi_from_exif(self) -> None:
         pass
@@ -124,26 +157,36 @@ def file_formats() -> tuple[str, ...]:
 
 
 def open_picture(
-    data: bytes, config: ModelConfig, param: str, resize: bool = False, formats: tuple[str, ...] = FORMATS
+    data: bytes,
+    config: ModelConfig,
+    param: str,
+    resize: bool = False,
+    formats: tuple[str, ...] = FORMATS,
 ) -> Image.Image:
-    """Return the decoded upload, upright and of the model's size, or with `resize` of any that `pixels` and
-    `known_by_picture` resize; an InvalidInput that names `param` otherwise."""
+    """Return the decoded upload, upright and of the model's size, or with `resize` of any that
+    `pixels` and `known_by_picture` resize; an InvalidInput that names `param` otherwise."""
     expected = config.width, config.height
     with readable(param):
         picture = open_file(data, formats)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise wrong_size(picture, config, param)
-    is_large = picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
+    is_large = (
+        picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
+    )
     if is_large and max(picture.size) > max(expected):
         most = f"{MAX_RESIZED_PIXELS:,} pixels, {MAX_RESIZED_SIDE:,} a side,"
         reason = f"{param} is {size_of(picture)}; at most {most} are resized to the model's size."
         raise InvalidInput(reason, param, "wrong_size")
     if len(data) > max_file_bytes(*picture.size):
-        raise InvalidInput(f"{param} is larger than {max_file_bytes(*picture.size)} bytes.", param, "too_large")
+        raise InvalidInput(
+            f"{param} is larger than {max_file_bytes(*picture.size)} bytes.", param, "too_large"
+        )
     with readable(param):
         frames = getattr(picture, "n_frames", 1)
     if frames > 1:
-        raise InvalidInput(f"{param} is an animation; send one still picture.", param, "invalid_image")
+        raise InvalidInput(
+            f"{param} is an animation; send one still picture.", param, "invalid_image"
+        )
     with readable(param):
         picture.load()
         if picture.mode == "P" and picture.palette is None:
@@ -155,8 +198,8 @@ def open_picture(
 
 
 def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
-    """Return the picture of a file of one of the formats, not decoded yet; a SlowError where that might take long, and
-    any exception where the file is broken."""
+    """Return the picture of a file of one of the formats, not decoded yet; a SlowError where that
+    might take long, and any exception where the file is broken."""
     file = _Pieces(data)
     if data.startswith(JPEG):
         _check_scans(data)
@@ -167,7 +210,8 @@ def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
         if data.startswith(ICO):
             _check_icon(data)
         picture = Image.open(file, formats=formats)
-    # Pillow compares pixels that it has scaled to 8 bits with the transparent value as the file has it.
+    # Pillow compares pixels that it has scaled to 8 bits with the
+    # transparent value as the file has it.
     depth = picture.tile[0].args if picture.tile else None
     transparent = picture.info.get("transparency")
     if depth in KEY_SCALES and isinstance(transparent, int):
@@ -177,14 +221,16 @@ def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
     if any(tile[0] in Image.DECODERS for tile in picture.tile):
         size = picture.width * picture.height
         if size > MAX_PYTHON_PIXELS:
-            raise SlowError(f"it has {size:,} pixels, more than the maximum of {MAX_PYTHON_PIXELS:,} of its format")
+            raise SlowError(
+                f"it has {size:,} pixels, more than the maximum of {MAX_PYTHON_PIXELS:,} of its format"
+            )
         file.left += 2 * size * PIECE
     return picture
 
 
 def _check_scans(data: bytes) -> None:
-    """Raise a SlowError where a JPEG has too many scans, found as libjpeg finds them: it skips what is between
-    segments, and thumbnails and videos are within a segment or behind the end."""
+    """Raise a SlowError where a JPEG has too many scans, found as libjpeg finds them: it skips what
+    is between segments, and thumbnails and videos are within a segment or behind the end."""
     place, segments, scans = 2, 0, 0
     while place < len(data):
         marker = SEGMENT.search(data, place, place + SEARCHED_BYTES)
@@ -202,7 +248,9 @@ def _check_scans(data: bytes) -> None:
 
 
 def _check_icon(data: bytes) -> None:
-    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens and decodes it at once, in Python."""
+    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens
+    and decodes it at once, in Python.
+    """
     for entry in range(18, 18 + 16 * int.from_bytes(data[4:6], "little"), 16):
         place = int.from_bytes(data[entry : entry + 4], "little") + 16
         if int.from_bytes(data[place : place + 4], "little") in (1, 2):
@@ -211,7 +259,11 @@ def _check_icon(data: bytes) -> None:
 
 def wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
     """Return the error for a picture of another size than the model's."""
-    return InvalidInput(f"{param} is {size_of(picture)}; the model needs exactly {config.size}.", param, "wrong_size")
+    return InvalidInput(
+        f"{param} is {size_of(picture)}; the model needs exactly {config.size}.",
+        param,
+        "wrong_size",
+    )
 
 
 def size_of(picture: Image.Image) -> str:
@@ -237,10 +289,11 @@ def upright(picture: Image.Image) -> Image.Image:
 
 
 def planes(picture: Image.Image, most: int | None = None) -> tuple[Image.Image, Image.Image | None]:
-    """Return a decoded picture as RGB, of transparent pixels too, and its alpha as L, if it has one; PixelsError where
-    its pixels do not fit.
+    """Return a decoded picture as RGB, of transparent pixels too, and its alpha as L, if it has
+    one; PixelsError where its pixels do not fit.
 
-    Of 16 bits the upper 8 count, unless the file states the value `most` of white: of 12 bits in 16, for instance.
+    Of 16 bits the upper 8 count, unless the file states the value `most` of
+    white: of 12 bits in 16, for instance.
     """
     if picture.mode.startswith("I"):
         values = np.asarray(picture).astype(np.int64)
@@ -269,8 +322,8 @@ def in_8_bits(picture: Image.Image, grey: bool, most: int | None = None) -> Imag
 
 
 def _on_white(colours: Image.Image, alpha: Image.Image) -> Image.Image:
-    """Return an RGB picture with this alpha on white. Pillow holds the interpreter's lock while it composites: some
-    rows at a time."""
+    """Return an RGB picture with this alpha on white. Pillow holds the interpreter's lock while it
+    composites: some rows at a time."""
     picture = colours.convert("RGBA")
     picture.putalpha(alpha)
     rows = max(1, COMPOSITED_PIXELS // picture.width)
@@ -283,7 +336,8 @@ def _on_white(colours: Image.Image, alpha: Image.Image) -> Image.Image:
 
 @contextmanager
 def readable(param: str) -> Iterator[None]:
-    """Turn every exception of Pillow into one InvalidInput: there is no list of what its decoders raise.
+    """Turn every exception of Pillow into one InvalidInput: there is
+    no list of what its decoders raise.
 
     A MemoryError is one of them, where a file asks for more than there is.
     """
@@ -297,33 +351,48 @@ def readable(param: str) -> Iterator[None]:
 
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
-    """Return bytes [N] uint8 of a picture, converted to grey or RGB and resized as the model has it."""
+    """Return bytes [N] uint8 of a picture, converted to grey or RGB
+    and resized as the model has it.
+    """
     with readable(param):
         converted = in_8_bits(picture, grey=config.channels == 1)
         return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
 
 
-def known_by_picture(picture: Image.Image, config: ModelConfig, param: str, is_own_alpha: bool = False) -> np.ndarray:
-    """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, where a mask has none or 255
-    everywhere, by black (paint). is_own_alpha: the picture is the image itself."""
+def known_by_picture(
+    picture: Image.Image, config: ModelConfig, param: str, is_own_alpha: bool = False
+) -> np.ndarray:
+    """Return the mask [N] bool, True where a byte is known: by alpha (0: paint) or, where a mask
+    has none or 255 everywhere, by black (paint). is_own_alpha: the picture is the image itself."""
     with readable(param):
         colours, alpha = planes(picture)
-        if alpha is not None and not is_own_alpha and alpha.getextrema() == (255, 255):  # as canvases write all
+        # as canvases write all
+        if alpha is not None and not is_own_alpha and alpha.getextrema() == (255, 255):
             alpha = None
     kind = "grey" if alpha is None else "alpha"
     plane = colours.convert("L") if alpha is None else alpha
-    values = np.asarray(ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST))
+    values = np.asarray(
+        ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST)
+    )
     if ((values != 0) & (values != 255)).any():
-        raise InvalidInput(f"{param} has {kind} values between 0 (paint here) and 255 (keep).", param, "invalid_mask")
+        raise InvalidInput(
+            f"{param} has {kind} values between 0 (paint here) and 255 (keep).",
+            param,
+            "invalid_mask",
+        )
     if values.all():
-        raise InvalidInput(f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask")
+        raise InvalidInput(
+            f"{param} leaves nothing to paint: no pixel has {kind} 0.", param, "invalid_mask"
+        )
     return np.repeat(values.reshape(-1) == 255, config.channels)
 
 
 def known_rows(rows: int, config: ModelConfig) -> np.ndarray:
     """Return the mask [N] bool that keeps the first `rows` rows: the paper's occlusion."""
     limit = config.height - 1
-    rows = whole_number(rows, 0, limit, "keep_rows", f"from 0 to {limit}, so that something is left to paint")
+    rows = whole_number(
+        rows, 0, limit, "keep_rows", f"from 0 to {limit}, so that something is left to paint"
+    )
     return np.arange(config.bytes) < rows * config.width * config.channels
 
 
@@ -336,8 +405,8 @@ def known_by_alpha(picture: Image.Image, config: ModelConfig) -> np.ndarray:
 
 
 def from_base64(text: str, param: str) -> bytes:
-    """Return the bytes of a base64 text, in one line or in several (RFC 2045), or of a data URL (RFC 2397). As others
-    read it too: with - and _ for + and /, and with any padding or none."""
+    """Return the bytes of a base64 text, in one line or in several (RFC 2045), or of a data URL
+    (RFC 2397). As others read it too: with - and _ for + and /, and with any padding or none."""
     if text[:5].lower() == "data:":
         head, _, text = text.partition(",")
         if "base64" not in [part.strip() for part in head.lower().split(";")[1:]]:
@@ -352,8 +421,9 @@ def from_base64(text: str, param: str) -> bytes:
 
 
 def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
-    """Return a picture in 8 bits in another width and height: its centre, of the new proportions, each pixel the mean
-    of those that it replaces (Lanczos). What `resized` has enlarged in its proportions becomes what it was."""
+    """Return a picture in 8 bits in another width and height: its centre, of the new proportions,
+    each pixel the mean of those that it replaces (Lanczos). What `resized` has enlarged in its
+    proportions becomes what it was."""
     width, height = size
     if picture.size == size:
         return picture
@@ -365,7 +435,9 @@ def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return an image [H, W] or [H, W, 3] uint8 in another width and height, each pixel the nearest of the image."""
+    """Return an image [H, W] or [H, W, 3] uint8 in another width and height,
+    each pixel the nearest of the image.
+    """
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
 
 
@@ -374,7 +446,13 @@ def encode(picture: Image.Image, output_format: str) -> bytes:
     out = io.BytesIO()
     is_large = picture.width * picture.height > MAX_THOROUGH_PIXELS
     if output_format == "webp":
-        picture.save(out, "WEBP", lossless=True, exact=True, **({"method": 0, "quality": 0} if is_large else {}))
+        picture.save(
+            out,
+            "WEBP",
+            lossless=True,
+            exact=True,
+            **({"method": 0, "quality": 0} if is_large else {}),
+        )
     else:
         picture.save(out, "PNG", **({"compress_type": RUNS} if is_large else {}))
     return out.getvalue()
@@ -391,12 +469,16 @@ def to_base64(image: np.ndarray, output_format: str) -> str:
 
 
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
-    """Return a lossless file of images [n, ...]: the picture itself for one, a contact sheet for more."""
+    """Return a lossless file of images [n, ...]: the picture itself
+    for one, a contact sheet for more.
+    """
     return encode(sheet(images, columns), output_format)
 
 
 def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -> Iterator[bytes]:
-    """Yield a .npy file of the images, one by one as `resize` returns them: all together may be large."""
+    """Yield a .npy file of the images, one by one as `resize` returns
+    them: all together may be large.
+    """
     out, shape = io.BytesIO(), resize(np.empty_like(images, shape=images.shape[1:])).shape
     header = np.lib.format.header_data_from_array_1_0(images) | {"shape": (len(images), *shape)}
     np.lib.format.write_array_header_1_0(out, header)

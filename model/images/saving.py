@@ -18,7 +18,8 @@ from scanline.model.images.pictures import encode, encode_image, encode_npy
 from scanline.model.named_files import check_output, is_stream, read_file, write_output
 
 SHEETS = (".png", ".webp")
-FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}  # the last two where a film is asked for
+# the last two where a film is asked for
+FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}
 PICTURES = {*FILMS, ".jpg", ".jpeg", ".bmp"}  # that a folder of pictures may have
 CLASSES, HEADINGS = "classes.csv", ["image", "class"]
 MAX_TABLE = 100_000_000  # bytes
@@ -26,35 +27,52 @@ FORM = re.compile(r"\.[a-z][a-z0-9]*")  # of a file's name; v1.2 and run.2026-11
 
 
 def film_of(
-    out: Path, film: bool = False, frames: int | None = None, seconds: float | None = None, scale: int | None = None
+    out: Path,
+    film: bool = False,
+    frames: int | None = None,
+    seconds: float | None = None,
+    scale: int | None = None,
 ) -> Film | None:
-    """Return the film that is asked for, as `check_out` does; a `scale` alone is that of a .png or .webp sheet."""
+    """Return the film that is asked for, as `check_out` does; a `scale` alone
+    is that of a .png or .webp sheet.
+    """
     asked = requested(film, frames, seconds, scale)  # which checks the scale
     is_sheet = _form(out) in SHEETS and not film and frames is None and seconds is None
     return check_out(out, None if is_sheet else asked)
 
 
 def check_out(out: Path, film: Film | None = None) -> Film | None:
-    """Return the film that is written by that name, None where there is none; to be called before the work.
+    """Return the film that is written by that name, None where there is
+    none; to be called before the work.
 
-    ValueError for a name whose form is unknown, or is none of a film that is asked for, or whose folder is missing.
+    ValueError for a name whose form is unknown, or is none of a film that is
+    asked for, or whose folder is missing.
     """
     kind = _form(out)
     if kind and kind not in (*FILMS, ".npy"):
-        raise ValueError(f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder")
+        raise ValueError(
+            f"{out}: write a .png or .webp sheet, a .gif film, a .npy array or a folder"
+        )
     if film is not None and kind not in FILMS:
         raise ValueError(f"{out}: a film or a scale needs a .gif, .webp, .png or .apng file")
     check_output(out, may_be_folder=not kind)
     if not kind and out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is no folder; give a folder, or a name that ends in .png, .webp, .gif or .npy")
+        raise ValueError(
+            f"{out} is no folder; give a folder, or a name that ends in .png, .webp, .gif or .npy"
+        )
     return Film() if film is None and kind in FILMS and kind not in SHEETS else film
 
 
 def check_sheet(
-    out: Path, film: Film | None, count: int, config: ModelConfig, columns: int | None = None, scale: int = 1
+    out: Path,
+    film: Film | None,
+    count: int,
+    config: ModelConfig,
+    columns: int | None = None,
+    scale: int = 1,
 ) -> None:
-    """Raise InvalidInput where a sheet of so many images of a model, or a film of it, would be too large; to be called
-    before they are painted."""
+    """Raise InvalidInput where a sheet of so many images of a model, or a film of it, would be too
+    large; to be called before they are painted."""
     if (kind := _form(out)) in FILMS:
         rows, columns = grid(count, columns)
         width, height = columns * config.width, rows * config.height
@@ -66,16 +84,21 @@ def check_sheet(
 
 
 def check_folder(out: Path, count: int) -> None:
-    """Raise ValueError where a folder has pictures that are none of `count` images, so that two runs would be mixed, or
-    where the table of classes would replace another file; to be called before the work."""
+    """Raise ValueError where a folder has pictures that are none of `count` images, so
+    that two runs would be mixed, or where the table of classes would replace another
+    file; to be called before the work."""
     if (kind := _form(out)) in FILMS:
         return
     names = {file_name(number, count) for number in range(count)}
     there = () if kind or not out.is_dir() else out.iterdir()
-    others = sorted(path.name for path in there if path.suffix.lower() in PICTURES and path.name not in names)
+    others = sorted(
+        path.name for path in there if path.suffix.lower() in PICTURES and path.name not in names
+    )
     if others:
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
-        raise ValueError(f"{out} has pictures of another run, {others[0]}{more}; give another folder, or empty it")
+        raise ValueError(
+            f"{out} has pictures of another run, {others[0]}{more}; give another folder, or empty it"
+        )
     _read_classes(classes_file(out))
 
 
@@ -89,15 +112,18 @@ def save_classes(
     known: np.ndarray | None = None,
     classes: Sequence[str | None] = (),
 ) -> None:
-    """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as `save_images` does; a sheet
-    or a film has a row for each class, after its name. titles: see `class_sheet`; known, classes: `save_images`."""
+    """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as
+    `save_images` does; a sheet or a film has a row for each class, after its name. titles: see
+    `class_sheet`; known, classes: `save_images`."""
     film, kind = check_out(out, film), _form(out)
     if kind not in FILMS:
         save_images(images.reshape(-1, *images.shape[2:]), out, classes=classes)
         return
     rows, n, height, width = images.shape[:4]
     appearance = None if film is None else film.appearance_frame(rows * n, (height, width), known)
-    _write(out, class_sheet(images, names, scale if film is None else 1, titles), appearance, n, film)
+    _write(
+        out, class_sheet(images, names, scale if film is None else 1, titles), appearance, n, film
+    )
 
 
 def save_images(
@@ -111,7 +137,8 @@ def save_images(
     scale: int = 1,
     classes: Sequence[str | None] = (),
 ) -> None:
-    """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an array or a folder, by the name `out`.
+    """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an
+    array or a folder, by the name `out`.
 
     columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
     images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
@@ -141,13 +168,19 @@ def classes_file(out: Path) -> Path:
 
 
 def write_classes(out: Path, names: Sequence[str], classes: Sequence[str | None]) -> None:
-    """Write the table, with the classes of other images of the folder; where none is known, there is no table."""
+    """Write the table, with the classes of other images of the folder; where
+    none is known, there is no table.
+    """
     path = classes_file(out)
     others = {} if _form(out) else _read_classes(path)
-    known = others | {name: label or "" for name, label in zip(names, classes or [""] * len(names), strict=True)}
+    known = others | {
+        name: label or "" for name, label in zip(names, classes or [""] * len(names), strict=True)
+    }
     if any(known.values()):
         table = StringIO()
-        csv.writer(table, lineterminator="\n").writerows([HEADINGS, *sorted(known.items(), key=_in_order)])
+        csv.writer(table, lineterminator="\n").writerows(
+            [HEADINGS, *sorted(known.items(), key=_in_order)]
+        )
         write_file(path, table.getvalue())
     elif path.exists():
         path.unlink()
@@ -164,19 +197,30 @@ def _read_classes(path: Path) -> dict[str, str]:
         return {}
     rows = list(csv.reader(read_file(path, MAX_TABLE).decode(errors="replace").splitlines()))
     if rows[:1] != [HEADINGS] or any(len(row) != len(HEADINGS) for row in rows):
-        raise ValueError(f"{path} is not a table of classes that scanline wrote; give another output, or move it")
+        raise ValueError(
+            f"{path} is not a table of classes that scanline wrote; give another output, or move it"
+        )
     return {row[0]: row[1] for row in rows[1:]}
 
 
-def _write(out: Path, picture: Image.Image, appear: np.ndarray | None, columns: int | None, film: Film | None) -> None:
-    """Write a sheet, or a film of it by the `appear` of its images; what is above and on the left of these is
-    there from the start."""
+def _write(
+    out: Path,
+    picture: Image.Image,
+    appear: np.ndarray | None,
+    columns: int | None,
+    film: Film | None,
+) -> None:
+    """Write a sheet, or a film of it by the `appear` of its images; what is above and on the left
+    of these is there from the start."""
     kind = _form(out)
     if film is None or appear is None:
         data = encode(picture, kind[1:])
     else:
         appear = np.asarray(sheet(appear, columns))
-        appear = np.pad(appear, [(side - own, 0) for side, own in zip(picture.size[::-1], appear.shape, strict=True)])
+        appear = np.pad(
+            appear,
+            [(side - own, 0) for side, own in zip(picture.size[::-1], appear.shape, strict=True)],
+        )
         data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
     write_output(out, data)
 

@@ -1,12 +1,13 @@
 """Classification: which class an image shows, as two readings say it.
 
-By the class head, where a model has one (model/network/class_head.py): from one reading of the image without a class.
-By bits: a class-conditional model is a generative classifier. By Bayes, with every class equally likely before, a
-class's probability given the image is in proportion to 2^-bits. A model that was trained on mirrored images too reads
-an image both ways, and its classes are compared by the mean of both: what speaks for a class by chance in one seldom
-does in the other. Bits are surer than they are right, and the more so the more a picture costs; so an evaluation fits
-a temperature relative to those bits (Guo et al., On Calibration of Modern Neural Networks, ICML 2017: one temperature
-for all). The arithmetic is numpy's, for processes without torch.
+By the class head, where a model has one (model/network/class_head.py): from one reading of the
+image without a class. By bits: a class-conditional model is a generative classifier. By Bayes, with
+every class equally likely before, a class's probability given the image is in proportion to
+2^-bits. A model that was trained on mirrored images too reads an image both ways, and its classes
+are compared by the mean of both: what speaks for a class by chance in one seldom does in the other.
+Bits are surer than they are right, and the more so the more a picture costs; so an evaluation fits
+a temperature relative to those bits (Guo et al., On Calibration of Modern Neural Networks, ICML
+2017: one temperature for all). The arithmetic is numpy's, for processes without torch.
 """
 
 from dataclasses import dataclass
@@ -26,18 +27,22 @@ class Classification:
     """Images as one or both readings see them."""
 
     class_names: tuple[str, ...]  # K names
-    bits: np.ndarray | None  # [n, K] float64, of each whole image under each class; None: not read by bits
-    compared_bits: np.ndarray | None  # [n, K] float64: those, or their mean with those of the mirror image
+    # [n, K] float64, of each whole image under each class; None: not read by bits
+    bits: np.ndarray | None
+    # [n, K] float64: those, or their mean with those of the mirror image
+    compared_bits: np.ndarray | None
     noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
-    tail_probabilities: np.ndarray | None = None  # [n] float64: see `Typicality`; None where it was not measured
+    # [n] float64: see `Typicality`; None where it was not measured
+    tail_probabilities: np.ndarray | None = None
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
-    temperature: float | None = None  # of `posterior`, for images without noise, all bytes of which count
+    # of `posterior`, for images without noise, all bytes of which count
+    temperature: float | None = None
     inverted: np.ndarray | None = None  # [n] bool: see `Cleaned`
 
     @property
     def posterior(self) -> np.ndarray:
-        """The probability of each class given each image, [n, K] float64: by the class head where there is one, else
-        by bits."""
+        """The probability of each class given each image, [n, K] float64: by the class head
+        where there is one, else by bits."""
         if self.logits is not None:
             return posterior(-self.logits.astype(np.float64) / np.log(2))
         assert self.posterior_by_bits is not None
@@ -45,7 +50,9 @@ class Classification:
 
     @property
     def posterior_by_bits(self) -> np.ndarray | None:
-        """The probability of each class given each image by bits, [n, K] float64; None where these were not read."""
+        """The probability of each class given each image by bits, [n, K]
+        float64; None where these were not read.
+        """
         if self.compared_bits is None:
             return None
         fitted = posterior(self.compared_bits, self.temperature)
@@ -58,21 +65,23 @@ class Classification:
 
     @property
     def typical(self) -> np.ndarray | None:
-        """Whether each image is like the model's test images, [n] bool; of others the posterior means little."""
+        """Whether each image is like the model's test images, [n] bool; of
+        others the posterior means little.
+        """
         return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
 
     @property
     def known(self) -> np.ndarray:
-        """Whether an image is named a class, [n] bool: unless it is not typical for another reason than noise, which
-        the class head reads over. An inverted image has no noise."""
+        """Whether an image is named a class, [n] bool: unless it is not typical for another reason
+        than noise, which the class head reads over. An inverted image has no noise."""
         return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
 
 
 def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
-    """Return the probabilities [..., K] of K classes, equally likely before, given what an image costs under each,
-    bits [..., K] float64. An image that no class allows says nothing: its probabilities are equal. With a temperature a
-    class that costs this share more than the best one is half as probable; without one it is by Bayes, a class that
-    costs a bit more."""
+    """Return the probabilities [..., K] of K classes, equally likely before, given what an image
+    costs under each, bits [..., K] float64. An image that no class allows says nothing: its
+    probabilities are equal. With a temperature a class that costs this share more than the best one
+    is half as probable; without one it is by Bayes, a class that costs a bit more."""
     least = bits.min(axis=-1, keepdims=True)
     least = np.where(np.isinf(least), 0.0, least)
     above = bits - least
@@ -83,17 +92,22 @@ def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
 
 
 def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float | None:
-    """Return the temperature with which the posterior of images by their bits [n, K] gives the true `classes` [n] the
-    highest likelihood; None where they are fewer than 100."""
+    """Return the temperature with which the posterior of images by their bits [n, K] gives the true
+    `classes` [n] the highest likelihood; None where they are fewer than 100."""
     if len(classes) < 100:
         return None
     true = np.arange(len(classes)), classes
-    costs = [-np.log(np.maximum(posterior(bits, each)[true], np.finfo(float).tiny)).sum() for each in TEMPERATURES]
+    costs = [
+        -np.log(np.maximum(posterior(bits, each)[true], np.finfo(float).tiny)).sum()
+        for each in TEMPERATURES
+    ]
     return round(float(TEMPERATURES[np.argmin(costs)]), 6)
 
 
 def read_temperature(data: Any) -> float | None:
-    """Return the temperature that an evaluation.json holds under "classes", if any; ValueError where it is none."""
+    """Return the temperature that an evaluation.json holds under "classes", if
+    any; ValueError where it is none.
+    """
     found = data.get("classification") if isinstance(data, dict) else None
     value = found.get("temperature") if isinstance(found, dict) else None
     if value is None:
@@ -113,8 +127,8 @@ def mixture_bits(bits: np.ndarray) -> np.ndarray:
 
 
 def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
-    """Return images [n, N] uint8 as a model reads them to classify, [n, V, N]: as they are and, where it was trained on
-    mirrored ones too, mirrored."""
+    """Return images [n, N] uint8 as a model reads them to classify, [n, V, N]: as they are and,
+    where it was trained on mirrored ones too, mirrored."""
     if not config.mirrored:
         return images[:, None]
     pixels = images.reshape(-1, config.height, config.width, config.channels)
@@ -122,13 +136,15 @@ def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
 
 
 def readings(config: ModelConfig) -> int:
-    """Return how often a classification reads an image: once for each class, or twice, mirrored too."""
+    """Return how often a classification reads an image: once for
+    each class, or twice, mirrored too.
+    """
     return (1 + config.mirrored) * len(config.classes)
 
 
 def of_readings(config: ModelConfig, totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bits of n images under each class and those that classes are compared by, both [n, K], from the bits
-    of all readings, [n * V * K]: of each image, of each view, of each class."""
+    """Return the bits of n images under each class and those that classes are compared by, both [n,
+    K], from the bits of all readings, [n * V * K]: of each image, of each view, of each class."""
     of_views = totals.reshape(-1, 1 + config.mirrored, len(config.classes))
     return of_views[:, 0], of_views.mean(axis=1)
 

@@ -1,8 +1,9 @@
 """How unusual a picture is for a model: its bits beside those of the model's test images.
 
-Two figures of a picture are compared with their quantiles in evaluation.json: bits per dimension, and bits per grey, a
-byte that is neither near black nor near white. A codec's greys cost far more than a test image's, while the picture as
-a whole may cost no more than a test image with many greys. The arithmetic is numpy's.
+Two figures of a picture are compared with their quantiles in evaluation.json: bits per
+dimension, and bits per grey, a byte that is neither near black nor near white. A codec's greys
+cost far more than a test image's, while the picture as a whole may cost no more than a test
+image with many greys. The arithmetic is numpy's.
 """
 
 from dataclasses import asdict, dataclass
@@ -29,8 +30,13 @@ class Typicality:
 
     @classmethod
     def measure(cls, bits: np.ndarray, images: np.ndarray, noisy: np.ndarray) -> "Typicality":
-        """Return the quantiles of the bits [n] float64 of whole test images [n, N] uint8, some of them `noisy` [n]."""
-        figures = (tuple(np.quantile(figure, LEVELS).round(4).tolist()) for figure in _figures(bits, images))
+        """Return the quantiles of the bits [n] float64 of whole test images [n, N]
+        uint8, some of them `noisy` [n].
+        """
+        figures = (
+            tuple(np.quantile(figure, LEVELS).round(4).tolist())
+            for figure in _figures(bits, images)
+        )
         return cls(len(bits), float(noisy.mean()), *figures)
 
     @classmethod
@@ -45,7 +51,9 @@ class Typicality:
         # numbers beyond 64 bits would be an array of objects
         is_right = is_right and quantiles.shape == (2, len(LEVELS)) and quantiles.dtype.kind in "if"
         if not is_right or not np.isfinite(quantiles).all() or not (np.diff(quantiles) >= 0).all():
-            raise ValueError("typical must hold images and quantiles, as scanline evaluate --save writes them")
+            raise ValueError(
+                "typical must hold images and quantiles, as scanline evaluate --save writes them"
+            )
         dims, greys = quantiles.astype(np.float64).tolist()
         return cls(images, float(noisy), tuple(dims), tuple(greys))
 
@@ -59,16 +67,27 @@ class Typicality:
         low, high = np.interp((0.005, 0.995), LEVELS, self.bits_per_dim).tolist()
         return low, high
 
-    def tail_probabilities(self, bits: np.ndarray, images: np.ndarray, noisy: np.ndarray) -> np.ndarray:
-        """Return how unusual images [n, N] uint8 are that cost `bits` [n] each, `noisy` [n] bool: a bound on the
-        probability [n] that a test image lies as far outside in one of its figures, each too low or too high
-        (Bonferroni's), or has noise."""
+    def tail_probabilities(
+        self, bits: np.ndarray, images: np.ndarray, noisy: np.ndarray
+    ) -> np.ndarray:
+        """Return how unusual images [n, N] uint8 are that cost `bits` [n] each, `noisy` [n] bool: a
+        bound on the probability [n] that a test image lies as far outside in one of its figures,
+        each too low or too high (Bonferroni's), or has noise."""
         ends = self.bits_per_dim, self.bits_per_grey
-        ranks = np.stack([np.interp(each, at, LEVELS) for each, at in zip(_figures(bits, images), ends, strict=True)])
-        least = np.minimum(TAILS * np.minimum(ranks, 1 - ranks).min(axis=0), np.where(noisy, self.noisy, 1.0))
+        ranks = np.stack(
+            [
+                np.interp(each, at, LEVELS)
+                for each, at in zip(_figures(bits, images), ends, strict=True)
+            ]
+        )
+        least = np.minimum(
+            TAILS * np.minimum(ranks, 1 - ranks).min(axis=0), np.where(noisy, self.noisy, 1.0)
+        )
         return np.maximum(least, TAILS / (self.images + 1))
 
 
 def _figures(bits: np.ndarray, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bits per dimension [n] and bits per grey [n]."""
-    return bits / images.shape[1], bits / np.maximum(((images > NEAR_END) & (images < 255 - NEAR_END)).sum(axis=1), 1)
+    return bits / images.shape[1], bits / np.maximum(
+        ((images > NEAR_END) & (images < 255 - NEAR_END)).sum(axis=1), 1
+    )

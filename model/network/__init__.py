@@ -1,1 +1,3 @@
-"""The network: embedding, layers and head; one set of weights with a parallel and a recurrent view."""
+"""The network: embedding, layers and head; one set of weights with
+a parallel and a recurrent view.
+"""

@@ -1,5 +1,6 @@
-"""Residual blocks: feed-forward networks between the window and the layers. They see the window of this pixel, and of
-its neighbours where these are convolved; pixels further away come from the states of the layers.
+"""Residual blocks: feed-forward networks between the window and the layers. They see the
+window of this pixel, and of its neighbours where these are convolved; pixels further away
+come from the states of the layers.
 """
 
 from collections.abc import Callable
@@ -12,13 +13,17 @@ from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.model.config import ModelConfig
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
-# (x, norm, weight, number of the convolution) to the causal convolution of norm(x): of a whole image, or of a step
+# (x, norm, weight, number of the convolution) to the causal convolution of
+# norm(x): of a whole image, or of a step
 Conv = Callable[[torch.Tensor, nn.Module, torch.Tensor, int], torch.Tensor]
-ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}  # by their names in config.json
+# by their names in config.json
+ACTIVATIONS: dict[str, Activation] = {"relu": F.relu, "gelu": F.gelu}
 
 
 class ClassLinear(nn.Linear):
-    """A linear layer that adds a vector of the image's class, at first zero, where the model has class_biases."""
+    """A linear layer that adds a vector of the image's class, at first zero,
+    where the model has class_biases.
+    """
 
     def __init__(self, inner: int, outer: int, config: ModelConfig) -> None:
         super().__init__(inner, outer)
@@ -31,13 +36,17 @@ class ClassLinear(nn.Linear):
         return None if self.class_bias is None else self.bias + self.class_bias
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> torch.Tensor:
-        """Return [B, ..., O] for x [B, ..., I] of images with labels [B] int64; None where all are 0."""
+        """Return [B, ..., O] for x [B, ..., I] of images with labels
+        [B] int64; None where all are 0.
+        """
         y = super().forward(x)
         if self.class_bias is None:
             return y
         if labels is None:
             return y + self.class_bias[0].to(y.dtype)
-        return y + F.embedding(labels, self.class_bias).to(y.dtype).unflatten(0, (-1, *(1,) * (x.dim() - 2)))
+        return y + F.embedding(labels, self.class_bias).to(y.dtype).unflatten(
+            0, (-1, *(1,) * (x.dim() - 2))
+        )
 
 
 class Block(nn.Module):
@@ -51,17 +60,23 @@ class Block(nn.Module):
         self.activation: Activation = ACTIVATIONS[config.activation]
         self.taps = new_conv_weight(config)  # the name in model.safetensors, which digests cover
 
-    def forward(self, x: torch.Tensor, conv: Conv, number: int, labels: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, conv: Conv, number: int, labels: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return [B, n, D] for x [B, n, D] of images with labels [B]; this is block `number`."""
         seen = with_conv(x, self.norm, self.taps, conv, number)
         return x + self.contract(self.activation(self.expand(seen, labels)))
 
 
 def new_conv_weight(config: ModelConfig) -> nn.Parameter | None:
-    """Return the weight [NEIGHBOURS, D] of a causal convolution, at first zero: it changes nothing."""
+    """Return the weight [NEIGHBOURS, D] of a causal convolution,
+    at first zero: it changes nothing.
+    """
     return nn.Parameter(torch.zeros(NEIGHBOURS, config.model_width)) if config.causal_conv else None
 
 
-def with_conv(x: torch.Tensor, norm: nn.Module, weight: torch.Tensor | None, conv: Conv, number: int) -> torch.Tensor:
+def with_conv(
+    x: torch.Tensor, norm: nn.Module, weight: torch.Tensor | None, conv: Conv, number: int
+) -> torch.Tensor:
     """Return norm(x) [..., D], convolved where the model does so."""
     return norm(x) if weight is None else conv(x, norm, weight, number)

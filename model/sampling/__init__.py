@@ -1,1 +1,3 @@
-"""Many images at once: the generator's slots, the scheduler, the engine loop and its messages. Knows no HTTP."""
+"""Many images at once: the generator's slots, the scheduler, the engine loop
+and its messages. Knows no HTTP.
+"""

@@ -1,6 +1,8 @@
-"""Admission: the images that start in a tick, in free slots and in those taken from other clients, and their prefixes.
+"""Admission: the images that start in a tick, in free slots and in those taken
+from other clients, and their prefixes.
 
-An image starts in all of its slots at once, from one prefix. An image that cannot be placed fails its own request.
+An image starts in all of its slots at once, from one prefix. An image that
+cannot be placed fails its own request.
 """
 
 import logging
@@ -62,8 +64,8 @@ class Placement:
 
 
 class Admission:
-    """Invariant between ticks: a request with waiting images has turns iff the prefix of the next one is there or not
-    needed."""
+    """Invariant between ticks: a request with waiting images has turns iff the prefix of the
+    next one is there or not needed."""
 
     def __init__(
         self,
@@ -79,10 +81,12 @@ class Admission:
         self.prefills = prefills
         self.recorder = recorder
         self.prefixes = Prefixes(generator.slots)
-        # By request: what it waited for, and how much room was taken, when its waiting images were looked at last.
+        # By request: what it waited for, and how much room was taken, when its
+        # waiting images were looked at last.
         self.looked_at: dict[int, tuple[int | None, int, int]] = {}
-        # A device that works on its own would wait for the host where thousands of images begin in one tick, and so end
-        # in one: at most twice as many begin as end in a tick when they are spread evenly.
+        # A device that works on its own would wait for the host where thousands of
+        # images begin in one tick, and so end in one: at most twice as many begin as end
+        # in a tick when they are spread evenly.
         evenly = ceil(generator.slots * MAX_STEPS / generator.config.steps)
         self.most = max(STARTED, 2 * evenly) if generator.is_asynchronous else FEW
         # Without a start token, the first byte is drawn when an image is placed.
@@ -108,9 +112,10 @@ class Admission:
         self.prefixes.drop(request)
 
     def admit(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
-        """Fill free slots until slots or images run out, or as many start as may in a tick; then let clients that have
-        too few take slots of others."""
-        placed: dict[tuple[int, int], Placement] = {}  # by image: one may lose its slots before it is placed
+        """Fill free slots until slots or images run out, or as many start as may in a tick; then
+        let clients that have too few take slots of others."""
+        # by image: one may lose its slots before it is placed
+        placed: dict[tuple[int, int], Placement] = {}
         failed: set[int] = set()  # requests, which fail alone
         self._fill(placed, failed)
         freed: set[int] = set()
@@ -118,11 +123,13 @@ class Admission:
             freed.update(victim.slots)
             placed.pop(victim.image, None)
             with self._failing_alone(victim.request, failed):
-                if self.scheduler.next_index(victim.request) == victim.index:  # it had no waiting images before
+                # it had no waiting images before
+                if self.scheduler.next_index(victim.request) == victim.index:
                     self._prepare_next(self.requests[victim.request])
             if assignment.image not in placed:  # which may have taken the slots of several
                 self._prepare(assignment, placed, failed)
-        # More slots may have been taken than were needed: others get them, and the generator forgets the rest.
+        # More slots may have been taken than were needed: others get them,
+        # and the generator forgets the rest.
         if freed:
             self._fill(placed, failed)
             self.generator.clear([slot for slot in freed if not self.scheduler.is_busy[slot]])
@@ -132,8 +139,8 @@ class Admission:
             self._place(starting, events, fail)
 
     def queue_prefixes(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
-        """Queue the prefixes of the next images of requests, as long as there is room for them, and then of the images
-        behind these, where the backend runs several at once."""
+        """Queue the prefixes of the next images of requests, as long as there is room for them, and
+        then of the images behind these, where the backend runs several at once."""
         failed: set[int] = set()
         while (number := self.prefixes.next_wanted()) is not None:
             with self._failing_alone(number, failed):
@@ -153,7 +160,9 @@ class Admission:
             fail(number, events)
 
     def _queue_ahead(self, request: GenerateRequest, most: int) -> None:
-        """Queue the prefixes of images that wait behind the next one of a request, whose prefix has its room."""
+        """Queue the prefixes of images that wait behind the next one of a
+        request, whose prefix has its room.
+        """
         first, *later = self.scheduler.next_indices(request.id, LOOKED_AT)
         if not self._has_room(request, first):
             return
@@ -166,10 +175,16 @@ class Admission:
     def _has_room(self, request: GenerateRequest, index: int) -> bool:
         """Return whether the prefix of image `index` has its room, or the image needs none."""
         source = request.source(index)
-        return source is None or not self._prefix(request, index) or self.prefixes.has_room_for(request.id, source)
+        return (
+            source is None
+            or not self._prefix(request, index)
+            or self.prefixes.has_room_for(request.id, source)
+        )
 
     def _prefix(self, request: GenerateRequest, index: int) -> int:
-        """Return how many bytes of image `index` are run before it starts: known ones of whole steps."""
+        """Return how many bytes of image `index` are run before it
+        starts: known ones of whole steps.
+        """
         known = request.prefix_of(index)
         return known - known % self.generator.config.step_bytes
 
@@ -180,12 +195,15 @@ class Admission:
         self.prefixes.reserve(request.id, request.client, source, labels)
         known = request.known[source]
         stop = self._prefix(request, index)
-        prefills = [PrefillRequest(request.id, index, known, stop, is_score=False, label=label) for label in labels]
+        prefills = [
+            PrefillRequest(request.id, index, known, stop, is_score=False, label=label)
+            for label in labels
+        ]
         self.prefills.add(request.id, request.client, prefills)
 
     def put_prefix(self, prefill: PrefillRequest, prefix: Prefix) -> None:
-        """Keep a prefix, if an image of its request still waits for it, and give the request its turns again where that
-        was what its next image needs."""
+        """Keep a prefix, if an image of its request still waits for it, and give the request its
+        turns again where that was what its next image needs."""
         if (active := self.requests.get(prefill.request)) is None:
             return
         source = active.request.source(prefill.index)
@@ -195,7 +213,9 @@ class Admission:
             self._prepare_next(active)
 
     def note_finished(self, finished: Sequence[Finished]) -> None:
-        """Let later images start from what finished ones have in common; grow the tree for it, a little at a time."""
+        """Let later images start from what finished ones have in common; grow the
+        tree for it, a little at a time.
+        """
         if self.tree is None:
             return
         try:
@@ -217,8 +237,8 @@ class Admission:
         self.tree = None
 
     def queue_following(self, ended: SlotAssignment, read: np.ndarray) -> None:
-        """Queue the image that could not be painted before `ended` was complete, if there is one. read: as
-        Kind.following."""
+        """Queue the image that could not be painted before `ended` was complete, if there
+        is one. read: as Kind.following."""
         if ended.request not in self.requests:
             return
         following = ended.kind.following(ended.index, read)
@@ -232,14 +252,20 @@ class Admission:
                 break
             self._prepare(assignment, placed, failed)
 
-    def _prepare(self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]) -> None:
-        """Add to `placed` an image that has its slots, unless its request has failed or fails with it."""
+    def _prepare(
+        self, assignment: SlotAssignment, placed: dict[tuple[int, int], Placement], failed: set[int]
+    ) -> None:
+        """Add to `placed` an image that has its slots, unless its
+        request has failed or fails with it.
+        """
         if assignment.request not in failed:
             with self._failing_alone(assignment.request, failed):
                 placed[assignment.image] = self._placement(assignment)
 
     def _placement(self, assignment: SlotAssignment) -> Placement:
-        """Take the prefix that an image starts from, where it has one, and prepare for the next of its request."""
+        """Take the prefix that an image starts from, where it has one, and
+        prepare for the next of its request.
+        """
         active = self.requests[assignment.request]
         request = active.request
         index = assignment.index
@@ -259,12 +285,18 @@ class Admission:
             except Exception as error:
                 self._drop_tree(error)
         for slot, prefix in zip(assignment.slots, prefixes, strict=True):
-            self.scheduler.positions[slot] = self.generator.config.first if prefix is None else prefix.position
+            self.scheduler.positions[slot] = (
+                self.generator.config.first if prefix is None else prefix.position
+            )
         self._prepare_next(active)
         return Placement(assignment, specs, prefixes)
 
-    def _place(self, placed: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
-        """Start images in their slots, all at once; where that fails, request by request, to fail the one at fault."""
+    def _place(
+        self, placed: list[Placement], events: list[Event], fail: Callable[[int, list[Event]], None]
+    ) -> None:
+        """Start images in their slots, all at once; where that fails, request by
+        request, to fail the one at fault.
+        """
         try:
             self._start(placed, events)
         except Exception as error:
@@ -273,7 +305,11 @@ class Admission:
             requests = list(dict.fromkeys(placement.assignment.request for placement in placed))
             if len(requests) > 1:
                 for request in requests:
-                    self._place([each for each in placed if each.assignment.request == request], events, fail)
+                    self._place(
+                        [each for each in placed if each.assignment.request == request],
+                        events,
+                        fail,
+                    )
                 return
             log.exception("images could not be placed; their request fails")
             fail(requests[0], events)
@@ -282,7 +318,9 @@ class Admission:
         """Start images in their slots, and report the requests of which they are the first."""
         slots = [slot for placement in placements for slot in placement.assignment.slots]
         specs = [spec for placement in placements for spec in placement.specs]
-        self.generator.place_many(slots, specs, [prefix for placement in placements for prefix in placement.prefixes])
+        self.generator.place_many(
+            slots, specs, [prefix for placement in placements for prefix in placement.prefixes]
+        )
         starts = [placement.prefixes[0] for placement in placements]
         for start in starts:
             if start is None:
@@ -299,7 +337,9 @@ class Admission:
                 events.append(Scheduled(request, self.recorder.scheduled(active.accepted)))
 
     def _prepare_next(self, active: ActiveRequest) -> None:
-        """Hold a request until the prefix that its next image needs is there; else give it turns."""
+        """Hold a request until the prefix that its next image
+        needs is there; else give it turns.
+        """
         request = active.request
         index = self.scheduler.next_index(request.id)
         if index is None:
@@ -307,7 +347,11 @@ class Admission:
             return
         source = request.source(index)
         self.prefixes.move_on(request.id, source)
-        if source is None or not self._prefix(request, index) or self.prefixes.is_ready(request.id, source):
+        if (
+            source is None
+            or not self._prefix(request, index)
+            or self.prefixes.is_ready(request.id, source)
+        ):
             self.scheduler.resume(request.id)
             return
         self.scheduler.hold(request.id)
@@ -316,7 +360,9 @@ class Admission:
 
     @contextmanager
     def _failing_alone(self, request: int, failed: set[int]) -> Iterator[None]:
-        """Log an exception of work for one request, and add that to `failed`; raise an unrecoverable one."""
+        """Log an exception of work for one request, and add that to
+        `failed`; raise an unrecoverable one.
+        """
         try:
             yield
         except Exception as error:

@@ -1,4 +1,5 @@
-"""Images of several candidates: where steps stop, so that the generator resamples them, and the choice at the end.
+"""Images of several candidates: where steps stop, so that the generator
+resamples them, and the choice at the end.
 
 Which images these are is their kind's (`kinds/particles.py`).
 """
@@ -11,8 +12,12 @@ from scanline.model.backends.particles import Groups
 from scanline.model.sampling.assignment import SlotAssignment
 
 
-def steps_to_check(images: Iterable[SlotAssignment], positions: np.ndarray, steps: int, step_bytes: int) -> int:
-    """Return at most `steps` steps, so many that no image of those at `positions` [slots] passes its next check."""
+def steps_to_check(
+    images: Iterable[SlotAssignment], positions: np.ndarray, steps: int, step_bytes: int
+) -> int:
+    """Return at most `steps` steps, so many that no image of those at
+    `positions` [slots] passes its next check.
+    """
     for image in images:
         if image.checks:
             steps = min(steps, (image.checks[0] - int(positions[image.slot])) // step_bytes)
@@ -34,7 +39,9 @@ def to_choose(finished: Iterable[SlotAssignment], length: int) -> list[Groups]:
 
 
 def groups_of(images: Sequence[SlotAssignment], positions: Sequence[int]) -> list[Groups]:
-    """Return the slots of images with their positions, those of equally many candidates together."""
+    """Return the slots of images with their positions, those of
+    equally many candidates together.
+    """
     if not images:  # as in nearly every tick
         return []
     sizes = np.array([len(image.slots) for image in images])

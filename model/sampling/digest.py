@@ -23,17 +23,23 @@ from scanline.model.network.class_head import ClassHead
 from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
 
-# Raised with every change of a painted byte that comes neither from a backend's `build` nor with a new version.
+# Raised with every change of a painted byte that comes neither from a
+# backend's `build` nor with a new version.
 PAINTING = 1
 QUANTISED_CDF = 1  # raised with every change of an interval by kernels/codec
-CODED_FORMAT = 2  # of config.json when codes began; a field of a later one counts where it is not its default
+# of config.json when codes began; a field of a later one counts where it is not its default
+CODED_FORMAT = 2
 PROBED_STEPS = 16  # of fixed noise
-NAMES = ("classes", "mirrored")  # fields that decide no interval; the weights have a row for each class
-HEX_DIGITS = 32  # 16 bytes: enough for no two models to share one by chance, short enough for a log line
+# fields that decide no interval; the weights have a row for each class
+NAMES = ("classes", "mirrored")
+# 16 bytes: enough for no two models to share one by chance, short enough for a log line
+HEX_DIGITS = 32
 
 
 def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
-    """Return 32 hexadecimal digits of a SHA-256 over the weights as they lie in memory, and what computes with them."""
+    """Return 32 hexadecimal digits of a SHA-256 over the weights as they lie in
+    memory, and what computes with them.
+    """
     return _digest(
         model.state_dict(),
         {
@@ -49,9 +55,10 @@ def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
 
 
 def coding_digests(model: Transformer, backend: Backend, precision: str) -> tuple[str, ...]:
-    """Return the same of what decides the intervals of an image's bytes, and so what its code paints: the network, what
-    computes its parameters, and the quantised CDFs. A later version of this program decodes what it has encoded: the
-    first digest is that of new files, the others are those that earlier versions wrote for this model."""
+    """Return the same of what decides the intervals of an image's bytes, and so what its code
+    paints: the network, what computes its parameters, and the quantised CDFs. A later version of
+    this program decodes what it has encoded: the first digest is that of new files, the others are
+    those that earlier versions wrote for this model."""
     chosen: dict[str, Any] = {"format": CODED_FORMAT}
     for field in fields(model.config):
         if (value := getattr(model.config, field.name)) != field.default:
@@ -61,26 +68,42 @@ def coding_digests(model: Transformer, backend: Backend, precision: str) -> tupl
     described = {"backend": backend.arithmetic, "precision": precision, "law": QUANTISED_CDF}
     network = {name: value for name, value in chosen.items() if name not in NAMES}
     new = {**described, "config": network, "probe": probe(model, backend)}
-    return tuple(_digest(model.state_dict(), each) for each in (new, {**described, "config": chosen}))
+    return tuple(
+        _digest(model.state_dict(), each) for each in (new, {**described, "config": chosen})
+    )
 
 
 def class_head_digest(head: ClassHead | None) -> str:
     """Return the same of a class head; empty where there is none."""
-    return "" if head is None else _digest(head.tensors, {"layers": head.shape.layers, "cells": head.shape.cells})
+    return (
+        ""
+        if head is None
+        else _digest(head.tensors, {"layers": head.shape.layers, "cells": head.shape.cells})
+    )
 
 
 @torch.inference_mode()
 def probe(model: Transformer, backend: Backend) -> str:
-    """Return a hash of the states, bits and intervals that a backend computes for the first steps of fixed noise."""
+    """Return a hash of the states, bits and intervals that a backend computes
+    for the first steps of fixed noise.
+    """
     config, device = model.config, model.device
     stop = config.first + min(PROBED_STEPS, config.steps) * config.step_bytes
-    noise = torch.arange(config.bytes, dtype=torch.int64).square().mul(40503).bitwise_right_shift(8) % 256
+    noise = (
+        torch.arange(config.bytes, dtype=torch.int64).square().mul(40503).bitwise_right_shift(8)
+        % 256
+    )
     label = torch.tensor([len(config.classes)], device=device)
     state = State.zeros(config, 1, device, backend.state_dtype, backend.deferred)
     intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=device)
     images = noise.to(device, torch.uint8).unsqueeze(0)
-    bits = backend.prefill(PrefillBatch.of(images, state, np.array([stop]), label, intervals=intervals))
-    computed = [getattr(state, name) for name in NUMBERS] + [bits[:, config.first : stop], intervals]
+    bits = backend.prefill(
+        PrefillBatch.of(images, state, np.array([stop]), label, intervals=intervals)
+    )
+    computed = [getattr(state, name) for name in NUMBERS] + [
+        bits[:, config.first : stop],
+        intervals,
+    ]
     return sha256(b"".join(bytes(_bytes(each.nan_to_num())) for each in computed)).hexdigest()
 
 

@@ -1,6 +1,8 @@
-"""Images to codes: several images to a code, each under its class where that makes the codes of all shorter.
+"""Images to codes: several images to a code, each under its class where
+that makes the codes of all shorter.
 
-A labelled code has the label of each image before its bytes; an image whose class does not help has the label for none.
+A labelled code has the label of each image before its bytes; an image whose class
+does not help has the label for none.
 """
 
 from collections.abc import Iterator
@@ -13,12 +15,16 @@ from scanline.kernels.codec.coder import PRECISION
 from scanline.model.formats.code_file import Codes, images_a_code, label_width
 
 MEASURED = 64  # images, whose bits say how many there are to a code
-PIECE = 8192  # bytes of an image that are encoded at once: five milliseconds, in which no other thread of Python runs
+# bytes of an image that are encoded at once: five milliseconds, in
+# which no other thread of Python runs
+PIECE = 8192
 
 
 @dataclass(frozen=True)
 class _Image:
-    """An image's intervals without a class and under its label, [N, 2] uint32; where it has none, the same."""
+    """An image's intervals without a class and under its label, [N, 2]
+    uint32; where it has none, the same.
+    """
 
     intervals: np.ndarray
     label: int
@@ -29,26 +35,35 @@ class Encoder:
     """Takes images in order, and makes codes of them once enough are there."""
 
     def __init__(self, labels: int = 1, length: int | None = None) -> None:
-        """labels: that an image may have, with that for none; 1: no image has a class. length: the images of a code, by
-        default as many as make it about 8 KB."""
+        """labels: that an image may have, with that for none; 1: no image has a class. length: the
+        images of a code, by default as many as make it about 8 KB."""
         self.labels = labels
         self.length = length
         self.waiting: list[_Image] = []
         self.begun = 0  # images in the codes that are not finished
-        self.encoders = [coder.Encoder() for _ in range(1 if labels == 1 else 2)]  # of plain codes, and of labelled
+        # of plain codes, and of labelled
+        self.encoders = [coder.Encoder() for _ in range(1 if labels == 1 else 2)]
         self.codes: list[list[bytes]] = [[] for _ in self.encoders]
 
     def add(self, intervals: bytes, label: int = 0, under_label: bytes | None = None) -> None:
-        """Take an image, given by its Scored.intervals without a class and, where it has a label, under that."""
+        """Take an image, given by its Scored.intervals without a class and,
+        where it has a label, under that.
+        """
         plain = np.frombuffer(intervals, np.uint32).reshape(-1, 2)
-        other = plain if under_label is None else np.frombuffer(under_label, np.uint32).reshape(-1, 2)
+        other = (
+            plain if under_label is None else np.frombuffer(under_label, np.uint32).reshape(-1, 2)
+        )
         self.waiting.append(_Image(plain, label, other))
 
     def work(self, is_last: bool = False) -> Iterator[None]:
-        """Encode the images that are there, and yield after each piece. is_last: no other image comes."""
+        """Encode the images that are there, and yield after each
+        piece. is_last: no other image comes.
+        """
         if self.length is None and (is_last or len(self.waiting) >= MEASURED):
             measured = self.waiting[:MEASURED]
-            self.length = images_a_code(sum(_bits(image.intervals) for image in measured) / len(measured))
+            self.length = images_a_code(
+                sum(_bits(image.intervals) for image in measured) / len(measured)
+            )
         while self.length is not None and self.waiting:
             yield from self._encode(self.waiting.pop(0))
             self.begun += 1
@@ -68,7 +83,9 @@ class Encoder:
         return Codes(tuple(labelled if is_labelled else plain), self.length, is_labelled)
 
     def _encode(self, image: _Image) -> Iterator[None]:
-        """Add an image to the code, and under its label, where it has fewer bits so, to the labelled one."""
+        """Add an image to the code, and under its label, where it has
+        fewer bits so, to the labelled one.
+        """
         chosen = [image.intervals]
         if self.labels > 1:
             is_shorter = _bits(image.under_label) < _bits(image.intervals)

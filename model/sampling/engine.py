@@ -1,11 +1,13 @@
 """The engine loop: admit, prefill, step, retire, deliver.
 
-The server's engine process and offline painting (`offline.py`) drive the same loop. It knows the generator and the
-scheduler, not the process or the pipe: commands come in through `accept`, events go out in one list a tick. Memory does
-not depend on how many requests wait, but for the requests themselves.
+The server's engine process and offline painting (`offline.py`) drive the same loop. It
+knows the generator and the scheduler, not the process or the pipe: commands come in through
+`accept`, events go out in one list a tick. Memory does not depend on how many requests
+wait, but for the requests themselves.
 
-Nothing that the loop decides depends on what a step computes: an image moves by the same bytes in every step. So an
-asynchronous device is given the next tick's steps before the last ones have ended.
+Nothing that the loop decides depends on what a step computes: an image moves by
+the same bytes in every step. So an asynchronous device is given the next tick's
+steps before the last ones have ended.
 """
 
 import logging
@@ -22,7 +24,14 @@ from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
 from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import Cancel, Event, Failed, GenerateRequest, ScoreRequest, Stats
+from scanline.model.sampling.messages import (
+    Cancel,
+    Event,
+    Failed,
+    GenerateRequest,
+    ScoreRequest,
+    Stats,
+)
 from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
@@ -38,8 +47,8 @@ NOT_FINITE = "The model computed numbers that are not finite for an image of thi
 
 
 class Engine:
-    """Invariant between ticks: every assignment's request is in `requests`, and the generator holds its image, of which
-    no candidate has passed a check without resampling.
+    """Invariant between ticks: every assignment's request is in `requests`, and the generator holds
+    its image, of which no candidate has passed a check without resampling.
 
     Owns the requests; the scheduler owns slots and positions, the generator weights and states.
     """
@@ -50,13 +59,18 @@ class Engine:
         self.recorder = StatsRecorder()
         self.requests: dict[int, ActiveRequest] = {}  # to paint
         self.scheduler = Scheduler(
-            generator.slots, lambda number, index: self.requests[number].kind_of(index), generator.spare
+            generator.slots,
+            lambda number, index: self.requests[number].kind_of(index),
+            generator.spare,
         )
         self.prefills = PrefillQueue(generator)
-        self.admission = Admission(generator, self.scheduler, self.requests, self.prefills, self.recorder)
+        self.admission = Admission(
+            generator, self.scheduler, self.requests, self.prefills, self.recorder
+        )
         self.refused: list[Failed] = []  # requests that cannot be served, reported in the next tick
         self.streams = Streams(generator)
-        self.time_shares = TimeShares(2 * TICK_SECONDS)  # with less, clients of about equal shares take turns
+        # with less, clients of about equal shares take turns
+        self.time_shares = TimeShares(2 * TICK_SECONDS)
         self.tick_length = TickLength()
         self.current: Launch | None = None  # in this tick
         self.in_flight: Launch | None = None  # what the device is doing between two ticks
@@ -68,7 +82,9 @@ class Engine:
         return not self.requests and self.prefills.idle and not self.refused
 
     def accept(self, command: GenerateRequest | ScoreRequest | Cancel) -> None:
-        """Queue a request or drop one; its work is done in later ticks. One that cannot be queued fails alone."""
+        """Queue a request or drop one; its work is done in later ticks. One
+        that cannot be queued fails alone.
+        """
         try:
             self._accept(command)
         except Exception as error:
@@ -84,7 +100,11 @@ class Engine:
             case Cancel():
                 self._drop(command.request)
             case _ if not self._is_for_this_model(command):
-                log.warning("a request for the model %s is refused: this is %s", command.digest, self.generator.digest)
+                log.warning(
+                    "a request for the model %s is refused: this is %s",
+                    command.digest,
+                    self.generator.digest,
+                )
                 self.refused.append(Failed(command.id, OTHER_MODEL, "model_changed"))
             case GenerateRequest():
                 try:
@@ -100,8 +120,14 @@ class Engine:
                 self.prefills.add(command.id, command.client, prefills)
 
     def _is_for_this_model(self, request: GenerateRequest | ScoreRequest) -> bool:
-        """Return whether a request was made for this model, and for its class head where it reads one."""
-        if isinstance(request, ScoreRequest) and request.classified and not self.generator.class_head_digest:
+        """Return whether a request was made for this model, and for
+        its class head where it reads one.
+        """
+        if (
+            isinstance(request, ScoreRequest)
+            and request.classified
+            and not self.generator.class_head_digest
+        ):
             return False
         if not request.digest:
             return True
@@ -124,7 +150,9 @@ class Engine:
         )
 
     def tick(self) -> list[Event]:
-        """Run the loop once. A failure fails its requests and the engine goes on; an unrecoverable one is raised."""
+        """Run the loop once. A failure fails its requests and the engine goes
+        on; an unrecoverable one is raised.
+        """
         events: list[Event] = [*self.refused]
         self.refused.clear()
         try:
@@ -141,20 +169,29 @@ class Engine:
         return events
 
     def _fail_painting(self, events: list[Event]) -> None:
-        """Fail the requests whose images were being painted, or sent; those that wait go on. Where there are none, fail
-        all that are to be painted, since what failed would fail again."""
+        """Fail the requests whose images were being painted, or sent; those that wait go on. Where
+        there are none, fail all that are to be painted, since what failed would fail again."""
         log.exception("painting failed; the requests of images in progress fail")
-        launches = [launch for launch in (self.current, self.in_flight, self.ended) if launch is not None]
-        images = [*self.scheduler.assigned.values(), *(image for launch in launches for image in launch.finished)]
+        launches = [
+            launch for launch in (self.current, self.in_flight, self.ended) if launch is not None
+        ]
+        images = [
+            *self.scheduler.assigned.values(),
+            *(image for launch in launches for image in launch.finished),
+        ]
         self.current = self.in_flight = self.ended = None
         self.recorder.unpainted.clear()
-        concerned = dict.fromkeys(image.request for image in images if image.request in self.requests)
+        concerned = dict.fromkeys(
+            image.request for image in images if image.request in self.requests
+        )
         for request in [*(concerned or self.requests)]:
             self._fail(request, events)
 
     @contextmanager
     def _failing(self, requests: Iterable[int], events: list[Event]) -> Iterator[None]:
-        """Log an exception, and fail the requests whose work it was alone; raise an unrecoverable one."""
+        """Log an exception, and fail the requests whose work it was
+        alone; raise an unrecoverable one.
+        """
         try:
             yield
         except Exception as error:
@@ -178,14 +215,19 @@ class Engine:
         return self.recorder.report(progress)
 
     def _prefill(self, events: list[Event]) -> None:
-        """Prefill known bytes: for a share of the time that painting took, for a whole tick without painting."""
-        # Prefixes that there is room for now are queued with the images to score, and take turns with them.
+        """Prefill known bytes: for a share of the time that painting took,
+        for a whole tick without painting.
+        """
+        # Prefixes that there is room for now are queued with the images
+        # to score, and take turns with them.
         self.admission.queue_prefixes(events, self._fail)
         painted = self.painted_seconds if self.scheduler.assigned else None
         self._take(self.prefills.run(painted, TICK_SECONDS, self.scheduler.held.keys()), events)
 
     def _end_prefills(self, events: list[Event]) -> None:
-        """Take what a device has prefilled behind the steps before the last ones, which it is doing now."""
+        """Take what a device has prefilled behind the steps before the
+        last ones, which it is doing now.
+        """
         if self.generator.is_asynchronous and self.scheduler.assigned:
             self._take(self.prefills.end(), events)
 
@@ -208,7 +250,9 @@ class Engine:
                 self._fail(request, events, message)
 
     def _take_prefill(self, ended: EndedPrefill, events: list[Event]) -> str:
-        """Send a score, or keep the prefix that lets its request's next image start; return why its request fails."""
+        """Send a score, or keep the prefix that lets its request's next image
+        start; return why its request fails.
+        """
         prefill = ended.prefill
         state = ended.state
         if state is None:
@@ -222,7 +266,9 @@ class Engine:
         return ""
 
     def _step(self) -> None:
-        """Start a tick's steps of all images but those of clients that have used more than their share of the time."""
+        """Start a tick's steps of all images but those of clients that have used
+        more than their share of the time.
+        """
         scheduler = self.scheduler
         slots = np.flatnonzero(scheduler.is_busy)
         self.recorder.batch = len(slots)
@@ -246,10 +292,13 @@ class Engine:
         before = positions[slots]
         most_left = (self.length - int(before.min())) // step_bytes
         least_left = (self.length - int(before.max())) // step_bytes
-        steps = self.tick_length.steps(len(slots), most_left, least_left, streamed=bool(self.streams.requests))
+        steps = self.tick_length.steps(
+            len(slots), most_left, least_left, streamed=bool(self.streams.requests)
+        )
         steps = steps_to_check(groups, positions, steps, step_bytes)
         seconds = self.generator.start(slots, steps)
-        # An image moves by the same bytes in every step, so that its position is known before the steps have ended.
+        # An image moves by the same bytes in every step, so that its position
+        # is known before the steps have ended.
         positions[slots] = np.minimum(before + steps * step_bytes, self.length)
         # Resampling is queued behind the steps, on a GPU too: nothing here waits for them.
         for due in at_check(groups, positions):
@@ -259,16 +308,21 @@ class Engine:
         self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
 
     def _retire(self, events: list[Event]) -> None:
-        """Fetch what streams are due and what the steps complete, and free the slots of complete images."""
+        """Fetch what streams are due and what the steps complete, and
+        free the slots of complete images.
+        """
         if (launch := self.current) is None:
             return
         scheduler = self.scheduler
         with self._failing(self.streams.requests, events):
-            launch.frames, launch.snapshots = self.streams.due(scheduler.assigned, scheduler.positions)
+            launch.frames, launch.snapshots = self.streams.due(
+                scheduler.assigned, scheduler.positions
+            )
         first = np.fromiter(scheduler.assigned, np.int64)
         complete = first[scheduler.positions[first] == self.length].tolist()
         launch.finished = [scheduler.assigned[slot] for slot in complete]
-        # Of several candidates one is chosen; its bytes are then in the image's first slot, which is fetched.
+        # Of several candidates one is chosen; its bytes are then in the
+        # image's first slot, which is fetched.
         for group in to_choose(launch.finished, self.length):
             self.generator.choose(group)
         if slots := launch.slots:
@@ -278,7 +332,9 @@ class Engine:
             scheduler.release(image.slot)
 
     def _deliver(self, events: list[Event]) -> None:
-        """Send what has been painted by the steps that have ended: on an asynchronous device those of the last tick."""
+        """Send what has been painted by the steps that have ended: on an
+        asynchronous device those of the last tick.
+        """
         self.ended, self.current = self.current, None
         if self.generator.is_asynchronous:
             self.ended, self.in_flight = self.in_flight, self.ended
@@ -286,7 +342,9 @@ class Engine:
             return
         self._account(ended)
         # Requests with numbers that are not finite fail before anything of them is sent.
-        for request in ended.overflowed(self.requests, may_be_infinite=self.generator.config.first > 0):
+        for request in ended.overflowed(
+            self.requests, may_be_infinite=self.generator.config.first > 0
+        ):
             self._fail(request, events, NOT_FINITE)
         with self._failing(self.streams.requests, events):
             events += [*ended.pixels(self.requests), *ended.state_snapshots(self.requests)]
@@ -296,7 +354,9 @@ class Engine:
         for image, read in ended.reads():
             with self._failing((image.request,), events):
                 self.admission.queue_following(image, read)
-        for request, count in Counter(image.request for image in ended.finished if image.is_wanted).items():
+        for request, count in Counter(
+            image.request for image in ended.finished if image.is_wanted
+        ).items():
             if active := self.requests.get(request):
                 active.left -= count
                 if not active.left:

@@ -1,8 +1,10 @@
-"""The generator: a fixed pool of slots, each with the state, bytes and position of one image, painted all at once.
+"""The generator: a fixed pool of slots, each with the state, bytes and
+position of one image, painted all at once.
 
-Images join (`place_many`), are fetched (`fetch`) and leave (`clear`) between any two calls of `start`; an image's bytes
-never depend on what else is in the pool. On a GPU these calls are queued in order, and none waits. Owns weights and
-states; the scheduler decides which image gets which slot.
+Images join (`place_many`), are fetched (`fetch`) and leave (`clear`) between any two
+calls of `start`; an image's bytes never depend on what else is in the pool. On a GPU
+these calls are queued in order, and none waits. Owns weights and states; the scheduler
+decides which image gets which slot.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,8 +52,8 @@ class Generator:
         spare: int = 0,
         synchronize: Callable[[], None] = synchronize,
     ) -> None:
-        """See `open_backend`, which may run a copy of the model on another device: `self.model` is what runs. spare:
-        slots besides, of the scheduler's. synchronize: see `unrecoverable`."""
+        """See `open_backend`, which may run a copy of the model on another device: `self.model` is
+        what runs. spare: slots besides, of the scheduler's. synchronize: see `unrecoverable`."""
         threads = threads or resources.threads()
         opened = open_backend(model, slots + spare, threads, precision, backend)
         self.model = opened.model
@@ -71,12 +73,16 @@ class Generator:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether the device works on its own, so that it may be given steps before the last ones have ended."""
+        """Whether the device works on its own, so that it may be given steps
+        before the last ones have ended.
+        """
         return self.backend.is_asynchronous
 
     @cached_property
     def digest(self) -> str:
-        """The digest of everything that decides which bytes are painted (digest.py); computed at its first use."""
+        """The digest of everything that decides which bytes are painted
+        (digest.py); computed at its first use.
+        """
         return model_digest(self.model, self.backend, self.precision)
 
     @cached_property
@@ -86,12 +92,14 @@ class Generator:
 
     @cached_property
     def codings(self) -> tuple[str, ...]:
-        """The digests of everything that decides what a code paints (digest.py), that of new files first; computed at
-        their first use."""
+        """The digests of everything that decides what a code paints (digest.py), that of new files
+        first; computed at their first use."""
         return coding_digests(self.model, self.backend, self.precision)
 
     def prefix(self, spec: ImageSpec) -> int:
-        """Return how many bytes before the first unknown one can be prefilled: those of whole steps."""
+        """Return how many bytes before the first unknown one can be
+        prefilled: those of whole steps.
+        """
         return spec.prefix - spec.prefix % self.config.step_bytes
 
     @torch.inference_mode()
@@ -105,21 +113,26 @@ class Generator:
         coded: bool = False,
         classified: bool = False,
     ) -> PrefillState:
-        """Prepare to run the bytes of images [B, N] uint8 before `stops` [B] through the network, without a slot.
+        """Prepare to run the bytes of images [B, N] uint8 before `stops` [B]
+        through the network, without a slot.
 
-        labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default. inspected: the steps of one
-        image whose numbers are kept. coded: the bytes' intervals are kept, too. classified: after the last byte, the
-        class head reads the images.
+        labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default.
+        inspected: the steps of one image whose numbers are kept. coded: the bytes' intervals are
+        kept, too. classified: after the last byte, the class head reads the images.
         """
         first = self.config.first
         step_bytes = self.config.step_bytes
         ends = np.array(stops, np.int64)
         dtype = self.backend.state_dtype if inspected is None else torch.float32
-        state = State.zeros(self.config, len(images), self.model.device, dtype, self.backend.deferred)
+        state = State.zeros(
+            self.config, len(images), self.model.device, dtype, self.backend.deferred
+        )
         bits = np.zeros((len(images), int(ends.max())))
         if first:
             read = ends > 0
-            bits[read, :1] = first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
+            bits[read, :1] = (
+                first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
+            )
         batch = PrefillBatch(
             to_device(np.array(images), self.model.device),
             state,
@@ -128,13 +141,17 @@ class Generator:
             np.array(tolerances or [0] * len(images), np.int64),
             intervals=self._no_intervals(images) if coded else None,
         )
-        logits = np.zeros((len(images), len(self.config.classes)), np.float32) if classified else None
+        logits = (
+            np.zeros((len(images), len(self.config.classes)), np.float32) if classified else None
+        )
         if inspected is None:
             return PrefillState(batch, bits, first, first, step_bytes, logits)
         return Inspection(batch, bits, first, first, step_bytes, logits, wanted=inspected)
 
     def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
-        """Return room for the intervals of images [B, N]: those of first bytes that no network predicts are there."""
+        """Return room for the intervals of images [B, N]: those of first bytes
+        that no network predicts are there.
+        """
         intervals = np.zeros((*images.shape, 2), np.int32)
         if self.config.first_byte_histogram is not None:
             starts = np.array(histogram_starts(self.config.first_byte_histogram), np.int32)
@@ -143,12 +160,14 @@ class Generator:
         return to_device(intervals, self.model.device)
 
     def run_prefill(self, prefill: PrefillState, steps: int | None = None) -> Pending[float]:
-        """Start to run the next `steps` steps of a prefill, IN PLACE: all of them by default, and where the backend
-        would round differently in chunks. Return the device's seconds; the bits are there once these have been waited
-        for."""
+        """Start to run the next `steps` steps of a prefill, IN PLACE: all of them by default, and
+        where the backend would round differently in chunks. Return the device's seconds; the bits
+        are there once these have been waited for."""
         start, stop = prefill.position, prefill.stop
         in_chunks = (
-            self.backend.prefills_in_chunks or isinstance(prefill, Inspection) or prefill.batch.intervals is not None
+            self.backend.prefills_in_chunks
+            or isinstance(prefill, Inspection)
+            or prefill.batch.intervals is not None
         )
         if steps is not None and in_chunks:
             stop = min(stop, start + steps * self.config.step_bytes)
@@ -158,7 +177,9 @@ class Generator:
         return Pending.ended(0.0) if prefill.done else self._classify(prefill)
 
     def _classify(self, prefill: PrefillState) -> Pending[float]:
-        """Start to read the next steps of the next images of a prefill by the class head, IN PLACE."""
+        """Start to read the next steps of the next images of a
+        prefill by the class head, IN PLACE.
+        """
         assert prefill.logits is not None
         clock = DeviceClock(self.model.device)
         first = prefill.classified
@@ -211,7 +232,9 @@ class Generator:
         return prefill.prefix(0)
 
     def score(self, images: np.ndarray, labels: Sequence[int] = ()) -> np.ndarray:
-        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with `labels` [B], without using a slot."""
+        """Return bits [B, N] float64 of every byte of images [B, N] uint8 with
+        `labels` [B], without using a slot.
+        """
         prefill = self.start_prefill(images, [self.config.bytes] * len(images), labels)
         while not prefill.done:
             self.run_prefill(prefill).wait()
@@ -219,7 +242,10 @@ class Generator:
 
     @torch.inference_mode()
     def place_many(
-        self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+        self,
+        slots: Sequence[int],
+        specs: Sequence[ImageSpec],
+        prefixes: Sequence[Prefix | None] | None = None,
     ) -> None:
         """Start images in different slots, whatever these held; from a prefix where there is one.
 
@@ -245,13 +271,21 @@ class Generator:
         if self.config.can_be_guided:
             _pair(arrivals, ordered_specs)
         self.backend.place(self.pool, arrivals)
-        coded = [(slot, spec.code) for slot, spec in zip(slots, specs, strict=True) if spec.code is not None]
+        coded = [
+            (slot, spec.code)
+            for slot, spec in zip(slots, specs, strict=True)
+            if spec.code is not None
+        ]
         if coded:
             chosen = np.array([slot for slot, _ in coded], np.int64)
             self.backend.put_codes(self.pool, chosen, [code for _, code in coded])
 
     def _describe(
-        self, arrivals: Arrivals, slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]
+        self,
+        arrivals: Arrivals,
+        slots: list[int],
+        specs: list[ImageSpec],
+        prefixes: list[Prefix | None],
     ) -> None:
         """Write the images' numbers and bytes, and where they start."""
         first = self.config.first
@@ -270,14 +304,20 @@ class Generator:
                 images[row, : prefix.position] = np.frombuffer(prefix.painted, np.uint8)
         if first:
             self._draw_first_bytes(arrivals)
-        arrivals.position.numpy()[:] = [first if prefix is None else prefix.position for prefix in prefixes]
+        arrivals.position.numpy()[:] = [
+            first if prefix is None else prefix.position for prefix in prefixes
+        ]
         started = arrivals.without_prefix
         of_prefixes = [prefix for prefix in prefixes[started:] if prefix is not None]
         arrivals.bits.numpy()[started:] = [prefix.bits for prefix in of_prefixes]
-        arrivals.evidence_bits.numpy()[started:] = [0 if prefix.painted else prefix.bits for prefix in of_prefixes]
+        arrivals.evidence_bits.numpy()[started:] = [
+            0 if prefix.painted else prefix.bits for prefix in of_prefixes
+        ]
 
     def _draw_first_bytes(self, arrivals: Arrivals) -> None:
-        """Draw byte 0 of each image from the histogram of a model without a start token, unless it is known."""
+        """Draw byte 0 of each image from the histogram of a model without a
+        start token, unless it is known.
+        """
         histogram = self.config.first_byte_histogram
         assert histogram is not None
         values, unknown = arrivals.images[:, 0], ~arrivals.known[:, 0]
@@ -286,7 +326,9 @@ class Generator:
             seed, index = arrivals.seed[rows], arrivals.index[rows]
             draw = uniforms(seed, index, torch.zeros_like(seed))[:, 0].double()
             cumulative = _tempered(histogram, temperature).cumsum(0)
-            values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(torch.uint8)
+            values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(
+                torch.uint8
+            )
         arrivals.bits.copy_(first_byte_bits(self.config, values))
         arrivals.evidence_bits.copy_(arrivals.bits.masked_fill(unknown, 0.0))
 
@@ -301,7 +343,9 @@ class Generator:
             self.pool.empty_slots(np.array(slots, np.int64))
 
     def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Start up to `steps` steps of the images in `slots` [n] int64, ascending; return the device's seconds."""
+        """Start up to `steps` steps of the images in `slots` [n] int64,
+        ascending; return the device's seconds.
+        """
         return self.backend.advance(self.pool, slots, steps)
 
     def advance(self, steps: int) -> None:
@@ -310,22 +354,28 @@ class Generator:
 
     @torch.inference_mode()
     def resample(self, groups: Groups) -> None:
-        """Draw the particles of groups anew where few have most of the weight, after the steps started before."""
+        """Draw the particles of groups anew where few have most of the
+        weight, after the steps started before.
+        """
         self.backend.resample(self.pool, groups)
 
     @torch.inference_mode()
     def choose(self, groups: Groups) -> None:
-        """Draw one particle of each group by weight, after the steps started before; the leader's slot then has its
-        image and bits."""
+        """Draw one particle of each group by weight, after the steps started before; the leader's
+        slot then has its image and bits."""
         self.backend.choose(self.pool, groups)
 
     @torch.inference_mode()
     def fetch(self, slots: Sequence[int]) -> Pending[Fetched]:
-        """Copy the bytes and bits of `slots` [n] as they are after the steps that were started before."""
+        """Copy the bytes and bits of `slots` [n] as they are after
+        the steps that were started before.
+        """
         return self.backend.fetch(self.pool, np.array(slots, np.int64))
 
     def positions(self) -> np.ndarray:
-        """Return the position [slots] of every slot: the bytes before it are painted; N where an image is done."""
+        """Return the position [slots] of every slot: the bytes before it are
+        painted; N where an image is done.
+        """
         positions: np.ndarray = self.pool.state.position[: self.slots].cpu().numpy()
         return positions
 
@@ -336,11 +386,15 @@ class Generator:
 
     @torch.inference_mode()
     def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:
-        """Copy s [C, M] and z [C] float32 of a slot as they are after the steps that were started before."""
+        """Copy s [C, M] and z [C] float32 of a slot as they are after
+        the steps that were started before.
+        """
         return self.pool.snapshot(slot, layer, head, self.config.step_bytes)
 
     def bits_per_dim(self, slot: int) -> float:
-        """Return the mean bits of the bytes before the slot's position, under the model at temperature 1."""
+        """Return the mean bits of the bytes before the slot's position,
+        under the model at temperature 1.
+        """
         return float(self.pool.bits[slot]) / self.config.bytes
 
     def close(self) -> None:
@@ -349,13 +403,15 @@ class Generator:
 
 @lru_cache(64)
 def _tempered(histogram: tuple[float, ...], temperature: float) -> torch.Tensor:
-    """Return weights [256] float64 in proportion to p^(1/T), in decimal arithmetic: its digits are the same on every
-    machine, unlike those of a mathematics library."""
+    """Return weights [256] float64 in proportion to p^(1/T), in decimal arithmetic: its digits are
+    the same on every machine, unlike those of a mathematics library."""
     if temperature == 1:
         return torch.tensor(histogram, dtype=torch.float64)
     most = Decimal(max(histogram))
     power = 1 / Decimal(temperature)
-    return torch.tensor([float((Decimal(p) / most) ** power) for p in histogram], dtype=torch.float64)
+    return torch.tensor(
+        [float((Decimal(p) / most) ** power) for p in histogram], dtype=torch.float64
+    )
 
 
 def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:

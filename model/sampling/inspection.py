@@ -1,8 +1,9 @@
-"""Inspection: a prefill of one image that also reports every number of some of its steps, in one layer and head.
+"""Inspection: a prefill of one image that also reports every number of some
+of its steps, in one layer and head.
 
-The torch model runs the bytes, and the reference of the recurrent step the chosen head, whatever backend paints: the
-numbers are those of the equations, and equal the painted image's to within the rounding of float32. What painting does
-is not changed by it.
+The torch model runs the bytes, and the reference of the recurrent step the chosen head, whatever
+backend paints: the numbers are those of the equations, and equal the painted image's to within the
+rounding of float32. What painting does is not changed by it.
 """
 
 from collections import defaultdict
@@ -26,14 +27,17 @@ class Inspection(PrefillState):
     parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
 
     def run(self, model: Transformer, first: int, stop: int) -> torch.Tensor:
-        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the numbers of the inspected steps
-        between; return the bits [1, stop] float64 of the bytes that were run, 0 before them."""
+        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the
+        numbers of the inspected steps between; return the bits [1, stop] float64 of the
+        bytes that were run, 0 before them."""
         layer, head = self.wanted.layer, self.wanted.head
         images, state = self.batch.images, self.batch.state
         s = state.s[layer, :, head, None].clone()
         z = state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
-        hook = model.layers[layer].query_key_value.register_forward_hook(lambda *call: projected.append(call[2]))
+        hook = model.layers[layer].query_key_value.register_forward_hook(
+            lambda *call: projected.append(call[2])
+        )
         try:
             parameters = model.parallel(images, state, stop, self.batch.labels)
         finally:
@@ -44,7 +48,12 @@ class Inspection(PrefillState):
 
     def numbers(self) -> StepNumbers:
         """Return the numbers of the inspected steps, all of which have been run."""
-        return StepNumbers({name: torch.cat(part).float().cpu().numpy().tobytes() for name, part in self.parts.items()})
+        return StepNumbers(
+            {
+                name: torch.cat(part).float().cpu().numpy().tobytes()
+                for name, part in self.parts.items()
+            }
+        )
 
     def _keep(
         self,
@@ -58,33 +67,44 @@ class Inspection(PrefillState):
         config, head = model.config, self.wanted.head
         keys = config.heads * config.key_width
         every_q, every_k, every_v = projected.split((keys, keys, config.model_width), dim=-1)
-        q, k, v = (each.unflatten(-1, (config.heads, -1))[:, head] for each in (every_q, every_k, every_v))
+        q, k, v = (
+            each.unflatten(-1, (config.heads, -1))[:, head] for each in (every_q, every_k, every_v)
+        )
         phi = model.layers[self.wanted.layer].phi
         phi_q, phi_k = phi(q), phi(k)
-        inspected = (self.wanted.first - first) // config.step_bytes  # the first of them, among the n
+        # the first of them, among the n
+        inspected = (self.wanted.first - first) // config.step_bytes
         for step in range(len(q)):
             if step == max(inspected, 0) and not self.parts["s"]:
                 self.parts["s"].append(s[0].clone())
                 self.parts["z"].append(z[0].clone())
-            y = recurrent_step(phi_q[None, None, step], phi_k[None, None, step], v[None, None, step], s, z)
+            y = recurrent_step(
+                phi_q[None, None, step], phi_k[None, None, step], v[None, None, step], s, z
+            )
             if step >= inspected:
                 for name, values in {"s": s[0], "z": z[0], "y": y[0]}.items():
                     self.parts[name].append(values.clone())
         rows = slice(max(inspected, 0), None)
         for name, each in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
             self.parts[name].append(each[rows])
-        painted = self.batch.images[0, first : first + len(q) * config.step_bytes].unflatten(0, (-1, config.step_bytes))
+        painted = self.batch.images[0, first : first + len(q) * config.step_bytes].unflatten(
+            0, (-1, config.step_bytes)
+        )
         self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
 
 
-def _probabilities(model: Transformer, parameters: torch.Tensor, painted: torch.Tensor) -> torch.Tensor:
-    """Return the probability [n, bytes of a step, 256] of each value of each byte, given the step's earlier bytes
-    `painted` [n, bytes of a step] uint8, under `parameters` [n, P]."""
+def _probabilities(
+    model: Transformer, parameters: torch.Tensor, painted: torch.Tensor
+) -> torch.Tensor:
+    """Return the probability [n, bytes of a step, 256] of each value of each byte, given the step's
+    earlier bytes `painted` [n, bytes of a step] uint8, under `parameters` [n, P]."""
     every = torch.arange(256, dtype=torch.uint8, device=painted.device)
     channels = []
     for channel in range(painted.shape[-1]):
         values = painted.unsqueeze(1).repeat(1, 256, 1)
         values[..., channel] = every
-        log_probabilities = model.distribution.log_prob(parameters.unsqueeze(1).expand(-1, 256, -1), values)
+        log_probabilities = model.distribution.log_prob(
+            parameters.unsqueeze(1).expand(-1, 256, -1), values
+        )
         channels.append(log_probabilities[..., channel].exp())
     return torch.stack(channels, dim=1)

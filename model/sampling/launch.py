@@ -1,4 +1,6 @@
-"""A launch: the steps that a generator is given in one tick, and what is to be sent once these have ended."""
+"""A launch: the steps that a generator is given in one tick, and what is
+to be sent once these have ended.
+"""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,18 +18,19 @@ from scanline.model.sampling.messages import Finished, Pixels, StateSnapshot
 class Frame:
     """Painted bytes of a streamed image, up to `stop` - 1.
 
-    Of them, those are sent as final that come after what was sent before and can no longer change, which is known once
-    the steps have ended.
+    Of them, those are sent as final that come after what was sent before and can no longer change,
+    which is known once the steps have ended.
     """
 
     assignment: SlotAssignment
     stop: int
     slots: tuple[int, ...]  # to fetch
-    provisional: bool = False  # also sent, as such: the bytes of the first candidate after the final ones
+    # also sent, as such: the bytes of the first candidate after the final ones
+    provisional: bool = False
 
     def painted(self, images: np.ndarray) -> tuple[int, int]:
-        """Return the first byte and the one after the last of those that are final now, given the images [n, N] of the
-        slots; update in the assignment, IN PLACE, what has been sent."""
+        """Return the first byte and the one after the last of those that are final now, given the
+        images [n, N] of the slots; update in the assignment, IN PLACE, what has been sent."""
         first = self.assignment.sent
         self.assignment.sent = self.assignment.kind.final(images, self.stop)
         return first, self.assignment.sent
@@ -62,16 +65,22 @@ class Launch:
     @property
     def slots(self) -> list[int]:
         """The slots to fetch: those of the frames, then the first ones of the finished images."""
-        return [*(slot for frame in self.frames for slot in frame.slots), *(image.slot for image in self.finished)]
+        return [
+            *(slot for frame in self.frames for slot in frame.slots),
+            *(image.slot for image in self.finished),
+        ]
 
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
-        """Return those of `requests` of which a fetched image has bits that are NaN or infinite; these may be infinite
-        without a start token, by the first byte. Of several candidates only the one that is chosen counts."""
+        """Return those of `requests` of which a fetched image has bits that are NaN or infinite;
+        these may be infinite without a start token, by the first byte. Of several candidates
+        only the one that is chosen counts."""
         if not self.slots:
             return set()
         owners: list[int | None] = []
         for frame in self.frames:
-            owners += [frame.assignment.request if len(frame.slots) == 1 else None] * len(frame.slots)
+            owners += [frame.assignment.request if len(frame.slots) == 1 else None] * len(
+                frame.slots
+            )
         owners += [image.request for image in self.finished]
         bits = self.fetched.wait().bits
         wrong = np.flatnonzero(np.isnan(bits) if may_be_infinite else ~np.isfinite(bits))
@@ -89,11 +98,18 @@ class Launch:
             row += len(candidates)
             first, stop = frame.painted(candidates)
             if request in requests and first < stop:
-                painted.setdefault(request, []).append((index, first, candidates[0, first:stop].tobytes()))
+                painted.setdefault(request, []).append(
+                    (index, first, candidates[0, first:stop].tobytes())
+                )
             if request in requests and frame.provisional and stop < frame.stop:
-                provisional.setdefault(request, []).append((index, stop, candidates[0, stop : frame.stop].tobytes()))
+                provisional.setdefault(request, []).append(
+                    (index, stop, candidates[0, stop : frame.stop].tobytes())
+                )
         streamed = painted | provisional
-        return [Pixels(number, painted.get(number, []), provisional.get(number, ())) for number in streamed]
+        return [
+            Pixels(number, painted.get(number, []), provisional.get(number, ()))
+            for number in streamed
+        ]
 
     def state_snapshots(self, requests: Container[int]) -> Iterator[StateSnapshot]:
         """Yield the snapshots of `requests`."""
@@ -103,7 +119,9 @@ class Launch:
                 yield StateSnapshot(snapshot.request, snapshot.position, s.tobytes(), z.tobytes())
 
     def reads(self) -> Iterator[tuple[SlotAssignment, np.ndarray]]:
-        """Yield the finished images that another may follow, with what each has read of its code (Fetched.decoders)."""
+        """Yield the finished images that another may follow, with what each has
+        read of its code (Fetched.decoders).
+        """
         for row, assignment in enumerate(self.finished, len(self.slots) - len(self.finished)):
             if assignment.kind.is_followed:
                 yield assignment, self.fetched.wait().decoders[row]
@@ -123,6 +141,8 @@ class Launch:
                 image,
                 bits_per_dim[row],
                 evidence_bits=float(fetched.evidence_bits[row]) if is_completion else None,
-                effective_particles=float(fetched.effective_particles[row]) if is_completion else None,
+                effective_particles=float(fetched.effective_particles[row])
+                if is_completion
+                else None,
                 label=assignment.label,
             )

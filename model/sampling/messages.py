@@ -1,7 +1,7 @@
 """Messages between an engine and its client: requests go in, events come back in order.
 
-Every accepted request ends in exactly one of: its last Finished or Scored, one Failed, or nothing more after a Cancel.
-Events travel in lists; an empty list is a heartbeat. Imports no torch.
+Every accepted request ends in exactly one of: its last Finished or Scored, one Failed, or nothing
+more after a Cancel. Events travel in lists; an empty list is a heartbeat. Imports no torch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,12 +38,15 @@ class GenerateRequest(SamplingParams):
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
     stream: bool = False  # send Pixels as they are painted, not only Finished images
-    provisional: bool = False  # and in them what an image's first particle has beyond the bytes that are final
-    snapshot: tuple[int, int] | None = None  # a layer and a head, whose state is sent while image 0 is painted
+    # and in them what an image's first particle has beyond the bytes that are final
+    provisional: bool = False
+    # a layer and a head, whose state is sent while image 0 is painted
+    snapshot: tuple[int, int] | None = None
     only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
     client: str = ""  # who asked: slots are shared between clients first
     digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
-    # What images are painted from in place of random numbers: at temperature 1, with nothing known or guided.
+    # What images are painted from in place of random numbers: at
+    # temperature 1, with nothing known or guided.
     codes: Codes | None = None
 
     @property
@@ -71,7 +74,9 @@ class GenerateRequest(SamplingParams):
         return len(self.masks[source]) if unknown < 0 else unknown
 
     def known_pixels(self, config: "ModelConfig") -> np.ndarray | None:
-        """Return which pixels of each image need no painting, bool [n, H, W]; None where there are none."""
+        """Return which pixels of each image need no painting, bool [n,
+        H, W]; None where there are none.
+        """
         if not self.masks:
             return None
         masks = np.frombuffer(b"".join(self.masks), np.bool_)
@@ -83,7 +88,9 @@ class GenerateRequest(SamplingParams):
         return index * len(self.known) // self.n if self.known else None
 
     def particles_of(self, index: int) -> int:
-        """Return how many particles image `index` has: 1 where no known byte follows a hidden one and weighs them."""
+        """Return how many particles image `index` has: 1 where no known byte
+        follows a hidden one and weighs them.
+        """
         source = self.source(index)
         if source is None or self.particles == 1:
             return 1
@@ -94,11 +101,15 @@ class GenerateRequest(SamplingParams):
         """Return the label of one image."""
         if self.labels:
             return self.labels[index]
-        return drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
+        return (
+            drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
+        )
 
     @property
     def is_guided(self) -> bool:
-        """Whether images of a class are painted by two slots, one with the label and one without."""
+        """Whether images of a class are painted by two slots,
+        one with the label and one without.
+        """
         return self.guidance != 1
 
     def guidance_of(self, index: int) -> float:
@@ -107,7 +118,9 @@ class GenerateRequest(SamplingParams):
         return self.guidance if has_class else 1.0
 
     def kind_of(self, index: int) -> Kind:
-        """Return the kind of image `index`, but for codes, whose kind has a state (kinds/coded.py)."""
+        """Return the kind of image `index`, but for codes, whose
+        kind has a state (kinds/coded.py).
+        """
         if self.guidance_of(index) != 1:
             return GUIDED
         particles = self.particles_of(index)
@@ -123,7 +136,9 @@ class GenerateRequest(SamplingParams):
         return sum(map(self.slots_of, self.indices))
 
     def check_slots(self, slots: int) -> None:
-        """Raise InvalidInput where an image takes more than all `slots` of an engine; 0: not known yet."""
+        """Raise InvalidInput where an image takes more than all
+        `slots` of an engine; 0: not known yet.
+        """
         if self.is_guided and slots == 1:
             message = "This server has one slot, and a guided image needs two."
             raise InvalidInput(message, "guidance", "guidance_not_supported")
@@ -151,21 +166,26 @@ class GenerateRequest(SamplingParams):
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
-        """Return the same request for some of its images, without what is known of the others, and their codes."""
+        """Return the same request for some of its images, without what is
+        known of the others, and their codes.
+        """
         needed = {self.source(index) for index in indices}
         known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
         masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
         codes = self.codes
         if codes is not None:
             parts = {index // codes.length for index in indices}
-            codes = replace(codes, codes=tuple(code if i in parts else b"" for i, code in enumerate(codes.codes)))
+            codes = replace(
+                codes,
+                codes=tuple(code if i in parts else b"" for i, code in enumerate(codes.codes)),
+            )
         return replace(self, known=known, masks=masks, codes=codes, only=indices)
 
 
 @dataclass(frozen=True)
 class StepRange:
-    """Steps whose numbers are reported of an image that is read, in one layer and head: those of the bytes `first` to
-    `stop` - 1."""
+    """Steps whose numbers are reported of an image that is read, in one layer and head: those of
+    the bytes `first` to `stop` - 1."""
 
     layer: int
     head: int
@@ -181,12 +201,15 @@ class ScoreRequest:
     images: tuple[bytes, ...]
     labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
     tolerances: tuple[int, ...] = ()  # of each image, as in Backend.prefill; empty: all 0
-    inspected: StepRange | None = None  # each image is read to its stop only, and Scored has the numbers of the steps
+    # each image is read to its stop only, and Scored has the numbers of the steps
+    inspected: StepRange | None = None
     coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
-    classified: bool = False  # Scored of an image with label 0 has the logits of the class head, which there must be
+    # Scored of an image with label 0 has the logits of the class head, which there must be
+    classified: bool = False
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
-    digest: str = ""  # of the model that must score them, and of its class head where it is read; empty: any
+    # of the model that must score them, and of its class head where it is read; empty: any
+    digest: str = ""
 
     @property
     def indices(self) -> Sequence[int]:
@@ -235,19 +258,25 @@ class Ready:
     device: str
     state_bytes: int  # of an image in flight
     backend: str  # what runs its steps, in words
-    digest: str = ""  # of everything that decides which bytes are painted; equal digests paint equal bytes
+    # of everything that decides which bytes are painted; equal digests paint equal bytes
+    digest: str = ""
     backend_name: str = ""  # as --backend names it
     fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
-    codings: tuple[str, ...] = ("",)  # of everything that decides what a code paints: of new files, and of earlier ones
+    # of everything that decides what a code paints: of new files, and of earlier ones
+    codings: tuple[str, ...] = ("",)
     class_head: str = ""  # the digest of the class head; empty: there is none
 
     @property
     def whole_digest(self) -> str:
-        """The digests of the model and of its class head. It begins with the digest of every request that is for it."""
+        """The digests of the model and of its class head. It begins with the digest
+        of every request that is for it.
+        """
         return self.digest + self.class_head
 
     def head_for(self, request: Request) -> str:
-        """Return what a request that is for this model has in its digest behind that of the model."""
+        """Return what a request that is for this model has in its
+        digest behind that of the model.
+        """
         return self.class_head if isinstance(request, ScoreRequest) and request.classified else ""
 
     @property
@@ -275,8 +304,9 @@ class Scheduled:
 class Pixels:
     """Bytes painted in this tick: (image index, first byte position, bytes) each.
 
-    Those painted are final. Where the request asks for them, the provisional ones follow: of an image whose particles
-    differ there, the bytes of its first particle, in whose place later events may have others.
+    Those painted are final. Where the request asks for them, the provisional ones follow:
+    of an image whose particles differ there, the bytes of its first particle, in whose
+    place later events may have others.
     """
 
     request: int
@@ -286,7 +316,9 @@ class Pixels:
 
 @dataclass(frozen=True)
 class StateSnapshot:
-    """The state of one layer and head of image 0, after the bytes before `position`: float32 in native order."""
+    """The state of one layer and head of image 0, after the bytes before
+    `position`: float32 in native order.
+    """
 
     request: int
     position: int
@@ -298,8 +330,8 @@ class StateSnapshot:
 class Finished:
     """One image is complete: all its bytes, and its bits/dim at temperature 1.
 
-    Of a completion also the estimate of what its known bytes cost, and the smallest effective number of its particles
-    on the way.
+    Of a completion also the estimate of what its known bytes cost, and the smallest effective
+    number of its particles on the way.
     """
 
     request: int
@@ -315,19 +347,23 @@ class Finished:
 class StepNumbers:
     """The numbers of n steps of an image, in one layer and head."""
 
-    arrays: Mapping[str, bytes]  # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
+    # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
+    arrays: Mapping[str, bytes]
     # probabilities [n, bytes of a step, 256]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One image's bits, N float64 in native order; up to the inspected steps, with their numbers, where there are."""
+    """One image's bits, N float64 in native order; up to the inspected steps,
+    with their numbers, where there are.
+    """
 
     request: int
     index: int
     bits: bytes
     steps: StepNumbers | None = None
-    intervals: bytes = b""  # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
+    # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
+    intervals: bytes = b""
     logits: bytes = b""  # of the class head, K float32
 
 
@@ -342,32 +378,43 @@ class Failed:
 
 @dataclass(frozen=True)
 class Stats:
-    """What the engine does now and has done since it started; the newest replaces those before it."""
+    """What the engine does now and has done since it started; the
+    newest replaces those before it.
+    """
 
-    requests_running: int = 0  # at least one of their images has had a slot, or its scoring has begun
+    # at least one of their images has had a slot, or its scoring has begun
+    requests_running: int = 0
     requests_waiting: int = 0
     images_running: int = 0  # in slots
     images_waiting: int = 0  # for a slot, or to be scored
     scores_running: int = 0  # images that are being scored; they have no slot
-    # By steps, but for the shared ones; known bytes from the step of the first unknown one on are counted, too.
+    # By steps, but for the shared ones; known bytes from the step of the
+    # first unknown one on are counted, too.
     painted_bytes: int = 0
     known_bytes: int = 0  # prefilled
-    shared_bytes: int = 0  # of painted_bytes, those of beginnings that other images had painted before
+    # of painted_bytes, those of beginnings that other images had painted before
+    shared_bytes: int = 0
     steps: int = 0
-    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first slot
-    first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))  # from accepted to its first byte
+    # from accepted to its first slot
+    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
+    # from accepted to its first byte
+    first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
     step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
 
     @property
     def done(self) -> "Stats":
         """What has been done, without what is done now."""
-        counted = replace(self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0)
+        counted = replace(
+            self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0
+        )
         return replace(counted, scores_running=0)
 
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""
-        return Stats(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Stats(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+        )
 
 
 Event = Ready | CannotLoad | Scheduled | Pixels | StateSnapshot | Finished | Scored | Failed | Stats

@@ -1,4 +1,5 @@
-"""Known bytes of images that are being run through the network, and the state after them, from which slots may start.
+"""Known bytes of images that are being run through the network, and the state
+after them, from which slots may start.
 
 Neither takes a slot, and neither owns weights: `Generator.run_prefill` moves a prefill.
 """
@@ -15,20 +16,26 @@ from scanline.model.state import State
 
 @dataclass
 class PrefillState:
-    """Images whose known bytes are being run through the network, each up to its stop, all from one position."""
+    """Images whose known bytes are being run through the network, each up to
+    its stop, all from one position.
+    """
 
     batch: PrefillBatch  # whose stops are the last; its state stands at `position`
-    bits: np.ndarray  # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
+    # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
+    bits: np.ndarray
     first: int  # byte that the network runs
     position: int  # or an image's stop, where that is before it
     step_bytes: int
-    logits: np.ndarray | None = None  # [B, K] float32, of images that are classified, after the last byte
+    # [B, K] float32, of images that are classified, after the last byte
+    logits: np.ndarray | None = None
     classified: int = 0  # images of which the logits are there
     readings: list[ClassReading] = field(default_factory=list)  # of the images after them, begun
 
     @property
     def done(self) -> bool:
-        return self.position >= self.stop and (self.logits is None or self.classified == len(self.logits))
+        return self.position >= self.stop and (
+            self.logits is None or self.classified == len(self.logits)
+        )
 
     @property
     def stop(self) -> int:
@@ -73,9 +80,12 @@ class PrefillState:
 
 @dataclass(frozen=True)
 class Prefix:
-    """The state after the first bytes of an image, known or painted before; any number of slots may start from it."""
+    """The state after the first bytes of an image, known or painted before; any
+    number of slots may start from it.
+    """
 
     state: State  # of one image
     position: int  # the first byte after it
     bits: float  # of the prefix, under the model
-    painted: bytes = b""  # the first bytes, if they were painted: those that are known are with the image
+    # the first bytes, if they were painted: those that are known are with the image
+    painted: bytes = b""

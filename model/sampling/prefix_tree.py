@@ -1,13 +1,16 @@
-"""The prefix tree: beginnings that several images have painted, with the state after each, from which others start.
+"""The prefix tree: beginnings that several images have painted, with the state
+after each, from which others start.
 
-Images that have painted the same bytes have the same state, whatever their random numbers: nearly all digits begin with
-the same hundred black pixels. So the parameters of the distributions along such a beginning are kept. A new image draws
-its bytes from them, with its own random numbers, until one differs; it starts from the last state before that byte, and
-has the bytes and the bits that it would have had from the start. The same idea for prompts: RadixAttention (Zheng et
-al. 2024, https://arxiv.org/abs/2312.07104, section 3).
+Images that have painted the same bytes have the same state, whatever their random numbers: nearly
+all digits begin with the same hundred black pixels. So the parameters of the distributions along
+such a beginning are kept. A new image draws its bytes from them, with its own random numbers, until
+one differs; it starts from the last state before that byte, and has the bytes and the bits that it
+would have had from the start. The same idea for prompts: RadixAttention (Zheng et al. 2024,
+https://arxiv.org/abs/2312.07104, section 3).
 
-The tree grows by what two of the last images have in common, one segment a tick, and forgets what was not used for
-longest. Where images have nothing in common, as colour ones do, it stays empty and costs a comparison for each image.
+The tree grows by what two of the last images have in common, one segment a tick, and forgets what
+was not used for longest. Where images have nothing in common, as colour ones do, it stays empty
+and costs a comparison for each image.
 """
 
 from collections import OrderedDict, deque
@@ -27,7 +30,8 @@ from scanline.model.state import State
 
 MAX_BYTES = 64 << 20  # of states and parameters
 RECENT = 32  # images that a finished one is compared with
-KEPT = 256  # images that start until an unused segment may be forgotten: else labels could take turns for ever
+# images that start until an unused segment may be forgotten: else labels could take turns for ever
+KEPT = 256
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,14 @@ class Node:
 
     painted: bytes
     parent: "Node | None" = None
-    segments: dict[int, Segment] = field(default_factory=dict)  # the last one of the beginning, by label
+    # the last one of the beginning, by label
+    segments: dict[int, Segment] = field(default_factory=dict)
     longer: dict[bytes, "Node"] = field(default_factory=dict)  # by their last segments
 
 
 class PrefixTree:
-    """Invariant: a node has a label's segment only where its parent has one, the root aside; `used` has them all, each
-    parent's after its children's."""
+    """Invariant: a node has a label's segment only where its parent has one, the root aside; `used`
+    has them all, each parent's after its children's."""
 
     def __init__(self, config: ModelConfig, backend: CpuBackend) -> None:
         self.config = config
@@ -63,14 +68,18 @@ class PrefixTree:
         self.most_bytes = MAX_BYTES
         self.length = max(1, config.width // 2) * config.step_bytes  # of a segment, in bytes
         self.root = Node(b"")
-        self.used: OrderedDict[tuple[Node, int], int] = OrderedDict()  # by which image last; the longest unused first
+        # by which image last; the longest unused first
+        self.used: OrderedDict[tuple[Node, int], int] = OrderedDict()
         self.bytes = 0  # of all segments
         self.images = 0  # that have started
-        self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=RECENT)  # seed, index and bytes of images
-        self.growing: dict[int, bytes] = {}  # by label: a beginning that several images have painted
+        # seed, index and bytes of images
+        self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=RECENT)
+        # by label: a beginning that several images have painted
+        self.growing: dict[int, bytes] = {}
 
     def match(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
-        """Return where the specs of one image start: its particles, or a guided image with its label and without.
+        """Return where the specs of one image start: its particles, or a
+        guided image with its label and without.
 
         All start at one position, since particles are resampled together.
         """
@@ -93,12 +102,19 @@ class PrefixTree:
 
     def _own(self, spec: ImageSpec) -> int:
         """Return how many bytes an image paints before the first known one."""
-        return self.config.bytes if spec.mask is None or not spec.mask.any() else int(spec.mask.argmax())
+        return (
+            self.config.bytes
+            if spec.mask is None or not spec.mask.any()
+            else int(spec.mask.argmax())
+        )
 
     def _last(self, spec: ImageSpec, labels: Sequence[int], stop: int) -> Node:
         """Return the longest beginning, of at most `stop` bytes, that an image paints."""
         node = self.root
-        while len(node.painted) + self.length <= stop and (found := self._next(node, spec, labels)) is not None:
+        while (
+            len(node.painted) + self.length <= stop
+            and (found := self._next(node, spec, labels)) is not None
+        ):
             node = found
         return node
 
@@ -126,10 +142,16 @@ class PrefixTree:
         return None
 
     def add(self, spec: ImageSpec, labels: Sequence[int], image: bytes) -> None:
-        """Note a finished image, and what of it others have painted before: those of other random numbers."""
+        """Note a finished image, and what of it others have painted
+        before: those of other random numbers.
+        """
         image = image[: self._own(spec)]
-        others = (other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index))
-        alike = min(max((common_bytes(image, other) for other in others), default=0), self.config.bytes - 1)
+        others = (
+            other for seed, index, other in self.recent if (seed, index) != (spec.seed, spec.index)
+        )
+        alike = min(
+            max((common_bytes(image, other) for other in others), default=0), self.config.bytes - 1
+        )
         self.recent.append((spec.seed, spec.index, image))
         if beginning := image[: alike - alike % self.length]:
             for label in labels:
@@ -148,7 +170,9 @@ class PrefixTree:
         return node.longer.get(beginning[len(node.painted) : len(node.painted) + self.length])
 
     def insert(self) -> None:
-        """Add one segment of what several images have painted, if any is missing and there is room for it."""
+        """Add one segment of what several images have painted, if any is
+        missing and there is room for it.
+        """
         if not self.growing:
             return
         label, beginning = next(iter(self.growing.items()))
@@ -170,7 +194,9 @@ class PrefixTree:
 
     @torch.inference_mode()
     def _read(self, node: Node, label: int, painted: bytes) -> Segment | None:
-        """Return the segment of a label after `node` that ends `painted`; None where its bits are not finite."""
+        """Return the segment of a label after `node` that ends `painted`;
+        None where its bits are not finite.
+        """
         stop = len(painted)
         image = torch.zeros(1, self.config.bytes, dtype=torch.uint8)
         image[0, :stop] = torch.frombuffer(bytearray(painted), dtype=torch.uint8)
@@ -197,7 +223,9 @@ class PrefixTree:
             at = at.parent
 
     def _evict(self, wanted: int) -> bool:
-        """Forget segments that were not used for long; return whether there is room for so many bytes."""
+        """Forget segments that were not used for long; return whether
+        there is room for so many bytes.
+        """
         while self.bytes + wanted > self.most_bytes:
             if not self.used or self.images - next(iter(self.used.values())) < KEPT:
                 return False

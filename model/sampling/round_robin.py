@@ -7,19 +7,21 @@ from collections.abc import Iterator
 class RoundRobin:
     """Requests that wait, in the order of their turns.
 
-    Every client has one turn in a round, however many requests it has, and gives it to the request of its own that has
-    waited longest. So of two clients that both wait, neither has two turns more than the other. A client or request
-    that joins has its turn after those that wait already.
+    Every client has one turn in a round, however many requests it has, and gives it to the request
+    of its own that has waited longest. So of two clients that both wait, neither has two turns more
+    than the other. A client or request that joins has its turn after those that wait already.
 
-    A turn may be worth several slots: the client then comes after all others that wait until each of them has had as
-    many. Without such clients, every operation takes constant time.
+    A turn may be worth several slots: the client then comes after all others that wait until each
+    of them has had as many. Without such clients, every operation takes constant time.
     """
 
     def __init__(self) -> None:
-        self.clients: OrderedDict[str, OrderedDict[int, None]] = OrderedDict()  # the next one is first, in both
+        # the next one is first, in both
+        self.clients: OrderedDict[str, OrderedDict[int, None]] = OrderedDict()
         self.client_of: dict[int, str] = {}
         self.given = 0  # slots of all turns so far
-        self.postponed: dict[str, int] = {}  # clients that come after the others until so many slots are given
+        # clients that come after the others until so many slots are given
+        self.postponed: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.client_of)
@@ -50,7 +52,9 @@ class RoundRobin:
         return next(self.in_order(), None)
 
     def in_order(self) -> Iterator[int]:
-        """Yield each waiting client's next request, in the order of their turns. Change nothing before the last."""
+        """Yield each waiting client's next request, in the order of their
+        turns. Change nothing before the last.
+        """
         postponed = []
         for client, requests in self.clients.items():
             if self.postponed.get(client, 0) > self.given:
@@ -64,8 +68,9 @@ class RoundRobin:
         return next(iter(self.clients[client]))
 
     def end_turn(self, request: int, slots: int = 1) -> None:
-        """Move a request to the end of its client's requests, and its client to the end of the clients. A turn of
-        several slots keeps it there until the others that wait have had as many each."""
+        """Move a request to the end of its client's requests, and its client to the
+        end of the clients. A turn of several slots keeps it there until the others
+        that wait have had as many each."""
         client = self.client_of[request]
         self.given += slots
         if slots > 1:

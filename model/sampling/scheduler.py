@@ -1,20 +1,24 @@
 """The scheduler: which image gets slots next. Owns queues and slots, no tensor.
 
-An image holds its slots from its first byte to its last: one for each of its particles, or two where it is guided, all
-of them or none. Slots are shared round robin between clients, then between a client's requests: while one client has a
-thousand requests queued, another with a single one gets every second slot that becomes free, and a request for one
-image does not wait for one of thousands. The lowest free slots are used first, so that busy slots lie together.
+An image holds its slots from its first byte to its last: one for each of its particles, or two
+where it is guided, all of them or none. Slots are shared round robin between clients, then between
+a client's requests: while one client has a thousand requests queued, another with a single one gets
+every second slot that becomes free, and a request for one image does not wait for one of thousands.
+The lowest free slots are used first, so that busy slots lie together.
 
-An image that needs more slots than are free waits for them, and those behind it wait with it: else images of one slot
-would take each slot that becomes free, for ever. A client that holds slots already, and would hold more than an equal
-share with this image, lets the others go first until it may have it.
+An image that needs more slots than are free waits for them, and those behind it wait with
+it: else images of one slot would take each slot that becomes free, for ever. A client that
+holds slots already, and would hold more than an equal share with this image, lets the
+others go first until it may have it.
 
-While an image waits for more slots than an equal share, or holds them, images within their clients' shares may have
-spare slots, which are there for nothing else: so they wait neither until it has its slots nor until it is complete.
+While an image waits for more slots than an equal share, or holds them, images within their
+clients' shares may have spare slots, which are there for nothing else: so they wait neither until
+it has its slots nor until it is complete.
 
-Where an image does not fit, clients that wait and have at most their share with it take slots from the client that
-holds most: its images with the fewest painted bytes go back into the queue, and start anew later, from their seed. No
-client loses its last image so, whatever its slots: it would never be complete.
+Where an image does not fit, clients that wait and have at most their share with it take
+slots from the client that holds most: its images with the fewest painted bytes go back into
+the queue, and start anew later, from their seed. No client loses its last image so, whatever
+its slots: it would never be complete.
 
 A request on hold keeps its images and has no turns; it takes them up again behind the others.
 """
@@ -33,11 +37,15 @@ from scanline.model.sampling.round_robin import RoundRobin
 
 
 class Scheduler:
-    """Invariant: every slot is either free or assigned to one image; a request has turns iff it has waiting images and
-    is not on hold."""
+    """Invariant: every slot is either free or assigned to one image; a request has turns iff it has
+    waiting images and is not on hold."""
 
-    def __init__(self, slots: int, kind_of: Callable[[int, int], Kind] = lambda *_: PLAIN, spare: int = 0) -> None:
-        """kind_of(request, index): of an image, which needs at most all slots. spare: slots behind them."""
+    def __init__(
+        self, slots: int, kind_of: Callable[[int, int], Kind] = lambda *_: PLAIN, spare: int = 0
+    ) -> None:
+        """kind_of(request, index): of an image, which needs at most all
+        slots. spare: slots behind them.
+        """
         self.free = list(range(slots))
         self.spare = list(range(slots, slots + spare))  # those that are free
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
@@ -47,7 +55,8 @@ class Scheduler:
         # of the image in each busy slot, after the steps that were started
         self.positions = np.zeros(slots + spare, np.int64)
         self.turn = 0
-        self.stepped = np.zeros(slots + spare, np.int64)  # the turn in which each slot has stepped last
+        # the turn in which each slot has stepped last
+        self.stepped = np.zeros(slots + spare, np.int64)
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots = slots
@@ -97,33 +106,38 @@ class Scheduler:
 
     def admit(self) -> SlotAssignment | None:
         """Assign slots to the next image; None where too few are free or no image has a turn."""
-        # The first in turn, if its image fits. If not, requests behind it are asked only where it has no right to wait:
-        # images of one slot would otherwise take each slot that becomes free, and one of many slots would never start.
+        # The first in turn, if its image fits. If not, requests behind it are asked only where it
+        # has no right to wait: images of one slot would otherwise take each slot that becomes free,
+        # and one of many slots would never start.
         for request in self.turns.in_order() if self.free else ():
             needed = self._needed(request)
             if needed <= len(self.free):
                 return self._assign(request, needed)
-            # The free slots are kept for this image, unless its client would hold more than its share with it. A client
-            # without a slot may always wait: its first image may be larger than a share.
+            # The free slots are kept for this image, unless its client would hold more
+            # than its share with it. A client without a slot may always wait: its
+            # first image may be larger than a share.
             client = self.turns.client_of[request]
             if not self.held[client] or self.held[client] + needed <= self._share:
                 break
         return self._admit_to_spare() if self.spare else None
 
     def reclaim(self) -> Iterator[tuple[SlotAssignment, SlotAssignment]]:
-        """Give slots of the clients that hold most to those that wait with less than their share of all slots.
+        """Give slots of the clients that hold most to those that wait with
+        less than their share of all slots.
 
-        Yield each image that lost its slots, which waits behind the others of its request, with the image for which it
-        lost them, until every client that waits has its share, or the next image fits into the free slots: what was
-        taken may be more than was needed. Between two images the caller may hold requests.
+        Yield each image that lost its slots, which waits behind the others of its request, with
+        the image for which it lost them, until every client that waits has its share, or the next
+        image fits into the free slots: what was taken may be more than was needed. Between two
+        images the caller may hold requests.
         """
-        # Only clients below their share may take, and only from those above theirs: between others, slots would go back
-        # and forth, and each time an image would start anew.
+        # Only clients below their share may take, and only from those above theirs: between others,
+        # slots would go back and forth, and each time an image would start anew.
         share = self._share
         below = deque(client for client in self.turns.clients if self.held[client] < share)
         if not below or self._next_fits():
             return
-        # Images are sorted once and clients kept in a heap: thousands of slots are taken back in milliseconds.
+        # Images are sorted once and clients kept in a heap: thousands of
+        # slots are taken back in milliseconds.
         victims_of = self._by_painted()
         above = [
             (-count, order, client)
@@ -131,7 +145,8 @@ class Scheduler:
             if count > share and len(victims_of[client]) > 1
         ]
         heapq.heapify(above)
-        left = sum(self._excess(share, victims_of[client]) for _, _, client in above)  # slots that may be taken in all
+        # slots that may be taken in all
+        left = sum(self._excess(share, victims_of[client]) for _, _, client in above)
         while below and not self._next_fits():
             # The next client below its share, round robin; its last request may be on hold since.
             client = below.popleft()
@@ -139,7 +154,8 @@ class Scheduler:
                 continue
             request = self.turns.next_of(client)
             needed = self._needed(request)
-            # Slots that are free already wait for the image whose turn it is; another one has to take all of its own.
+            # Slots that are free already wait for the image whose turn it is;
+            # another one has to take all of its own.
             kept = 0 if request == self.turns.next() else len(self.free)
             # All or nothing: slots that are too few for the image would be taken for nothing.
             if self.held[client] + needed > share or needed + kept - len(self.free) > left:
@@ -187,10 +203,12 @@ class Scheduler:
         return sorted(freed)
 
     def in_turn(self, clients: Collection[str], most: int) -> list[SlotAssignment]:
-        """Return the images of some clients; where these have more than `most` slots, as many of each client as have
-        its part of `most` slots, at least: those that have waited longest for a step."""
-        # Where all cannot step in one tick, clients have equal parts of the tick, whatever they hold; of a client's
-        # images those that stepped least recently are first, so that every image moves on.
+        """Return the images of some clients; where these have more than `most`
+        slots, as many of each client as have its part of `most` slots, at least:
+        those that have waited longest for a step."""
+        # Where all cannot step in one tick, clients have equal parts of the tick,
+        # whatever they hold; of a client's images those that stepped least recently are
+        # first, so that every image moves on.
         images = [image for image in self.assigned.values() if image.client in clients]
         if sum(len(image.slots) for image in images) <= most:
             return images
@@ -204,9 +222,12 @@ class Scheduler:
         return chosen
 
     def _admit_to_spare(self) -> SlotAssignment | None:
-        """Assign spare slots to the next image within its client's share, where one of more slots is in the way."""
-        # Spare slots stay empty as long as nothing blocks the others: they are not more room, but a way past an image
-        # that holds or waits for more than a share. So only images within their clients' shares may have them.
+        """Assign spare slots to the next image within its client's share, where
+        one of more slots is in the way.
+        """
+        # Spare slots stay empty as long as nothing blocks the others: they are not more room, but
+        # a way past an image that holds or waits for more than a share. So only images within
+        # their clients' shares may have them.
         share = self._share
         first = self.turns.next()
         waits_for_more = first is not None and self._needed(first) > share
@@ -215,7 +236,10 @@ class Scheduler:
             return None
         for request in self.turns.in_order():
             needed = self._needed(request)
-            if needed <= len(self.spare) and self.held[self.turns.client_of[request]] + needed <= share:
+            if (
+                needed <= len(self.spare)
+                and self.held[self.turns.client_of[request]] + needed <= share
+            ):
                 return self._assign(request, needed, self.spare)
         return None
 
@@ -234,7 +258,9 @@ class Scheduler:
         return request is None or (bool(self.free) and self._needed(request) <= len(self.free))
 
     def _excess(self, share: int, victims: Sequence[int]) -> int:
-        """Return how many slots can be taken from a client with these images until it has its share or one image."""
+        """Return how many slots can be taken from a client with these images
+        until it has its share or one image.
+        """
         sizes = [len(self.assigned[slot].slots) for slot in reversed(victims)]
         held, taken = sum(sizes), 0
         for size in sizes[:-1]:
@@ -244,8 +270,9 @@ class Scheduler:
         return taken
 
     def _by_painted(self) -> dict[str, list[int]]:
-        """Return every client's images by their first slots, the one with the fewest painted bytes last; of equal ones
-        the one assigned first. Without those in spare slots, which are within their clients' shares."""
+        """Return every client's images by their first slots, the one with the fewest painted
+        bytes last; of equal ones the one assigned first. Without those in spare slots, which
+        are within their clients' shares."""
         slots = np.fromiter(reversed(self.assigned), np.int64, len(self.assigned))
         slots = slots[slots < self.slots]
         by_client: dict[str, list[int]] = {client: [] for client in self.held}
@@ -258,12 +285,16 @@ class Scheduler:
         self.append(victim.request, victim.index, victim.client)
 
     def _assign(self, request: int, needed: int, free: list[int] | None = None) -> SlotAssignment:
-        """Give the lowest free slots, as many as it needs, to the next image of a request that has turns."""
+        """Give the lowest free slots, as many as it needs, to the next
+        image of a request that has turns.
+        """
         images = self.waiting[request]
         client = self.turns.client_of[request]
         slot, *others = (heapq.heappop(self.free if free is None else free) for _ in range(needed))
         index = images.popleft()
-        assignment = SlotAssignment(slot, request, index, client, tuple(others), self.kind_of(request, index))
+        assignment = SlotAssignment(
+            slot, request, index, client, tuple(others), self.kind_of(request, index)
+        )
         self.assigned[slot] = assignment
         self.is_first[slot] = True
         for taken in assignment.slots:

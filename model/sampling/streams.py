@@ -1,11 +1,12 @@
 """Streams: the frames that are sent in a tick.
 
-The first and last bytes of an image are sent at once, others at a limited rate: a browser that draws the frames of many
-images shares our cores, and each frame costs time in the API.
+The first and last bytes of an image are sent at once, others at a limited rate: a browser that
+draws the frames of many images shares our cores, and each frame costs time in the API.
 
-Nothing that was sent may change. Of an image of several candidates, streams get the bytes that its kind says are final;
-the others follow when the image is complete. A request may ask for the bytes of the first candidate beyond them, which
-are sent as provisional: that one's slot is fetched anyway. A state snapshot is that of the first candidate.
+Nothing that was sent may change. Of an image of several candidates, streams get the bytes that its
+kind says are final; the others follow when the image is complete. A request may ask for the bytes
+of the first candidate beyond them, which are sent as provisional: that one's slot is fetched
+anyway. A state snapshot is that of the first candidate.
 """
 
 import time
@@ -45,7 +46,9 @@ class Streams:
     def add(self, request: GenerateRequest) -> None:
         """Add a request, if it is to be streamed."""
         if request.stream or request.snapshot is not None:
-            self.requests[request.id] = Stream(request.stream, request.provisional, request.snapshot)
+            self.requests[request.id] = Stream(
+                request.stream, request.provisional, request.snapshot
+            )
 
     def drop(self, request: int) -> None:
         """Forget a request, if it is there."""
@@ -54,7 +57,9 @@ class Streams:
     def due(
         self, assigned: Mapping[int, SlotAssignment], positions: np.ndarray
     ) -> tuple[list[Frame], list[PendingSnapshot]]:
-        """Return what is sent of images in slots, which are painted up to positions[slot] after the started steps."""
+        """Return what is sent of images in slots, which are painted up to
+        positions[slot] after the started steps.
+        """
         frames: list[Frame] = []
         snapshots: list[PendingSnapshot] = []
         if not self.requests:
@@ -65,13 +70,17 @@ class Streams:
             for image in assigned.values()
             if image.is_wanted and image.request in self.requests
         ]
-        due = self._due(Counter(image.request for image, stream in images if stream.sends_pixels), time.perf_counter())
+        due = self._due(
+            Counter(image.request for image, stream in images if stream.sends_pixels),
+            time.perf_counter(),
+        )
         for image, stream in images:
             stop = int(positions[image.slot])
             is_last = stop == length
             is_due = is_last or image.request in due
             if stream.sends_pixels and image.kind.wants_frame(image.framed, stop, is_due):
-                # All candidates are fetched, to be compared; of a complete image only the one that is chosen.
+                # All candidates are fetched, to be compared; of a
+                # complete image only the one that is chosen.
                 slots = (image.slot,) if is_last else image.candidates
                 frames.append(Frame(image, stop, slots, stream.sends_provisional))
                 image.framed = stop
@@ -81,8 +90,8 @@ class Streams:
         return frames, snapshots
 
     def _due(self, images: Mapping[int, int], now: float) -> Container[int]:
-        """Return the requests whose streams get frames in this tick, of those with so many images in slots: 64 images
-        of one request get them ten times a second."""
+        """Return the requests whose streams get frames in this tick, of those with so many images
+        in slots: 64 images of one request get them ten times a second."""
         if now < self.frames_at:
             return ()
         self.frames_at = now + FRAME_SECONDS * sum(images.values())

@@ -1,5 +1,5 @@
-"""Classification: every image read without a class by the class head, where the model has one; and by bits under every
-class, mirrored too where it was trained on that."""
+"""Classification: every image read without a class by the class head, where the model has one; and
+by bits under every class, mirrored too where it was trained on that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,15 +23,16 @@ class ClassifyValues:
 
 
 class ClassifyTask(ReadTask):
-    """Readings of images: each without a class, where the model has a class head; then of each image, of each view, of
-    each class, where they are read by bits."""
+    """Readings of images: each without a class, where the model has a class head; then of each
+    image, of each view, of each class, where they are read by bits."""
 
     request: ScoreRequest
 
     def __init__(self, model: ModelInfo, values: ClassifyValues) -> None:
         self.model = model
         self.by_bits = values.by_bits or not model.has_class_head
-        self.headed = values.pictures if model.has_class_head else 0  # readings without a class, the first ones
+        # readings without a class, the first ones
+        self.headed = values.pictures if model.has_class_head else 0
         self.count = self.headed + self.by_bits * values.pictures * readings(model.config)
         self.totals = np.full(self.count, np.nan)  # bits of each reading
         self.logits = np.full((self.headed, len(model.config.classes)), np.nan, np.float32)
@@ -58,7 +59,9 @@ class ClassifyTask(ReadTask):
             tolerances += each_tolerance.repeat(readings(config)).tolist()
         tolerances = tolerances if any(tolerances) else []
         is_headed = self.headed > 0
-        self.request = ScoreRequest(0, tuple(copies), tuple(labels), tuple(tolerances), classified=is_headed)
+        self.request = ScoreRequest(
+            0, tuple(copies), tuple(labels), tuple(tolerances), classified=is_headed
+        )
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""
@@ -75,12 +78,26 @@ class ClassifyTask(ReadTask):
             bits, compared = classification.of_readings(config, self.totals[self.headed :])
         tails = None
         if self.model.typicality is not None:
-            # Of the reading without a class; where there is none, of the mixture of those under each class.
-            whole = mixture_bits(bits) if bits is not None and not self.headed else self.totals[: self.headed]
+            # Of the reading without a class; where there is none, of
+            # the mixture of those under each class.
+            whole = (
+                mixture_bits(bits)
+                if bits is not None and not self.headed
+                else self.totals[: self.headed]
+            )
             tails = self.model.typicality.tail_probabilities(whole, self.images, self.noisy)
         logits = self.logits if self.headed else None
         temperature = self.model.temperature_by_bits
-        return Classification(config.class_names, bits, compared, self.noisy, tails, logits, temperature, self.inverted)
+        return Classification(
+            config.class_names,
+            bits,
+            compared,
+            self.noisy,
+            tails,
+            logits,
+            temperature,
+            self.inverted,
+        )
 
 
 def plan(model: ModelInfo, values: ClassifyValues) -> ClassifyTask:

@@ -1,7 +1,7 @@
 """Images of codes, byte for byte.
 
-Images with a checksum together are decoded together. Codes of several files are numbered as codes of one length: the
-images that a shorter one lacks are not wanted.
+Images with a checksum together are decoded together. Codes of several files are numbered as codes
+of one length: the images that a shorter one lacks are not wanted.
 """
 
 from bisect import bisect_left
@@ -50,7 +50,9 @@ class DecodedFile:
 
 
 class DecodeTask(PaintTask):
-    """Images that are painted from codes; more than are shown, where others have a checksum with these."""
+    """Images that are painted from codes; more than are shown, where
+    others have a checksum with these.
+    """
 
     def __init__(
         self,
@@ -65,9 +67,12 @@ class DecodeTask(PaintTask):
         self.shown = shown
         self.drawn, self.used = {}, {}  # nothing but the codes decides the images
         self.param = param
-        self.block_of = {row: (each, rows) for each in files for rows in each.blocks for row in rows}
+        self.block_of = {
+            row: (each, rows) for each in files for rows in each.blocks for row in rows
+        }
         self.left = Counter(self.block_of.values())  # images of each checksum that have not ended
-        self.unchecked: list[tuple[DecodedFile, range]] = []  # checksums of which all images have ended
+        # checksums of which all images have ended
+        self.unchecked: list[tuple[DecodedFile, range]] = []
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""
@@ -98,12 +103,14 @@ class DecodeTask(PaintTask):
         """Return the images that are shown, in their order."""
         painted, rows = super().result(), list(self.shown)
         bits = painted.bits_per_dim[rows]
-        return replace(painted, images=painted.images[rows], bits_per_dim=bits, labels=painted.labels[rows])
+        return replace(
+            painted, images=painted.images[rows], bits_per_dim=bits, labels=painted.labels[rows]
+        )
 
 
 def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
-    """Return the task that decodes images; InvalidInput where the model did not make the codes, an image is named
-    twice, or too many have a checksum with them."""
+    """Return the task that decodes images; InvalidInput where the model did not make the codes, an
+    image is named twice, or too many have a checksum with them."""
     for file in values.files:
         file.check_model(values.codings, values.precision, model.config, values.param)
     wanted = sorted(set(values.images))
@@ -116,7 +123,10 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     for file in values.files:
         start = end
         end += file.count
-        indices = [number - start for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]]
+        indices = [
+            number - start
+            for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        ]
         wanted_of.append(indices)
         blocks = {index // file.block for index in indices}
         painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
@@ -156,4 +166,6 @@ def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
                 labelled.append(stored.is_labelled(number))
             wanted.append((len(chosen) - 1) * length + index % stored.length)
     codes = Codes(tuple(chosen), length, tuple(labelled))
-    return GenerateRequest(0, len(chosen) * length, 0, only=tuple(wanted), digest=digest, codes=codes)
+    return GenerateRequest(
+        0, len(chosen) * length, 0, only=tuple(wanted), digest=digest, codes=codes
+    )

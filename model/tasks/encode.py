@@ -1,4 +1,6 @@
-"""Lossless codes of images: of each by itself, or one file of all, each under its class where that is shorter."""
+"""Lossless codes of images: of each by itself, or one file of all, each under
+its class where that is shorter.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +47,9 @@ class Encoded:
 
 
 class EncodeTask(ReadTask):
-    """Images that are read without a class and, where they have one, under it; encoded in order as they come."""
+    """Images that are read without a class and, where they have one, under
+    it; encoded in order as they come.
+    """
 
     request: ScoreRequest
 
@@ -53,7 +57,8 @@ class EncodeTask(ReadTask):
         self.config = model.config
         self.values = values
         self.labels = labels
-        self.readings = [(0, label) if label else (0,) for label in labels]  # of each image, by label
+        # of each image, by label
+        self.readings = [(0, label) if label else (0,) for label in labels]
         self.count = sum(map(len, self.readings))
         self.has_labels = any(labels)
         self.encoder = self._encoder(values.images_a_code)  # of the file
@@ -77,7 +82,9 @@ class EncodeTask(ReadTask):
             self.intervals[event.index] = event.intervals
 
     def work(self) -> Iterator[None]:
-        """Encode the images whose readings are there, piece by piece: half a microsecond for each byte."""
+        """Encode the images whose readings are there, piece by piece:
+        half a microsecond for each byte.
+        """
         while self.has_work:
             readings = self._next_readings
             yield from self._encode([self.intervals.pop(reading) for reading in readings])
@@ -88,7 +95,9 @@ class EncodeTask(ReadTask):
     @property
     def has_work(self) -> bool:
         """See Task.has_work."""
-        return self.encoded < len(self.labels) and all(each in self.intervals for each in self._next_readings)
+        return self.encoded < len(self.labels) and all(
+            each in self.intervals for each in self._next_readings
+        )
 
     @property
     def _next_readings(self) -> range:
@@ -131,11 +140,17 @@ class EncodeTask(ReadTask):
 
     def _file(self, images: np.ndarray, codes: Codes) -> CodeFile:
         shape = self.config.height, self.config.width, self.config.channels
-        return code_file(images, codes, shape, self.values.coding, self.values.precision, self.encoder.labels)
+        return code_file(
+            images, codes, shape, self.values.coding, self.values.precision, self.encoder.labels
+        )
 
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
-    """Return the task that encodes images; InvalidInput where a class is not known or a code has too many images."""
+    """Return the task that encodes images; InvalidInput where a class is not
+    known or a code has too many images.
+    """
     values = replace(values, images_a_code=checked_images_a_code(values.images_a_code))
-    label_of = {name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)}
+    label_of = {
+        name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)
+    }
     return EncodeTask(model, values, [label_of[name] for name in values.class_names])

@@ -1,7 +1,8 @@
-"""The likelihood of the known pixels of images, whatever the hidden ones show: from completions of each.
+"""The likelihood of the known pixels of images, whatever the hidden
+ones show: from completions of each.
 
-The hidden bytes are painted `repeats` times at temperature 1; 2^-evidence_bits of each painting is an unbiased estimate
-of the probability of the known ones.
+The hidden bytes are painted `repeats` times at temperature 1; 2^-evidence_bits of each painting is
+an unbiased estimate of the probability of the known ones.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,12 @@ from scanline.model.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inputs import checked_seed
 from scanline.model.likelihood import marginal_likelihood
-from scanline.model.likelihood.marginal_likelihood import Estimate, check_known, check_repeats, estimate
+from scanline.model.likelihood.marginal_likelihood import (
+    Estimate,
+    check_known,
+    check_repeats,
+    estimate,
+)
 from scanline.model.sampling.messages import GenerateRequest
 from scanline.model.sampling_options import checked_particles
 from scanline.model.tasks.paint import PaintedImages, PaintTask
@@ -59,7 +65,9 @@ class EstimateTask(PaintTask):
 
 
 def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:
-    """Return the task that estimates the likelihoods; InvalidInput where a value is out of its range."""
+    """Return the task that estimates the likelihoods; InvalidInput
+    where a value is out of its range.
+    """
     n = values.pictures * check_repeats(values.repeats)
     label = label_of_class(model.config, values.class_name)
     particles = checked_particles(values.particles, default=model.defaults.particles)

@@ -39,7 +39,9 @@ class InspectTask(ReadTask):
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""
         (image,) = images
-        self.request = ScoreRequest(0, (image.images[0].tobytes(),), (self.label,), inspected=self.steps)
+        self.request = ScoreRequest(
+            0, (image.images[0].tobytes(),), (self.label,), inspected=self.steps
+        )
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""
@@ -58,8 +60,8 @@ class InspectTask(ReadTask):
 
 
 def plan(model: ModelInfo, values: InspectValues) -> InspectTask:
-    """Return the task that inspects steps; InvalidInput where the model has no such layer, head or step, there is not
-    one image, or the class is not known."""
+    """Return the task that inspects steps; InvalidInput where the model has no such layer, head or
+    step, there is not one image, or the class is not known."""
     config = model.config
     check_layer_and_head(config, values.layer, values.head, "layer", "head")
     if values.first >= config.steps:
@@ -72,8 +74,12 @@ def plan(model: ModelInfo, values: InspectValues) -> InspectTask:
     return InspectTask(steps, label_of_class(config, values.class_name))
 
 
-def check_layer_and_head(config: ModelConfig, layer: int, head: int, of_layer: str, of_head: str) -> None:
-    """Raise InvalidInput, with the name of the layer's or the head's parameter, where the model has no such one."""
+def check_layer_and_head(
+    config: ModelConfig, layer: int, head: int, of_layer: str, of_head: str
+) -> None:
+    """Raise InvalidInput, with the name of the layer's or the head's parameter,
+    where the model has no such one.
+    """
     if layer >= config.layers or head >= config.heads:
         param = of_layer if layer >= config.layers else of_head
         has = f"layers 0 to {config.layers - 1} and heads 0 to {config.heads - 1}"

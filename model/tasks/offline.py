@@ -1,4 +1,5 @@
-"""Tasks without a server: their requests go into the engine loop, and the loop runs until it is idle.
+"""Tasks without a server: their requests go into the engine loop,
+and the loop runs until it is idle.
 
 The bytes are those that a server would return for the same request.
 """
@@ -23,7 +24,8 @@ from scanline.model.tasks.task import Task
 PASS_SECONDS = 0.1  # of a pass, for which no other client waits
 PREFILL_IMAGES = 256  # of a pass; with few images, threads wait for each other
 NOT_OF_A_REQUEST = messages.Ready | messages.CannotLoad | messages.Stats
-Progress = Callable[[int], None]  # called with the bytes painted or read so far, known ones included
+# called with the bytes painted or read so far, known ones included
+Progress = Callable[[int], None]
 
 
 class RunOptions(TypedDict, total=False):
@@ -44,7 +46,11 @@ def after(before: int, progress: Progress) -> Progress:
 
 
 def run_tasks(
-    model: Transformer, tasks: Sequence[Task], *, progress: Progress = nothing, **options: Unpack[RunOptions]
+    model: Transformer,
+    tasks: Sequence[Task],
+    *,
+    progress: Progress = nothing,
+    **options: Unpack[RunOptions],
 ) -> None:
     """Run tasks at once until all have ended; RuntimeError where the engine fails on one."""
     with engine_for(model, tasks, **options) as engine:
@@ -52,10 +58,16 @@ def run_tasks(
             pass
 
 
-def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = nothing) -> Iterator[None]:
-    """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError where one fails."""
+def progressing(
+    engine: Engine, tasks: Sequence[Task], progress: Progress = nothing
+) -> Iterator[None]:
+    """Run tasks in an idle engine, and yield whenever something of them has come
+    back; RuntimeError where one fails.
+    """
     ended = 0  # images
-    for events in run(engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))):
+    for events in run(
+        engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))
+    ):
         for event in events:
             if not isinstance(event, NOT_OF_A_REQUEST):
                 tasks[event.request].receive(event)
@@ -72,7 +84,9 @@ def progressing(engine: Engine, tasks: Sequence[Task], progress: Progress = noth
 def engine_for(
     model: Transformer, tasks: Sequence[Task], **options: Unpack[RunOptions]
 ) -> AbstractContextManager[Engine]:
-    """Return an engine in this process, for a `with`, with the slots that tasks can take at once."""
+    """Return an engine in this process, for a `with`, with the
+    slots that tasks can take at once.
+    """
     return loaded_engine(model, sum(_slots(task.request) for task in tasks), **options)
 
 
@@ -90,17 +104,23 @@ def paint(
     progress: Progress = nothing,
     **options: Unpack[RunOptions],
 ) -> PaintedImages:
-    """Paint `count` images of the class of a label, guided where guidance is above 1; known [N] uint8 and mask [N] bool
-    (True = known) make them completions, of so many particles each."""
+    """Paint `count` images of the class of a label, guided where guidance is above 1; known [N]
+    uint8 and mask [N] bool (True = known) make them completions, of so many particles each."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
-    drawn = SamplingParams(temperature=temperature, guidance=guidance, label=label, particles=particles)
+    drawn = SamplingParams(
+        temperature=temperature, guidance=guidance, label=label, particles=particles
+    )
     request = GenerateRequest(0, count, seed, known_images, masks, **vars(drawn))
     return paint_request(model, request, progress=progress, **options)
 
 
 def paint_request(
-    model: Transformer, request: GenerateRequest, *, progress: Progress = nothing, **options: Unpack[RunOptions]
+    model: Transformer,
+    request: GenerateRequest,
+    *,
+    progress: Progress = nothing,
+    **options: Unpack[RunOptions],
 ) -> PaintedImages:
     """Paint all images of a request; RuntimeError where the engine fails on it."""
     task = PaintTask(request, model.config)
@@ -116,9 +136,11 @@ def paint_requests(model: Transformer, requests: Sequence[GenerateRequest]) -> l
 
 
 @contextmanager
-def loaded_engine(model: Transformer, slots: int, **options: Unpack[RunOptions]) -> Iterator[Engine]:
-    """Yield an engine in this process with so many slots, or as many as are taken to make painting faster (on a GPU not
-    measured)."""
+def loaded_engine(
+    model: Transformer, slots: int, **options: Unpack[RunOptions]
+) -> Iterator[Engine]:
+    """Yield an engine in this process with so many slots, or as many as are taken to make
+    painting faster (on a GPU not measured)."""
     threads = options["threads"] = options.get("threads") or resources.threads()
     most = 128 * threads if model.device.type == "cpu" else 4096
     generator = Generator(model, min(slots, most), **options)
@@ -133,7 +155,9 @@ def loaded_engine(model: Transformer, slots: int, **options: Unpack[RunOptions])
 
 
 def run(engine: Engine, *requests: Request) -> Iterator[list[messages.Event]]:
-    """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a request."""
+    """Yield the events of each tick until the engine is idle;
+    RuntimeError where it fails on a request.
+    """
     for request in requests:
         engine.accept(request)
     while not engine.idle:
@@ -145,7 +169,9 @@ def run(engine: Engine, *requests: Request) -> Iterator[list[messages.Event]]:
 
 
 def _slots(request: Request) -> int:
-    """Return how many slots the images of a request can take at once: those of a code follow each other."""
+    """Return how many slots the images of a request can take at once:
+    those of a code follow each other.
+    """
     if not isinstance(request, GenerateRequest):
         return 1
     return request.slots if request.codes is None else len(request.codes.codes)

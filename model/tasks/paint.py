@@ -18,7 +18,8 @@ from scanline.model.tasks.task import Task
 class PaintValues:
     """What a user says of images to paint; None: the model's default."""
 
-    n: int | None = None  # images, or completions of each picture; None: 1, or an image of each class of a list
+    # images, or completions of each picture; None: 1, or an image of each class of a list
+    n: int | None = None
     seed: int | None = None  # None: drawn
     class_name: ClassNames | None = None  # a list: one image of each
     prompt: str | None = None
@@ -48,7 +49,9 @@ class PaintedImages:
     known: np.ndarray | None = None  # [n, H, W] bool, of completions: the given pixels
 
     def class_names(self, config: ModelConfig) -> tuple[str | None, ...]:
-        """Return the name of each image's class, None where it has none; nothing where no image has one."""
+        """Return the name of each image's class, None where it has
+        none; nothing where no image has one.
+        """
         names = (None, *config.class_names)
         return tuple(names[label] for label in self.labels) if self.labels.any() else ()
 
@@ -67,11 +70,11 @@ class PaintedPart:
 
 
 class PaintTask(Task):
-    """Images of a request in the order of its indices: by these *rows* they are known here, which are the indices
-    themselves where all images are painted.
+    """Images of a request in the order of its indices: by these *rows* they are known here, which
+    are the indices themselves where all images are painted.
 
-    Its buffer never exceeds its images, however slowly it is read: what was not taken yet is merged. Bytes that come
-    again are not passed on twice.
+    Its buffer never exceeds its images, however slowly it is read: what was not taken yet is
+    merged. Bytes that come again are not passed on twice.
     """
 
     request: GenerateRequest
@@ -82,12 +85,16 @@ class PaintTask(Task):
         self.count = count = len(request.indices)
         # The number that the user knows each image by, by its row, in the order of the answer.
         self.shown = {row: row for row in range(count)}
-        self.drawn = {"seed": request.seed}  # the fields that say which random numbers painted the images
+        # the fields that say which random numbers painted the images
+        self.drawn = {"seed": request.seed}
         self.used = request.used  # and what else decides them
-        self.row_of = None if request.only is None else {index: row for row, index in enumerate(request.only)}
+        self.row_of = (
+            None if request.only is None else {index: row for row, index in enumerate(request.only)}
+        )
         self.images = np.zeros((count, config.bytes), np.uint8)
         self.painted = np.zeros(count, np.int64)  # bytes that are here
-        self.provisional = np.zeros(count, np.int64)  # where bytes end that follow those and may still change
+        # where bytes end that follow those and may still change
+        self.provisional = np.zeros(count, np.int64)
         self.taken = np.zeros(count, np.int64)  # bytes that `take` has returned
         self.bits_per_dim = np.full(count, np.nan)
         self.evidence_bits = np.full(count, np.nan)  # NaN stays where an image is no completion
@@ -102,7 +109,9 @@ class PaintTask(Task):
 
     @property
     def columns(self) -> int | None:
-        """The columns of a sheet of the images: one row where a list of classes was asked for; None: nearly square."""
+        """The columns of a sheet of the images: one row where a list of classes
+        was asked for; None: nearly square.
+        """
         return self.count if self.request.labels else None
 
     @property
@@ -111,7 +120,9 @@ class PaintTask(Task):
         return self.ended * self.config.bytes
 
     def fill(self, known: Sequence[bytes], masks: Sequence[bytes]) -> None:
-        """Take the pictures to complete, N bytes each, and which of their bytes are known, N bytes each of 0 or 1."""
+        """Take the pictures to complete, N bytes each, and which of their bytes
+        are known, N bytes each of 0 or 1.
+        """
         self.request = replace(self.request, known=tuple(known), masks=tuple(masks))
 
     def label(self, row: int) -> int:
@@ -170,7 +181,9 @@ class PaintTask(Task):
             bits_per_dim=self.bits_per_dim,
             seed=self.request.seed,
             labels=np.array([self.label(row) for row in range(self.count)], np.int64),
-            sampling=SamplingParams(**{each.name: getattr(self.request, each.name) for each in fields(SamplingParams)}),
+            sampling=SamplingParams(
+                **{each.name: getattr(self.request, each.name) for each in fields(SamplingParams)}
+            ),
             evidence_bits=self.evidence_bits if is_completion else None,
             effective_particles=self.effective_particles if is_completion else None,
             known=self.request.known_pixels(self.config),
@@ -187,18 +200,21 @@ class PaintTask(Task):
         self.painted[row] = max(self.painted[row], first + len(data))
 
     def _write_provisional(self, row: int, first: int, data: bytes) -> None:
-        """Keep bytes that may still change, but for those whose place has final ones: an engine that paints an image
-        anew has not come so far yet."""
+        """Keep bytes that may still change, but for those whose place has final ones: an engine
+        that paints an image anew has not come so far yet."""
         known, stop = int(self.painted[row]), first + len(data)
         if known < stop:
-            self.images[row, max(known, first) : stop] = np.frombuffer(data, np.uint8)[max(0, known - first) :]
+            self.images[row, max(known, first) : stop] = np.frombuffer(data, np.uint8)[
+                max(0, known - first) :
+            ]
             self.provisional[row] = stop
             self.changing.add(row)
 
 
 def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
-    """Return the request that paints `values.n` images from nothing, or completes pictures, each so often; InvalidInput
-    where a class is not known, class and prompt differ, a value is out of its range, or images are too many."""
+    """Return the request that paints `values.n` images from nothing, or completes pictures, each
+    so often; InvalidInput where a class is not known, class and prompt differ, a value is out of
+    its range, or images are too many."""
     n = values.n
     if n is not None:
         n = whole_number(n, 1, None, "n")
@@ -210,7 +226,9 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
         sampling = model.defaults.to_paint(*given, prompt=prompt, **values.sampling)
         count = len(sampling.labels) or n or 1
         if n is not None and n != count:
-            raise InvalidInput(f"n must be {count}, the number of classes that are listed, or be left out.", "n")
+            raise InvalidInput(
+                f"n must be {count}, the number of classes that are listed, or be left out.", "n"
+            )
     if values.max_images is not None:
         listed = "prompt" if values.class_name is None else "class"
         check_count(count, values.max_images, listed if sampling.labels else "n")

@@ -26,7 +26,8 @@ class Scores:
 
     bits: tuple[np.ndarray, ...]  # of each image its bytes' bits, [N] float64
     noisy: np.ndarray  # [n] bool, whether each image had noise of codecs or scanners
-    tail_probabilities: np.ndarray | None  # [n] float64: see `Typicality`; None where it was not measured
+    # [n] float64: see `Typicality`; None where it was not measured
+    tail_probabilities: np.ndarray | None
 
 
 class ScoreTask(ReadTask):

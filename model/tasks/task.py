@@ -11,8 +11,8 @@ from scanline.model.sampling.messages import Event, Request
 class Task(ABC):
     """One request to an engine and what has come back of it.
 
-    After a crash an engine does an image again: `receive` gets events of images that are here already once more, with
-    the same bytes, as long as they have not ended.
+    After a crash an engine does an image again: `receive` gets events of images that are here
+    already once more, with the same bytes, as long as they have not ended.
     """
 
     request: Request  # complete once the pictures of a task that needs some are there
@@ -21,11 +21,14 @@ class Task(ABC):
 
     @abstractmethod
     def receive(self, event: Event) -> None:
-        """Take in an event of the engine, in constant time: the event loop of a server calls this."""
+        """Take in an event of the engine, in constant time: the
+        event loop of a server calls this.
+        """
 
     def work(self) -> Iterator[None]:
-        """Yield after each short piece of what can be done now with the images that have ended; InvalidInput where they
-        are not what they should be. Called until the task has ended, and once more then."""
+        """Yield after each short piece of what can be done now with the images that
+        have ended; InvalidInput where they are not what they should be. Called until
+        the task has ended, and once more then."""
         return iter(())
 
     @property

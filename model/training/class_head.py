@@ -1,6 +1,8 @@
-"""Fits the class head of a trained model: multinomial logistic regression on its features of training images.
+"""Fits the class head of a trained model: multinomial logistic regression
+on its features of training images.
 
-Weight decay and temperature are chosen on a part of these that is held out; the head is then fitted to all of them.
+Weight decay and temperature are chosen on a part of these that is held out; the
+head is then fitted to all of them.
 """
 
 from collections.abc import Callable
@@ -17,7 +19,8 @@ from scanline.model.training.optimise.precision import product_dtype
 
 CELLS = 4
 HELD_OUT = 10  # of so many training images one
-DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of a mean loss in nats; each fit goes on from the one before
+# of a mean loss in nats; each fit goes on from the one before
+DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 ITERATIONS = 60  # of L-BFGS, of each fit
 AT_ONCE, TOGETHER = 256, 4  # images between two reports of progress; images of a product
 TEMPERATURES = [0.5 + step / 50 for step in range(126)]
@@ -30,9 +33,10 @@ def fit_class_head(
     most: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[ClassHead, float]:
-    """Return a class head for a model, fitted to training images [n, N] uint8 with labels [n] int64 of 1 to K, `most`
-    of them at most, and the share of those held out that it reads rightly without them. A model of mirrored images
-    sees mirrored ones too. progress: gets the number of images read."""
+    """Return a class head for a model, fitted to training images [n, N] uint8 with labels
+    [n] int64 of 1 to K, `most` of them at most, and the share of those held out that it
+    reads rightly without them. A model of mirrored images sees mirrored ones too.
+    progress: gets the number of images read."""
     config = model.config
     shape = FeatureShape((0,) if config.blocks and not config.causal_conv else (1,), CELLS)
     fast = product_dtype(model.device) == torch.bfloat16
@@ -42,34 +46,42 @@ def fit_class_head(
             return model.features(part, shape)
 
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).numpy()[:most]
-    features = torch.empty(1 + config.mirrored, len(order), shape.count(config), device=model.device)
+    features = torch.empty(
+        1 + config.mirrored, len(order), shape.count(config), device=model.device
+    )
     for start in range(0, len(order), AT_ONCE):
         part = order[start : start + AT_ONCE]
         for view, seen in enumerate(views(config, images[part]).swapaxes(0, 1)):
             given = torch.tensor(seen, device=model.device)
-            together = TOGETHER if given.device.type == "cpu" else AT_ONCE  # whose host launches each product
+            # whose host launches each product
+            together = TOGETHER if given.device.type == "cpu" else AT_ONCE
             parts = in_threads(given.split(together), read, given.device)
             features[view, start : start + len(part)] = torch.cat(parts)
         progress(start + len(part))
-    return fit_to_features(shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes))
+    return fit_to_features(
+        shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes)
+    )
 
 
 def fit_to_features(
     shape: FeatureShape, features: torch.Tensor, classes: torch.Tensor, count: int
 ) -> tuple[ClassHead, float]:
-    """Return the same from features [V, n, F] of n images in each view, which are standardised IN PLACE, of `classes`
-    [n], in any order, `count` in all."""
+    """Return the same from features [V, n, F] of n images in each view, which are standardised IN
+    PLACE, of `classes` [n], in any order, `count` in all."""
     mean, scale = features[0].mean(dim=0), features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
     every = classes.expand(len(features), -1)
     held = len(classes) // HELD_OUT or len(classes)  # of very few images none is held out
     kept = slice(held % len(classes), None)
-    # The decay whose fit to the others gives the held-out images the most probability, at its best temperature.
+    # The decay whose fit to the others gives the held-out images the most
+    # probability, at its best temperature.
     matrix, best = torch.zeros(count, features.shape[2] + 1, device=features.device), None
     for decay in DECAYS:
         matrix = _fit(matrix, features[:, kept].flatten(0, 1), every[:, kept].flatten(), decay)
         logits = _logits(matrix, features[0, :held])
-        loss, temperature = min((float(F.cross_entropy(logits / t, classes[:held])), t) for t in TEMPERATURES)
+        loss, temperature = min(
+            (float(F.cross_entropy(logits / t, classes[:held])), t) for t in TEMPERATURES
+        )
         if best is None or loss < best[0]:
             right = float((logits.argmax(dim=1) == classes[:held]).float().mean())
             best = loss, temperature, right, decay, matrix
@@ -77,22 +89,31 @@ def fit_to_features(
     _, temperature, right, decay, matrix = best
     matrix = _fit(matrix, features.flatten(0, 1), every.flatten(), decay)
     weights = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
-    return ClassHead(shape, *weights, mean, scale, torch.tensor(temperature, device=matrix.device)), right
+    return ClassHead(
+        shape, *weights, mean, scale, torch.tensor(temperature, device=matrix.device)
+    ), right
 
 
 def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-    """Return the logits [n, K] of standardised features [n, F]; the last column of `matrix` [K, F + 1] is the bias."""
+    """Return the logits [n, K] of standardised features [n, F]; the last column of
+    `matrix` [K, F + 1] is the bias.
+    """
     return F.linear(features, matrix[:, :-1], matrix[:, -1])
 
 
-def _fit(matrix: torch.Tensor, features: torch.Tensor, classes: torch.Tensor, decay: float) -> torch.Tensor:
+def _fit(
+    matrix: torch.Tensor, features: torch.Tensor, classes: torch.Tensor, decay: float
+) -> torch.Tensor:
     """Return the matrix that fits features [n, F] and classes [n] best, from `matrix` on."""
     matrix = matrix.clone().requires_grad_()
     search = torch.optim.LBFGS([matrix], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         search.zero_grad()
-        loss = F.cross_entropy(_logits(matrix, features), classes) + decay / 2 * matrix[:, :-1].square().sum()
+        loss = (
+            F.cross_entropy(_logits(matrix, features), classes)
+            + decay / 2 * matrix[:, :-1].square().sum()
+        )
         loss.backward()
         return loss
 

@@ -1,22 +1,36 @@
-"""TrainingConfig: the recipe of a run. Two runs of one recipe on the same CPU end in the same weights."""
+"""TrainingConfig: the recipe of a run. Two runs of one recipe on the
+same CPU end in the same weights.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin, get_type_hints
 
-COUNTS = ("updates", "batch", "branches", "branch_updates", "checkpoint_every", "evaluate_images", "sample_images")
+COUNTS = (
+    "updates",
+    "batch",
+    "branches",
+    "branch_updates",
+    "checkpoint_every",
+    "evaluate_images",
+    "sample_images",
+)
 CONTRASTED = 4  # with contrast, one image in so many is read as one of another class too
 COMPILED_MINUTES = {"cpu": 10.0, "cuda": 3.0}  # of a run in which compiling pays off
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong value."""
+    """The recipe of a run; the defaults are what the presets have in
+    common. ValueError for a wrong value.
+    """
 
     updates: int
-    minutes: float | None = None  # the run also ends after these; its schedule then follows the clock (clock.py)
+    # the run also ends after these; its schedule then follows the clock (clock.py)
+    minutes: float | None = None
     batch: int = 8
     optimiser: Literal["adamw", "muon", "radam"] = "muon"
-    learning_rate: float = 5e-3  # of the matrices of blocks and layers; that of the rest is a share of it
+    # of the matrices of blocks and layers; that of the rest is a share of it
+    learning_rate: float = 5e-3
     second_moment: float = 0.99  # beta_2 of AdamW and RAdam
     weight_decay: float = 0.01  # on matrices only
     warm_up: int = 100  # updates
@@ -25,10 +39,14 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    redrawn: float = 0.0  # share of the images re-rendered until the rate is low, of MNIST only (augmentation.py)
-    background: float = 1.0  # share of the positions without paint nearby that an update computes (positions.py)
-    unlabelled: float = 0.5  # share of the images whose label is left out, where the model learns classes
-    contrast: float = 0.0  # weight of the logistic loss of an image's class against another one (loss.py)
+    # share of the images re-rendered until the rate is low, of MNIST only (augmentation.py)
+    redrawn: float = 0.0
+    # share of the positions without paint nearby that an update computes (positions.py)
+    background: float = 1.0
+    # share of the images whose label is left out, where the model learns classes
+    unlabelled: float = 0.5
+    # weight of the logistic loss of an image's class against another one (loss.py)
+    contrast: float = 0.0
     branches: int = 1  # processes that each train weights of their own (local_sgd.py)
     branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0
@@ -39,7 +57,9 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name, words in get_type_hints(TrainingConfig).items():
             if get_origin(words) is Literal and getattr(self, name) not in get_args(words):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}"
+                )
         for name in COUNTS:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -58,7 +78,9 @@ class TrainingConfig:
         if not 0 <= self.contrast < float("inf"):
             raise ValueError(f"contrast must be at least 0, not {self.contrast}")
         if self.contrast and self.batch < CONTRASTED:
-            raise ValueError(f"contrast needs a batch of at least {CONTRASTED} images, not {self.batch}")
+            raise ValueError(
+                f"contrast needs a batch of at least {CONTRASTED} images, not {self.batch}"
+            )
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
             raise ValueError("warm_up, weight_decay and seed cannot be negative")
 

@@ -1,8 +1,8 @@
 """The training loop: updates, a row of the loss curve every so many of them, and checkpoints.
 
-A checkpoint in the model's directory is: the averaged weights as a model that can be served, the run's state for
---resume, the loss curve, and from time to time a sheet of samples. Where the rate stays on a plateau, the weights at
-its end are kept for a run that goes on from there.
+A checkpoint in the model's directory is: the averaged weights as a model that can be served, the
+run's state for --resume, the loss curve, and from time to time a sheet of samples. Where the rate
+stays on a plateau, the weights at its end are kept for a run that goes on from there.
 """
 
 import logging
@@ -38,7 +38,8 @@ from scanline.model.training.run.plateau import save_plateau
 from scanline.model.training.run.sizing import count_weights
 from scanline.model.training.run.state import load_state, room_for_state, save_state
 
-# Processes that prepare a GPU's batches: one re-renders 128 digits in 41 ms, an H100 trains on them for 12.
+# Processes that prepare a GPU's batches: one re-renders 128 digits in
+# 41 ms, an H100 trains on them for 12.
 PREPARING = 8
 
 log = logging.getLogger("scanline.training")
@@ -66,9 +67,13 @@ class Inputs:
 
 
 class Trainer:
-    """One process of a run, which computes its share of every update, or all updates of its own branch."""
+    """One process of a run, which computes its share of every update,
+    or all updates of its own branch.
+    """
 
-    def __init__(self, group: Group, inputs: Inputs, device: torch.device, state: dict[str, Any]) -> None:
+    def __init__(
+        self, group: Group, inputs: Inputs, device: torch.device, state: dict[str, Any]
+    ) -> None:
         self.inputs, self.device = inputs, device
         self.first, self.seconds = state.get("update", 0), state.get("seconds", 0.0)
         torch.manual_seed(inputs.config.seed)
@@ -81,22 +86,28 @@ class Trainer:
         if state:
             self.branches.load_state_dict(state)
             if not state["optimiser"]:
-                log.warning("the checkpoint had no room for the optimiser's state, which starts anew")
+                log.warning(
+                    "the checkpoint had no room for the optimiser's state, which starts anew"
+                )
         self.batches = Batches(inputs.images, inputs.labels, inputs.config, inputs.model)
         preparing = min(PREPARING, max(cores() // group.size, 1))
-        self.prepared = self.batches.prepared(self.first, preparing) if device.type == "cuda" else None
+        self.prepared = (
+            self.batches.prepared(self.first, preparing) if device.type == "cuda" else None
+        )
 
     def close(self) -> None:
         """Free what must not outlive the process group."""
         self.branches.updater.close()
 
     def update(self, number: int, rate: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Move the weights by the update of this number, at the first process's rate, and return the loss and the norm
-        of its gradient."""
+        """Move the weights by the update of this number, at the first process's rate, and return
+        the loss and the norm of its gradient."""
         self.batches.rate.value = rate = self.branches.rate(rate)
         of_branch = self.branches.batch_number(number)
         device = self.device
-        batch, labels, drawn = self.batches[of_branch] if self.prepared is None else next(self.prepared)
+        batch, labels, drawn = (
+            self.batches[of_branch] if self.prepared is None else next(self.prepared)
+        )
         measured = self.branches.updater.update(
             batch.to(device),
             number,
@@ -126,7 +137,8 @@ def train(
     report: Callable[[Row], None] = lambda row: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Transformer:
-    """Train on images [n, N] uint8 and return the averaged model, which is also saved in `directory`.
+    """Train on images [n, N] uint8 and return the averaged model,
+    which is also saved in `directory`.
 
     labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them is left out at random
     in each update.
@@ -159,7 +171,8 @@ def train(
         closing(Trainer(group, inputs, group.device(device), state)) as trainer,
     ):
         curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)
-        recent: list[tuple[torch.Tensor, torch.Tensor]] = []  # loss and gradient norm of the updates since the last row
+        # loss and gradient norm of the updates since the last row
+        recent: list[tuple[torch.Tensor, torch.Tensor]] = []
         done = trainer.first
         ended = clock.ended(done)
         stopped = False
@@ -177,18 +190,28 @@ def train(
                 save_plateau(trainer.branches.updater.model, config, directory)
             # Collecting the branches' states makes branches.model their mean, which the row tests.
             state = trainer.branches.state_dict() if at_checkpoint else {}
-            # The losses leave the device only for a row: reading each would wait for every update on a GPU.
+            # The losses leave the device only for a row: reading each
+            # would wait for every update on a GPU.
             if clock.row_due(done) or at_checkpoint:
-                loss, norm = (torch.stack(values).mean().item() for values in zip(*recent, strict=True))
+                loss, norm = (
+                    torch.stack(values).mean().item() for values in zip(*recent, strict=True)
+                )
                 recent.clear()
                 _check_finite(trainer, done, loss, norm)
-                tested = _tested(trainer.branches.model, test_images[: config.evaluate_images]) if tests else None
+                tested = (
+                    _tested(trainer.branches.model, test_images[: config.evaluate_images])
+                    if tests
+                    else None
+                )
                 curve.rows.append(Row(done, loss, rate, norm, clock.seconds, tested))
                 report(curve.rows[-1])
             if at_checkpoint:
-                # On a GPU the kernels that paint take longer to compile than a sheet is worth before the end.
+                # On a GPU the kernels that paint take longer to compile
+                # than a sheet is worth before the end.
                 paints = tests and (ended or device.type == "cpu")
-                _save_checkpoint(trainer, curve, state, done, clock.seconds, room, with_samples=paints)
+                _save_checkpoint(
+                    trainer, curve, state, done, clock.seconds, room, with_samples=paints
+                )
                 clock.checkpoint_written(curve.rows[-1].seconds, tests)
     return trainer.branches.model
 
@@ -211,11 +234,17 @@ def _process_count(config: TrainingConfig, workers: int | None, device: torch.de
     if workers is None:
         workers = gpus if gpus and config.batch % gpus == 0 and config.branches == 1 else 1
     if workers < 1 or config.batch % workers:
-        raise ValueError(f"a batch of {config.batch} images cannot be shared by {workers} processes")
+        raise ValueError(
+            f"a batch of {config.batch} images cannot be shared by {workers} processes"
+        )
     if config.contrast and config.batch // workers < CONTRASTED:
-        raise ValueError(f"contrast needs at least {CONTRASTED} images of a batch in each of {workers} processes")
+        raise ValueError(
+            f"contrast needs at least {CONTRASTED} images of a batch in each of {workers} processes"
+        )
     if workers > 1 and config.branches > 1:
-        raise ValueError("a run has several branches, or several processes that share every batch, but not both")
+        raise ValueError(
+            "a run has several branches, or several processes that share every batch, but not both"
+        )
     if config.branches > 1 and device.type != "cpu":
         raise ValueError("branches train on a CPU only")
     if device.type != "cpu" and workers > max(gpus, 1):
@@ -227,14 +256,24 @@ def _tested(model: Transformer, images: np.ndarray) -> float:
     """Return the bits/dim of test images [n, N]."""
     if model.device.type == "cpu":
         return float(bits_per_dim(model, images).mean())
-    # By the parallel view: the backend that paints would first compile kernels and record graphs of its own.
-    parts = [torch.tensor(images[at : at + BATCH], device=model.device) for at in range(0, len(images), BATCH)]
+    # By the parallel view: the backend that paints would first compile
+    # kernels and record graphs of its own.
+    parts = [
+        torch.tensor(images[at : at + BATCH], device=model.device)
+        for at in range(0, len(images), BATCH)
+    ]
     return torch.cat([bits(model, part) for part in parts]).mean().item()
 
 
 def _check_finite(trainer: Trainer, done: int, bits: float, norm: float) -> None:
-    weights = torch.stack([weight.norm() for weight in trainer.branches.model.parameters()]).norm().item()
-    for what, value in (("loss", bits), ("norm of the gradients", norm), ("norm of the weights", weights)):
+    weights = (
+        torch.stack([weight.norm() for weight in trainer.branches.model.parameters()]).norm().item()
+    )
+    for what, value in (
+        ("loss", bits),
+        ("norm of the gradients", norm),
+        ("norm of the weights", weights),
+    ):
         if not np.isfinite(value):
             last = f"the last checkpoint in {trainer.inputs.directory} is intact"
             raise FloatingPointError(f"the {what} is {value} after {done} updates; {last}")
@@ -252,13 +291,16 @@ def _save_checkpoint(
     """Write the model, the curve, the state and, `with_samples`, the sheet."""
     inputs, model = trainer.inputs, trainer.branches.model
     save_model(model, inputs.directory)
-    # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover lost ones.
+    # The curve before the state: a resumed run drops the rows beyond its
+    # state, but cannot recover lost ones.
     curve.save()
     about = {"model_config": inputs.model.to_dict(), "config": asdict(inputs.config)}
     save_state(inputs.directory, {**about, **state, "update": done, "seconds": seconds}, room)
     if with_samples:
         samples = paint(model, inputs.config.sample_images, seed=inputs.config.seed).images
-        contact_sheet.save(samples.reshape(-1, *inputs.model.image_shape), inputs.directory / "samples.png")
+        contact_sheet.save(
+            samples.reshape(-1, *inputs.model.image_shape), inputs.directory / "samples.png"
+        )
 
 
 def _follow(group: Group, inputs: Inputs, device: torch.device) -> None:

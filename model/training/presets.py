@@ -23,7 +23,12 @@ PHOTOGRAPHS: dict[str, Any] = {
     "outside": 128,
 }
 BACKGROUND = 0.08  # of the positions of drawings without paint nearby are computed
-PAPER: dict[str, Any] = {"optimiser": "adamw", "learning_rate": 1e-3, "decay": 0.3, "average": 0.9995}
+PAPER: dict[str, Any] = {
+    "optimiser": "adamw",
+    "learning_rate": 1e-3,
+    "decay": 0.3,
+    "average": 0.9995,
+}
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,31 @@ PRESETS = {
     ),
     "cifar10-small": Preset(
         "cifar10",
-        ModelConfig(32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, blocks=2, block_width=320, **PHOTOGRAPHS),
+        ModelConfig(
+            32, 32, 3, 3, 5, 32, 32, 640, **WINDOWED, blocks=2, block_width=320, **PHOTOGRAPHS
+        ),
         TrainingConfig(updates=20_000, batch=6, flip=True),
     ),
     "cifar10-base": Preset(
         "cifar10",
         ModelConfig(
-            32, 32, 3, 8, 10, 32, 32, 1280, **WINDOWED, blocks=2, block_width=640, causal_conv=True, **PHOTOGRAPHS
+            32,
+            32,
+            3,
+            8,
+            10,
+            32,
+            32,
+            1280,
+            **WINDOWED,
+            blocks=2,
+            block_width=640,
+            causal_conv=True,
+            **PHOTOGRAPHS,
         ),
-        TrainingConfig(updates=60_000, batch=32, flip=True, decay=0.4, average=0.999, unlabelled=0.3),
+        TrainingConfig(
+            updates=60_000, batch=32, flip=True, decay=0.4, average=0.999, unlabelled=0.3
+        ),
     ),
     "mnist": Preset(
         "mnist",

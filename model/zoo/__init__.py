@@ -1,4 +1,6 @@
-"""The models that ship with the repository, one model directory each next to this file, and where others are found."""
+"""The models that ship with the repository, one model directory each next to this
+file, and where others are found.
+"""
 
 from pathlib import Path
 
@@ -15,13 +17,17 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path:
-    """Return the directory of a path, that of a shipped model, or that of a repository of the Hugging Face Hub, from
-    which missing files are downloaded; ValueError with one sentence otherwise."""
-    for path in (Path(name), HERE / name):  # what somebody has trained under a shipped model's name is meant
+    """Return the directory of a path, that of a shipped model, or that of a
+    repository of the Hugging Face Hub, from which missing files are downloaded;
+    ValueError with one sentence otherwise."""
+    # what somebody has trained under a shipped model's name is meant
+    for path in (Path(name), HERE / name):
         if (path / "config.json").is_file():
             return path
     if Path(name).is_dir():
         return Path(name)  # without config.json: loading it says what is wrong
     if hub.is_repository(name):
         return hub.fetch(name)
-    raise ValueError(f"there is no model {name!r}: neither shipped ({', '.join(names())}) nor a directory")
+    raise ValueError(
+        f"there is no model {name!r}: neither shipped ({', '.join(names())}) nor a directory"
+    )

@@ -1,8 +1,9 @@
 """API keys: each has a name, under which its holder appears in the log, the metrics and quotas.
 
-Keys come from the settings, where they are named key-1, key-2, ..., and from a file of lines NAME KEY that may be
-changed while the server runs. Two keys may have the same name: a key is replaced by adding the new one, and removing
-the old one when it is not used any more. No message contains a key.
+Keys come from the settings, where they are named key-1, key-2, ..., and from a file of
+lines NAME KEY that may be changed while the server runs. Two keys may have the same
+name: a key is replaced by adding the new one, and removing the old one when it is not
+used any more. No message contains a key.
 """
 
 import hashlib
@@ -29,7 +30,9 @@ class ApiKeys:
     """Names by key; ValueError if the file is broken, or there is no key at the start."""
 
     def __init__(self, unnamed: Sequence[SecretStr] = (), path: Path | None = None) -> None:
-        self.unnamed = {key.get_secret_value(): f"key-{number}" for number, key in enumerate(unnamed, 1)}
+        self.unnamed = {
+            key.get_secret_value(): f"key-{number}" for number, key in enumerate(unnamed, 1)
+        }
         self.path = path
         self.watch = None if path is None else FileWatch([path], self.reload)
         self.on_reload: list[Callable[[], None]] = []  # called after a change
@@ -38,11 +41,17 @@ class ApiKeys:
             raise ValueError(f"{path}: there is no key in this file")
 
     def reload(self) -> None:
-        """Read the file now, which may revoke all of its keys. ValueError if it is broken; the keys of before stay."""
+        """Read the file now, which may revoke all of its keys. ValueError if it is
+        broken; the keys of before stay.
+        """
         keys = self.unnamed | ({} if self.path is None else read_keys(self.path))
-        # Keys are looked up by a digest that needs the secret: the time of a look-up reveals nothing about the keys.
+        # Keys are looked up by a digest that needs the secret: the time of a
+        # look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)
-        self.secret, self.by_digest = secret, {_digest(key.encode(), secret): name for key, name in keys.items()}
+        self.secret, self.by_digest = (
+            secret,
+            {_digest(key.encode(), secret): name for key, name in keys.items()},
+        )
         for changed in self.on_reload:
             changed()
 

@@ -22,7 +22,8 @@ async def deadline(seconds: float) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def until_disconnect(request: Request) -> AsyncIterator[None]:
-    """Cancel what is awaited in the context when the client of `request` disconnects, and raise ClientGoneError then.
+    """Cancel what is awaited in the context when the client of `request`
+    disconnects, and raise ClientGoneError then.
 
     The body of `request` must have been read: the next message is then the disconnect.
     """

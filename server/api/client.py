@@ -7,7 +7,8 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 CLIENT = "scanline.client"  # where a scope keeps its Client once it is known
-CURRENT: ContextVar[str] = ContextVar("client", default="")  # the id of the client that the current task works for
+# the id of the client that the current task works for
+CURRENT: ContextVar[str] = ContextVar("client", default="")
 IPV6_PREFIX = 64  # bits: the network that one subscriber has, who may use every address in it
 
 
@@ -20,12 +21,16 @@ class Client:
 
     @property
     def id(self) -> str:
-        """What shares and quotas are counted by: the key's name, an IPv4 address, or an IPv6 network of 64 bits."""
+        """What shares and quotas are counted by: the key's name, an IPv4
+        address, or an IPv6 network of 64 bits.
+        """
         return f"key {self.key}" if self.key is not None else f"address {network_of(self.address)}"
 
 
 def client_of(scope: Mapping[str, Any]) -> Client:
-    """Return the client of a request or websocket: as the middleware found it, otherwise the connection's address."""
+    """Return the client of a request or websocket: as the middleware found it,
+    otherwise the connection's address.
+    """
     client = scope.get(CLIENT)
     if isinstance(client, Client):
         return client
@@ -34,7 +39,9 @@ def client_of(scope: Mapping[str, Any]) -> Client:
 
 
 def canonical(address: str) -> str:
-    """Return the one spelling of an address; a socket for both families reports IPv4 addresses inside of IPv6 ones."""
+    """Return the one spelling of an address; a socket for both families reports
+    IPv4 addresses inside of IPv6 ones.
+    """
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
 """Error responses, all of one shape: {"error": {"message", "type", "param", "code"}}.
 
-Our own refusals are raised as ApiError; the framework's (404, 405, validation) and unexpected exceptions are turned
-into the same body here.
+Our own refusals are raised as ApiError; the framework's (404, 405, validation) and unexpected
+exceptions are turned into the same body here.
 """
 
 import logging
@@ -31,7 +31,8 @@ from scanline.server.runtime.lifecycle import DrainTimeoutError
 log = logging.getLogger("scanline.server")
 
 RETRY_SOON = {"retry-after": "2"}
-NO_RETRY = {"x-should-retry": "false"}  # without it the official clients retry every response of 500 and above
+# without it the official clients retry every response of 500 and above
+NO_RETRY = {"x-should-retry": "false"}
 FIELD_NAME = re.compile(r"[\w\[\]-]{1,64}")  # other names are not repeated in messages
 PATH = re.compile(r"[\w/.-]{1,128}", re.ASCII)  # other paths are not repeated either
 MAX_QUOTED = 64  # characters of a client's value that a message repeats
@@ -61,7 +62,9 @@ FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
 
 
 class ApiError(Exception):
-    """An error response: its status, one sentence, the parameter it is about, a code for programs."""
+    """An error response: its status, one sentence, the parameter
+    it is about, a code for programs.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,9 @@ class ApiError(Exception):
             kind = "rate_limit_error"
         elif self.status >= 500:
             kind = "server_error"
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        return {
+            "error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        }
 
 
 class ClientGoneError(Exception):
@@ -94,8 +99,8 @@ class ClientGoneError(Exception):
 
 
 def quoted(value: object) -> str:
-    """Return a client's value as Python writes it, at most MAX_QUOTED characters of it, at a cost that does not grow
-    with the value."""
+    """Return a client's value as Python writes it, at most MAX_QUOTED characters of it, at a cost
+    that does not grow with the value."""
     text = _SHORT.repr(value)
     return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 3]}..."
 
@@ -122,7 +127,9 @@ def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
 
 
 def unknown_field(name: str) -> InvalidInput:
-    """Return the error for a field that the schema does not have; it repeats the name only if that is harmless."""
+    """Return the error for a field that the schema does not have; it repeats
+    the name only if that is harmless.
+    """
     if FIELD_NAME.fullmatch(name):
         return InvalidInput(f"{name} is not a field of this request.", name, "unknown_parameter")
     return InvalidInput("The request has an unknown field.", None, "unknown_parameter")
@@ -137,11 +144,15 @@ def from_exception(error: Exception) -> ApiError:
         case InvalidInput():
             return ApiError(400, error.message, param=error.param, code=error.code)
         case ValidationError():
-            return from_exception(from_validation(error.errors(include_url=False, include_input=False)))
+            return from_exception(
+                from_validation(error.errors(include_url=False, include_input=False))
+            )
         case RequestValidationError():
             return from_exception(from_validation(error.errors()))
         case UnknownModelError(args=(name,)):
-            message = f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
+            message = (
+                f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
+            )
             return ApiError(404, message, param="model", code="model_not_found")
         case ModelFailedError():
             return ApiError(503, str(error), param="model", code="model_failed", headers=NO_RETRY)
@@ -149,7 +160,9 @@ def from_exception(error: Exception) -> ApiError:
             retry = RETRY_SOON if error.code == "reload_in_progress" else None
             return ApiError(409, str(error), code=error.code, headers=retry)
         case QueueFullError():
-            retry = NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
+            retry = (
+                NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
+            )
             return ApiError(429, str(error), code=error.code, headers=retry)
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
@@ -161,7 +174,8 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
         case EngineFailedError(code="model_changed"):
             return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
-        case EngineFailedError(code="too_many_particles"):  # the engine has been replaced by one of fewer slots
+        # the engine has been replaced by one of fewer slots
+        case EngineFailedError(code="too_many_particles"):
             return ApiError(400, str(error), param="particles", code="invalid_value")
         case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
             return ApiError(400, str(error), param="guidance", code="guidance_not_supported")
@@ -173,15 +187,20 @@ def from_exception(error: Exception) -> ApiError:
             return ApiError(400, "The body is not valid JSON.", code="invalid_json")
         case HTTPException():
             code, message = FRAMEWORK_ERRORS.get(error.status_code, (None, f"{error.detail}."))
-            return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))
-    # Whatever no case expects is a fault of the server: its text, which may have paths or data, is for the log alone.
+            return ApiError(
+                error.status_code, message, code=code, headers=dict(error.headers or {})
+            )
+    # Whatever no case expects is a fault of the server: its text, which may have
+    # paths or data, is for the log alone.
     log.error("request failed", exc_info=error)
     message = "Internal server error; the server's log has the details."
     return ApiError(500, message, code="internal_error", headers=NO_RETRY)
 
 
 def _no_route(request: Request) -> ApiError:
-    """Return the error for a path that no route has; it names the route that was meant, where that can be seen."""
+    """Return the error for a path that no route has; it names the route that
+    was meant, where that can be seen.
+    """
     path = request.url.path
     meant = "/" + "/".join(filter(None, path.split("/")))
 
@@ -191,7 +210,9 @@ def _no_route(request: Request) -> ApiError:
 
     if is_route(path, "websocket"):
         upgrade = {"upgrade": "websocket", "connection": "upgrade"}
-        return ApiError(426, f"{path} is a websocket; open it as one.", code="upgrade_required", headers=upgrade)
+        return ApiError(
+            426, f"{path} is a websocket; open it as one.", code="upgrade_required", headers=upgrade
+        )
     code, message = FRAMEWORK_ERRORS[404]
     if meant != path and PATH.fullmatch(meant) and is_route(meant, "http"):
         message = f"Not found; {meant} is the path."
@@ -200,8 +221,12 @@ def _no_route(request: Request) -> ApiError:
 
 async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
     """Send the error in answer to a request, or to a websocket that is not accepted yet."""
-    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
-        await send({"type": "websocket.close", "code": 4000 + error.status, "reason": error.message})
+    if scope["type"] == "websocket" and "websocket.http.response" not in scope.get(
+        "extensions", {}
+    ):
+        await send(
+            {"type": "websocket.close", "code": 4000 + error.status, "reason": error.message}
+        )
         return
     await response(error)(scope, receive, send)
 
@@ -213,7 +238,9 @@ def response(error: ApiError) -> JSONResponse:
 
 
 def install(app: FastAPI) -> None:
-    """Let `app` answer expected exceptions in the one shape; the others reach ExceptionMiddleware."""
+    """Let `app` answer expected exceptions in the one shape; the
+    others reach ExceptionMiddleware.
+    """
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, HTTPException) and error.status_code == 404:
@@ -222,6 +249,13 @@ def install(app: FastAPI) -> None:
 
     framework = (RequestValidationError, ValidationError, HTTPException, ClientDisconnect)
     models = (UnknownModelError, ModelFailedError, ReloadError)
-    ours = (ApiError, InvalidInput, ClientGoneError, QueueFullError, EngineUnavailableError, EngineFailedError)
+    ours = (
+        ApiError,
+        InvalidInput,
+        ClientGoneError,
+        QueueFullError,
+        EngineUnavailableError,
+        EngineFailedError,
+    )
     for kind in (*framework, *models, *ours):
         app.add_exception_handler(kind, answer)

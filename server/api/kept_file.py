@@ -1,5 +1,6 @@
-"""Files that anybody may read: their bytes, plain and compressed, are made once, so that an answer costs no more than
-its sending. Each has an entity tag. A Range is ignored, as RFC 9110 (14.2) allows: the whole file is the answer.
+"""Files that anybody may read: their bytes, plain and compressed, are made once, so that an answer
+costs no more than its sending. Each has an entity tag. A Range is ignored, as RFC 9110 (14.2)
+allows: the whole file is the answer.
 """
 
 import gzip
@@ -18,7 +19,9 @@ PART_BYTES = 65_536  # sent at once; the next part when the client has read it
 class KeptFile:
     """One file; `headers` are those of each of its answers."""
 
-    def __init__(self, content: bytes, media_type: str, headers: dict[str, str], is_text: bool = True) -> None:
+    def __init__(
+        self, content: bytes, media_type: str, headers: dict[str, str], is_text: bool = True
+    ) -> None:
         self.media_type, self.headers = media_type, headers
         self.etag = f'"{sha256(content).hexdigest()[:32]}"'
         self.content = {"identity": content}

@@ -1,7 +1,9 @@
-"""The event loop's own time for a request or a websocket's message, charged as overhead whatever was asked for.
+"""The event loop's own time for a request or a websocket's message, charged
+as overhead whatever was asked for.
 
-A coroutine is driven step by step, and what its steps take between two suspensions is summed up: in processor time of
-the loop's thread, since by a clock a client would pay for others on a busy machine. Knows no HTTP.
+A coroutine is driven step by step, and what its steps take between two suspensions is
+summed up: in processor time of the loop's thread, since by a clock a client would pay for
+others on a busy machine. Knows no HTTP.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -16,12 +18,13 @@ from scanline.server.api.rate_limit import BYTES_PER_UNIT, UNIT_SECONDS
 
 Result = TypeVar("Result")
 
-FREE_SECONDS = 0.002  # of a request or message, and of each image in its answer, besides what its bytes may take
+# of a request or message, and of each image in its answer, besides what its bytes may take
+FREE_SECONDS = 0.002
 
 
 class LoopTime:
-    """What one request or message has taken of the event loop's time; `charge` is called with the units that it
-    costs beyond what is free."""
+    """What one request or message has taken of the event loop's time; `charge` is called with the
+    units that it costs beyond what is free."""
 
     def __init__(self, charge: Callable[[float], None], size: int = 0) -> None:
         self.charge = charge
@@ -36,8 +39,8 @@ class LoopTime:
         self.began = thread_time()
 
     def end_step(self) -> None:
-        """Count the current step so far. Charge at once, since a request may last for minutes; give back what later
-        turns out to have been for images."""
+        """Count the current step so far. Charge at once, since a request may last for minutes; give
+        back what later turns out to have been for images."""
         if self.is_paused:
             return
         self.seconds += thread_time() - self.began

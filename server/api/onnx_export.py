@@ -1,7 +1,8 @@
 """ONNX files of models, each exported once, in a process of its own.
 
-The export needs torch and a second copy of the model: the child frees both when it exits, and it cannot hold the event
-loop. The files are kept in memory, by the model's identity, up to MAX_KEPT_BYTES in all.
+The export needs torch and a second copy of the model: the child frees both when it
+exits, and it cannot hold the event loop. The files are kept in memory, by the model's
+identity, up to MAX_KEPT_BYTES in all.
 """
 
 import asyncio
@@ -44,9 +45,14 @@ class Exported:
 class Exports:
     """The exported models of a server."""
 
-    def __init__(self, command: Sequence[str] = (sys.executable, "-m", __name__), seconds: float = EXPORT_SECONDS):
+    def __init__(
+        self,
+        command: Sequence[str] = (sys.executable, "-m", __name__),
+        seconds: float = EXPORT_SECONDS,
+    ):
         self.command, self.seconds = command, seconds
-        self.kept: OrderedDict[Identity, Exported] = OrderedDict()  # the one that was used last is last
+        # the one that was used last is last
+        self.kept: OrderedDict[Identity, Exported] = OrderedDict()
         self.failed: dict[Identity, tuple[float, Exception]] = {}  # until when not to try again
         self.exporting = asyncio.Lock()  # one export at a time: each loads a model
 
@@ -61,7 +67,9 @@ class Exports:
                     self.kept[identity] = await self._export(directory)
                 except (MissingExtraError, ExportError) as failure:
                     now = time.monotonic()
-                    self.failed = {name: each for name, each in self.failed.items() if each[0] > now}
+                    self.failed = {
+                        name: each for name, each in self.failed.items() if each[0] > now
+                    }
                     self.failed[identity] = now + FAILED_SECONDS, failure
                     raise
             self.kept.move_to_end(identity)
@@ -70,8 +78,8 @@ class Exports:
             return self.kept[identity]
 
     async def _export(self, directory: Path) -> Exported:
-        """Export in a child; it is killed where it takes too long, or where this task is cancelled. What the child
-        reports goes to this process's standard error, as all logs do."""
+        """Export in a child; it is killed where it takes too long, or where this task is cancelled.
+        What the child reports goes to this process's standard error, as all logs do."""
         if find_spec("onnx") is None:  # the child would import torch before it noticed
             raise MissingExtraError("ONNX export", "onnx")
         environment = public_variables() | ENVIRONMENT
@@ -93,7 +101,9 @@ class Exports:
                 child.kill()
                 await child.wait()
         if status == TOO_LARGE:
-            raise ExportError(f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export")
+            raise ExportError(
+                f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export"
+            )
         if status:
             raise ExportError("The export failed; the server's log has the details")
         return Exported(file, f'"{digest.hexdigest()[:32]}"')

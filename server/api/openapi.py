@@ -1,4 +1,5 @@
-"""The description of the API at /docs and /openapi.json: request bodies in both encodings, responses, errors.
+"""The description of the API at /docs and /openapi.json: request bodies
+in both encodings, responses, errors.
 
 Nothing here changes what the server does.
 """
@@ -34,10 +35,16 @@ MEANINGS = {
     503: "The model is loading or has failed, or the server is shutting down; see Retry-After.",
     504: "The request exceeded the server's time limit.",
 }
-WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)  # of requests that paint or score
+# of requests that paint or score
+WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
 
 UPLOADS: tuple[type[ModelField], ...] = (
-    *(schemas.EditRequest, schemas.LikelihoodRequest, schemas.ClassificationRequest, schemas.StepsRequest),
+    *(
+        schemas.EditRequest,
+        schemas.LikelihoodRequest,
+        schemas.ClassificationRequest,
+        schemas.StepsRequest,
+    ),
     *(schemas.CodesRequest, schemas.DecodingRequest),
 )
 BODIES: tuple[type[ModelField], ...] = (schemas.GenerationRequest, *UPLOADS)
@@ -61,24 +68,35 @@ _TEXT = {"type": "string", "description": "base64 or a data URL"}
 
 
 def errors(*statuses: int) -> Responses:
-    """Describe error responses with these statuses, each in the one shape, and with those that follow from them.
+    """Describe error responses with these statuses, each in the one shape,
+    and with those that follow from them.
 
-    Any route may be asked under a foreign host name (421); where a key is needed, too many may be wrong (429).
+    Any route may be asked under a foreign host name (421); where a key is
+    needed, too many may be wrong (429).
     """
     all_statuses = {*statuses, 421, *({429} if 401 in statuses else ())}
-    return {status: {"model": ErrorAnswer, "description": MEANINGS[status]} for status in sorted(all_statuses)}
+    return {
+        status: {"model": ErrorAnswer, "description": MEANINGS[status]}
+        for status in sorted(all_statuses)
+    }
 
 
 def painted() -> Responses:
     """Describe the responses of a painting route: JSON, pictures, an array, events, and errors."""
     files = (*dict.fromkeys(MEDIA_TYPES.values()), "application/x-npy")
-    content = {**{kind: {"schema": _FILE} for kind in files}, "text/event-stream": {"schema": {"type": "string"}}}
+    content = {
+        **{kind: {"schema": _FILE} for kind in files},
+        "text/event-stream": {"schema": {"type": "string"}},
+    }
     return {200: {"description": "The images.", "content": content}, **errors(*WORK_ERRORS, 406)}
 
 
 def coded() -> Responses:
     """Describe the responses of codes: JSON, one file, and errors."""
-    return {200: {"description": "The codes.", "content": {MEDIA_TYPE: {"schema": _FILE}}}, **errors(*WORK_ERRORS)}
+    return {
+        200: {"description": "The codes.", "content": {MEDIA_TYPE: {"schema": _FILE}}},
+        **errors(*WORK_ERRORS),
+    }
 
 
 def json_body(schema: type[ModelField], example: dict[str, Any]) -> dict[str, Any]:
@@ -97,17 +115,21 @@ def code_body(schema: type[ModelField]) -> dict[str, Any]:
     as_json = _named(schema.__name__, {"code": EXAMPLE_CODE, "images": "0"})
     form = _named(_form_name(schema))
     # openapi-python-client 0.29 knows no other media type for a file.
-    return _body({"multipart/form-data": form, JSON: as_json, "application/octet-stream": {"schema": _FILE}})
+    return _body(
+        {"multipart/form-data": form, JSON: as_json, "application/octet-stream": {"schema": _FILE}}
+    )
 
 
 def operation_id(route: APIRoute) -> str:
-    """Return the name of a route's function, from which generators make those of their functions."""
+    """Return the name of a route's function, from which
+    generators make those of their functions.
+    """
     return route.name
 
 
 def install(app: FastAPI, needs_key: bool) -> None:
-    """Take FastAPI's 422 out of its description of `app` (we answer 400), and add the bodies' schemas and whether API
-    keys are needed."""
+    """Take FastAPI's 422 out of its description of `app` (we answer 400), and add the bodies'
+    schemas and whether API keys are needed."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -126,7 +148,8 @@ def install(app: FastAPI, needs_key: bool) -> None:
             "key": {"type": "http", "scheme": "bearer"},
             "key_header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }
-        # A server without keys ignores the headers: what is generated from its description may have keys, too.
+        # A server without keys ignores the headers: what is generated from
+        # its description may have keys, too.
         description["security"] = [*([] if needs_key else [{}]), {"key": []}, {"key_header": []}]
         for path in OPEN_PATHS & description["paths"].keys():
             for operation in description["paths"][path].values():
@@ -137,7 +160,8 @@ def install(app: FastAPI, needs_key: bool) -> None:
 
 
 def _body(kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    # openapi-python-client 0.29 imports a type of several bodies only where there is an optional parameter, too.
+    # openapi-python-client 0.29 imports a type of several bodies only where
+    # there is an optional parameter, too.
     return {"requestBody": {"required": True, "content": kinds}, "parameters": [_REQUEST_ID]}
 
 
@@ -152,8 +176,9 @@ def _form_name(schema: type[ModelField]) -> str:
 
 
 def _form(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema of a form: pictures and codes are files, and nothing is null. The parts of several pictures
-    have one name, `image`; other spellings are read, but have no place in a description."""
+    """Return the schema of a form: pictures and codes are files, and nothing is null.
+    The parts of several pictures have one name, `image`; other spellings are read,
+    but have no place in a description."""
     form = _described(schema)
     form["title"] = _form_name(schema)
     fields = form["properties"]
@@ -167,22 +192,30 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
             fields[name] = {"type": "string", "enum": values, "description": IGNORED}
     for name, what in FILES.items():
         if name in fields:
-            fields[name] = {"type": "array", "items": _FILE, "minItems": 1, "description": f"one part for each {what}"}
+            fields[name] = {
+                "type": "array",
+                "items": _FILE,
+                "minItems": 1,
+                "description": f"one part for each {what}",
+            }
     if "mask" in fields:
         fields["mask"] = _FILE
     return form
 
 
 def _described(schema: type[ModelField]) -> dict[str, Any]:
-    """Return the schema of a JSON object, with what its validators allow besides the declared types. Descriptions name
-    the defaults: with the keyword `default`, openapi-python-client sends each of them, of which some requests refuse
-    `particles`, and openapi-typescript takes the field for one that is always there."""
+    """Return the schema of a JSON object, with what its validators allow besides the declared
+    types. Descriptions name the defaults: with the keyword `default`, openapi-python-client sends
+    each of them, of which some requests refuse `particles`, and openapi-typescript takes the
+    field for one that is always there."""
     described = schema.model_json_schema()
     fields = described["properties"]
     for field in fields.values():
         default = field.pop("default", None)
         if default is not None:
-            field["description"] = "; ".join(filter(None, [field.get("description"), f"default {json.dumps(default)}"]))
+            field["description"] = "; ".join(
+                filter(None, [field.get("description"), f"default {json.dumps(default)}"])
+            )
     for name in fields.keys() & set(schemas.NULL_IS_DEFAULT):
         fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
     for name in fields.keys() & schemas.IGNORED_VALUES.keys():

@@ -1,8 +1,9 @@
-"""A task of a client from its room in the queue to its end: room, pictures and slots stand here, and of an answer that
-comes whole also time and disconnect. Streams bound their own phases: once one has begun, an error is a message of it.
+"""A task of a client from its room in the queue to its end: room, pictures and slots stand here,
+and of an answer that comes whole also time and disconnect. Streams bound their own phases: once one
+has begun, an error is a message of it.
 
-HTTP and websocket share this. EngineUnavailableError or QueueFullError where there is no room, InvalidInput where a
-picture is wrong or the engine has too few slots.
+HTTP and websocket share this. EngineUnavailableError or QueueFullError where there is no room,
+InvalidInput where a picture is wrong or the engine has too few slots.
 """
 
 from collections.abc import AsyncIterator
@@ -26,14 +27,20 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 
 @asynccontextmanager
 async def running(
-    models: ModelRegistry, model: ServedModel, task: Task, client: str, pictures: UploadedPictures | None = None
+    models: ModelRegistry,
+    model: ServedModel,
+    task: Task,
+    client: str,
+    pictures: UploadedPictures | None = None,
 ) -> AsyncIterator[Job]:
     """Yield the job of a task until it is done or the context is left."""
     slots, counted = _slots(task, models, model)
-    with model.engine.reserve(slots, client, counted) as reservation:  # before any picture is decoded
+    # before any picture is decoded
+    with model.engine.reserve(slots, client, counted) as reservation:
         if pictures is not None:
             await pictures.fill(task)
-            slots, counted = _slots(task, models, model)  # how many particles an image has depends on its mask
+            # how many particles an image has depends on its mask
+            slots, counted = _slots(task, models, model)
             if slots > reservation.images:
                 reservation.extend(slots - reservation.images, counted)
         request = replace(task.request, id=next(model.engine.request_ids), client=client)
@@ -50,8 +57,8 @@ async def finished(
     client: str,
     pictures: UploadedPictures | None = None,
 ) -> AsyncIterator[None]:
-    """Run a task while the client of an HTTP request is connected, for at most the time of a request; yield once it is
-    done, with its room."""
+    """Run a task while the client of an HTTP request is connected, for at most the time of a
+    request; yield once it is done, with its room."""
     async with AsyncExitStack() as stack:
         async with deadline(models.request_timeout), until_disconnect(http):
             job = await stack.enter_async_context(running(models, model, task, client, pictures))
@@ -61,8 +68,9 @@ async def finished(
 
 
 async def changes(job: Job) -> AsyncIterator[None]:
-    """Yield at each change of a job. What the event loop does for it until the last one is no overhead of its client:
-    there are as many changes as the engine's time allows, which is shared."""
+    """Yield at each change of a job. What the event loop does for it until the
+    last one is no overhead of its client: there are as many changes as the
+    engine's time allows, which is shared."""
     loop_time = current()
     with loop_time.paused():
         async for _ in job.changes():
@@ -77,8 +85,9 @@ async def do_work(task: Task) -> None:
 
 
 def _slots(task: Task, models: ModelRegistry, model: ServedModel) -> tuple[int, str]:
-    """Return the slots that a task's images take, as far as is known of them, and in words how they are counted;
-    InvalidInput where the engine has too few for an image, or there may not be so many."""
+    """Return the slots that a task's images take, as far as is known of them, and in
+    words how they are counted; InvalidInput where the engine has too few for an
+    image, or there may not be so many."""
     request = task.request
     if not isinstance(request, GenerateRequest):
         return task.count, ""
@@ -92,4 +101,9 @@ def _slots(task: Task, models: ModelRegistry, model: ServedModel) -> tuple[int, 
         limit = f"above the limit of {models.max_images} per request"
         raise InvalidInput(f"{param}: {request.n} images take {slots} slots{each} {limit}.", param)
     bind_contextvars(**{param: request.guidance if request.is_guided else slots})
-    return slots, ", each guided image counted as two" if request.is_guided else ", each particle counted as one"
+    return (
+        slots,
+        ", each guided image counted as two"
+        if request.is_guided
+        else ", each particle counted as one",
+    )

@@ -1,9 +1,9 @@
-"""OpenTelemetry: a span for each request, by OpenTelemetry's own instrumentation of ASGI, and within it spans for a
-job's time in the queue and its painting.
+"""OpenTelemetry: a span for each request, by OpenTelemetry's own instrumentation of ASGI, and
+within it spans for a job's time in the queue and its painting.
 
-A request that carries a `traceparent` header joins that trace. What is in a request's log line is in its span. The
-packages are the extra `otel`; they are imported only when --otlp-endpoint, or one of OpenTelemetry's own variables,
-names a collector.
+A request that carries a `traceparent` header joins that trace. What is in a request's log line is
+in its span. The packages are the extra `otel`; they are imported only when --otlp-endpoint, or one
+of OpenTelemetry's own variables, names a collector.
 """
 
 import os
@@ -32,7 +32,8 @@ NANOSECONDS = 1_000_000_000
 
 
 def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
-    """Return a provider that exports spans over OTLP/HTTP until its shutdown, or None if no collector is named.
+    """Return a provider that exports spans over OTLP/HTTP until its
+    shutdown, or None if no collector is named.
 
     Raises ValueError if the packages are not installed.
     """
@@ -48,9 +49,13 @@ def tracer_provider(endpoint: str | None) -> "TracerProvider | None":
         raise MissingExtraError("--otlp-endpoint", "otel") from None
     # the names of attributes that are stable, as the specification has them
     os.environ.setdefault("OTEL_SEMCONV_STABILITY_OPT_IN", "http")
-    exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces") if endpoint else OTLPSpanExporter()
+    exporter = (
+        OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces") if endpoint else OTLPSpanExporter()
+    )
     name = os.environ.get("OTEL_SERVICE_NAME") or "scanline"
-    provider = TracerProvider(resource=Resource.create({"service.name": name, "service.version": version()}))
+    provider = TracerProvider(
+        resource=Resource.create({"service.name": name, "service.version": version()})
+    )
     provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
 
@@ -103,7 +108,9 @@ def job_span() -> Iterator[None]:
 
 @contextmanager
 def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
-    """Yield the job of `work`; when it ends, log its seconds in the queue and export its phases as spans."""
+    """Yield the job of `work`; when it ends, log its seconds in the
+    queue and export its phases as spans.
+    """
     began = time.time_ns()
     with work as job:
         try:
@@ -116,9 +123,13 @@ def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
 
 
 def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
-    """Export spans `queue` and `paint`, or `score` alone: a scoring job has no slot and no queue time."""
+    """Export spans `queue` and `paint`, or `score` alone: a scoring
+    job has no slot and no queue time.
+    """
     scored = isinstance(job.request, ScoreRequest)
-    scheduled = now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))
+    scheduled = (
+        now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))
+    )
     if not scored:
         tracer.start_span("queue", start_time=began).end(scheduled)
     if scored or job.queue_seconds is not None:
@@ -129,7 +140,9 @@ def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
 
 def _log_fields() -> Mapping[str, Any]:
     """Return what has been bound to the log's context, as span attributes."""
-    return {f"scanline.{name}": value for name, value in get_contextvars().items() if value is not None}
+    return {
+        f"scanline.{name}": value for name, value in get_contextvars().items() if value is not None
+    }
 
 
 def _set_error(span: "Span") -> None:

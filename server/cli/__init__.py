@@ -1,6 +1,8 @@
-"""The command line: `scanline COMMAND`. It exits with status 0, or prints one sentence to stderr and exits with 2.
+"""The command line: `scanline COMMAND`. It exits with status 0, or prints one
+sentence to stderr and exits with 2.
 
-Importing this package imports nothing: each process that a server starts imports the console script again.
+Importing this package imports nothing: each process that a server
+starts imports the console script again.
 """
 
 import gc
@@ -12,7 +14,9 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """Run the console script; errors in what the user asked for become one sentence, without a traceback."""
+    """Run the console script; errors in what the user asked for become
+    one sentence, without a traceback.
+    """
     from scanline.model.safe_path import safe_path
 
     with safe_path():
@@ -23,7 +27,8 @@ def _main() -> None:
     _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         with suppress(OSError):
-            sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal without the letters of a class's name
+            # for a terminal without the letters of a class's name
+            sys.stdout.reconfigure(errors="backslashreplace")
     from scanline.server.runtime import stderr
 
     is_server = sys.argv[1:2] == ["serve"]
@@ -39,7 +44,8 @@ def _main() -> None:
 
 def _run() -> None:
     if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
-        # Until the server handles it. Without a handler Linux does not send it to process 1 of a container.
+        # Until the server handles it. Without a handler Linux does not
+        # send it to process 1 of a container.
         signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
         # First of all imports the longest: torch, which engines need, in a process of its own.
         from scanline.server.engine.worker.forkserver import warm_up
@@ -54,13 +60,14 @@ def _run() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open those that are closed, as some supervisors start programs: else the next files and sockets would have their
-    descriptors, and get what is meant for a terminal."""
+    """Open those that are closed, as some supervisors start programs: else the next files and
+    sockets would have their descriptors, and get what is meant for a terminal."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free descriptor: this one
+            # the lowest free descriptor: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
         if getattr(sys, name) is None:
             setattr(sys, name, open(descriptor, "w" if descriptor else "r", closefd=False))  # noqa: SIM115
 

@@ -1,4 +1,6 @@
-"""The commands: each a file in commands/ that imports what it needs when it runs, so that `scanline --help` is fast."""
+"""The commands: each a file in commands/ that imports what it needs when it runs,
+so that `scanline --help` is fast.
+"""
 
 from typing import Annotated
 
@@ -33,7 +35,9 @@ app = typer.Typer(
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
 ) -> None:
     """Generate images with linear transformers, pixel by pixel, thousands at once."""
     if version:

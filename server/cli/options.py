@@ -22,12 +22,19 @@ def sampling_option(kind: Any) -> Any:
     return typer.Option(help=words, show_default=default)
 
 
-with_sampling = partial(spelled_out, shown_as=lambda kind: Annotated[get_args(kind)[0], sampling_option(kind)])
+with_sampling = partial(
+    spelled_out, shown_as=lambda kind: Annotated[get_args(kind)[0], sampling_option(kind)]
+)
 MODEL_HELP = "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
 Model = Annotated[str, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)]
 ModelArgument = Annotated[str, typer.Argument(help=MODEL_HELP)]
-Seed = Annotated[int | None, typer.Option(min=-1, max=MAX_SEED, help="Random seed. Drawn and printed if absent or -1.")]
-Class = Annotated[str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=-1, max=MAX_SEED, help="Random seed. Drawn and printed if absent or -1."),
+]
+Class = Annotated[
+    str | None, typer.Option("--class", help="Class of the images, by its name or a synonym.")
+]
 PaintedClass = Annotated[
     str | None,
     typer.Option(
@@ -39,23 +46,34 @@ PaintedClass = Annotated[
 ]
 Particles = Annotated[int | None, sampling_option(CompletionOptions.__annotations__["particles"])]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
-Mask = Annotated[Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")]
+Mask = Annotated[
+    Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")
+]
 CleanOption = Annotated[
-    Clean, typer.Option(help="auto removes the noise of codecs and scanners, for models of drawings; off does not.")
+    Clean,
+    typer.Option(
+        help="auto removes the noise of codecs and scanners, for models of drawings; off does not."
+    ),
 ]
 Invert = Annotated[
     bool,
-    typer.Option("--invert", help="Swap dark and light, for a model whose drawings are light on dark: ink on paper."),
+    typer.Option(
+        "--invert",
+        help="Swap dark and light, for a model whose drawings are light on dark: ink on paper.",
+    ),
 ]
 Film = Annotated[
     bool,
     typer.Option(
-        "--film", help="Write an animation of the painting. A .gif or .apng is one anyway; .webp and .png may be."
+        "--film",
+        help="Write an animation of the painting. A .gif or .apng is one anyway; .webp and .png may be.",
     ),
 ]
 Frames = Annotated[
     int | None,
-    typer.Option(help=f"Frames of a film, {MIN_FRAMES} to {MAX_FRAMES}.", show_default=str(DEFAULT_FRAMES)),
+    typer.Option(
+        help=f"Frames of a film, {MIN_FRAMES} to {MAX_FRAMES}.", show_default=str(DEFAULT_FRAMES)
+    ),
 ]
 Seconds = Annotated[
     float | None,
@@ -78,4 +96,6 @@ Backend = Annotated[str, typer.Option(help=BACKEND_HELP)]
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Data = Annotated[Path, typer.Option(help="Directory with the data set's published files.")]
-Fetch = Annotated[bool, typer.Option("--fetch", help="Download missing data files into the --data directory.")]
+Fetch = Annotated[
+    bool, typer.Option("--fetch", help="Download missing data files into the --data directory.")
+]

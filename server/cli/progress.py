@@ -4,17 +4,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 def progress_bar(counts: bool = True) -> Progress:
-    """Return a progress bar; its tasks have a field `note`, shown at the end of the line. counts: show how much of the
-    total is done, and an estimate of the time that is left."""
+    """Return a progress bar; its tasks have a field `note`, shown at the end of the line. counts:
+    show how much of the total is done, and an estimate of the time that is left."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=40 if counts else 20),
-        *((MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()) if counts else (TimeElapsedColumn(),)),
+        *(
+            (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            if counts
+            else (TimeElapsedColumn(),)
+        ),
         TextColumn("{task.fields[note]}"),
         console=console,
         disable=not console.is_terminal,

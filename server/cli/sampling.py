@@ -21,8 +21,8 @@ from scanline.model.named_files import is_stream
 
 
 def picture_files(given: list[Path], model: str) -> tuple[list[GivenPicture], list[Refused]]:
-    """Return pictures, those of folders, tables and arrays too, and what is left out, which is printed; an error before
-    the model is loaded where there is none."""
+    """Return pictures, those of folders, tables and arrays too, and what is left out, which is
+    printed; an error before the model is loaded where there is none."""
     refused: list[Refused] = []
     found = given_pictures(given, load_config(zoo.find(model)), refused)
     print_left_out(refused)
@@ -47,8 +47,11 @@ def exit_if_broken(refused: Sequence[Refused]) -> None:
 
 
 def mean_line(bits_per_dim: np.ndarray) -> str:
-    """Return the line below several pictures: the mean of their bits per dimension [n], and its standard error."""
-    from scanline.model.evaluation.metrics import standard_error  # imports torch: not for `scanline serve`
+    """Return the line below several pictures: the mean of their bits per
+    dimension [n], and its standard error.
+    """
+    # imports torch: not for `scanline serve`
+    from scanline.model.evaluation.metrics import standard_error
 
     error = standard_error(bits_per_dim)
     return f"mean {bits_per_dim.mean():.4f} +- {error:.4f} bits/dim ({len(bits_per_dim)} images)"
@@ -63,18 +66,22 @@ def check_one_mask(keep_rows: int | None, mask: Path | None) -> None:
 def read_picture(
     picture: Picture, keep_rows: int | None, mask: Path | None, model: ModelInfo, clean: Clean
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes [N] uint8 of a picture to complete, and which are kept, [N] bool; see `read_completion`."""
+    """Return the bytes [N] uint8 of a picture to complete, and which are kept,
+    [N] bool; see `read_completion`.
+    """
     try:
         return read_completion(picture, keep_rows, mask, model.config, model.cleaning, clean)
     except InvalidInput as error:
         if error.code != "missing_parameter":
             raise
-        raise ValueError("give --keep-rows or --mask, or a picture with alpha 0 where it should be painted") from None
+        raise ValueError(
+            "give --keep-rows or --mask, or a picture with alpha 0 where it should be painted"
+        ) from None
 
 
 def outlier_note(tail_probability: float | None, ground: int | None = None) -> str:
-    """Return the words for a picture that is not typical; none for others. ground: the model's, where the picture is
-    inverted."""
+    """Return the words for a picture that is not typical; none for others. ground: the
+    model's, where the picture is inverted."""
     if tail_probability is None or tail_probability >= TYPICAL:
         return ""
     note = f"  unlike what the model knows (p <= {tail_probability:.4f})"
@@ -85,16 +92,28 @@ def outlier_note(tail_probability: float | None, ground: int | None = None) -> s
 
 
 def print_summary(
-    bits: np.ndarray, what: str, out: Path, seed: int, as_json: bool, more: dict[str, object], words: str = ""
+    bits: np.ndarray,
+    what: str,
+    out: Path,
+    seed: int,
+    as_json: bool,
+    more: dict[str, object],
+    words: str = "",
 ) -> None:
-    """Print what was painted [n], as one line, which ends in `words`, or one JSON object, to which `more` belongs."""
+    """Print what was painted [n], as one line, which ends in `words`, or one JSON
+    object, to which `more` belongs.
+    """
     if as_json:
         summary = {"out": str(out), "n": len(bits), "seed": seed, "bits_per_dim": bits.tolist()}
         print_result(out, json.dumps(summary | more))
     else:
-        print_result(out, f"{len(bits)} {what} in {out}, seed {seed}, {bits.mean():.3f} bits/dim{words}")
+        print_result(
+            out, f"{len(bits)} {what} in {out}, seed {seed}, {bits.mean():.3f} bits/dim{words}"
+        )
 
 
 def print_result(out: Path, line: str) -> None:
-    """Print a line to standard output, or to standard error where `out` is a stream, which may be the former."""
+    """Print a line to standard output, or to standard error where `out` is a
+    stream, which may be the former.
+    """
     print(line, file=sys.stderr if is_stream(out) else sys.stdout)

@@ -23,7 +23,8 @@ CHOICES = {
 }
 
 of_pictures, of_network, of_recipe, of_machine = (
-    partial(typer.Option, rich_help_panel=title) for title in ("Pictures", "Network", "Recipe", "Machine")
+    partial(typer.Option, rich_help_panel=title)
+    for title in ("Pictures", "Network", "Recipe", "Machine")
 )
 
 
@@ -44,7 +45,10 @@ class TrainingOptions:
     ] = None
     classes: Annotated[
         bool,
-        typer.Option("--classes", help="Learn classes: those of MNIST or CIFAR-10, or the subfolders of a folder."),
+        typer.Option(
+            "--classes",
+            help="Learn classes: those of MNIST or CIFAR-10, or the subfolders of a folder.",
+        ),
     ] = False
     class_head: Annotated[
         bool,
@@ -56,7 +60,9 @@ class TrainingOptions:
     ] = False
     minutes: Annotated[
         float | None,
-        typer.Option(help="Length of the run; the model is sized for it.", show_default="20 without a preset"),
+        typer.Option(
+            help="Length of the run; the model is sized for it.", show_default="20 without a preset"
+        ),
     ] = None
     start: Annotated[
         str | None,
@@ -67,10 +73,16 @@ class TrainingOptions:
             show_default="auto, or none with an option of a new network",
         ),
     ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")] = False
-    size: Annotated[str | None, of_pictures(metavar="WxH", help="Crop to the centre and resize; N means NxN.")] = None
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the run in --out, with its saved options.")
+    ] = False
+    size: Annotated[
+        str | None, of_pictures(metavar="WxH", help="Crop to the centre and resize; N means NxN.")
+    ] = None
     grey: Annotated[bool, of_pictures("--grey", help="Convert the pictures to grey.")] = False
-    flip: Annotated[bool | None, of_pictures("--mirror", help="Mirror half of the training images, at random.")] = None
+    flip: Annotated[
+        bool | None, of_pictures("--mirror", help="Mirror half of the training images, at random.")
+    ] = None
     redrawn: Annotated[
         float | None,
         of_pictures(
@@ -87,7 +99,10 @@ class TrainingOptions:
         ),
     ] = None
     preset: Annotated[
-        str | None, of_network(help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes")
+        str | None,
+        of_network(
+            help=f"{', '.join(PRESETS)}.", show_default="a model sized to pictures and minutes"
+        ),
     ] = None
     layers: Annotated[
         int | None,
@@ -100,7 +115,9 @@ class TrainingOptions:
     width: Annotated[
         int | None,
         of_network(
-            min=1, help="Width of a new network, a multiple of 32.", show_default="sized to pictures and minutes"
+            min=1,
+            help="Width of a new network, a multiple of 32.",
+            show_default="sized to pictures and minutes",
         ),
     ] = None
     predicts: Annotated[
@@ -119,13 +136,20 @@ class TrainingOptions:
             show_default="for new colour models without --preset",
         ),
     ] = None
-    updates: Annotated[int | None, of_recipe(min=1, help="Length of the run in updates instead.")] = None
+    updates: Annotated[
+        int | None, of_recipe(min=1, help="Length of the run in updates instead.")
+    ] = None
     batch: Annotated[
-        int | None, of_recipe(min=1, help="Images per update.", show_default="on a GPU, with --minutes, measured")
+        int | None,
+        of_recipe(
+            min=1, help="Images per update.", show_default="on a GPU, with --minutes, measured"
+        ),
     ] = None
     optimiser: Annotated[str | None, of_recipe(help=f"{CHOICES['optimiser']}.")] = None
     learning_rate: Annotated[float | None, of_recipe(help="Peak learning rate.")] = None
-    schedule: Annotated[str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes by the clock.")] = None
+    schedule: Annotated[
+        str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes by the clock.")
+    ] = None
     decay: Annotated[
         float | None,
         of_recipe(
@@ -134,7 +158,9 @@ class TrainingOptions:
             show_default="1, or 0.4 on a GPU with time for 2,000 updates",
         ),
     ] = None
-    weight_decay: Annotated[float | None, of_recipe(help="Of the matrices, decoupled.", show_default="0.01")] = None
+    weight_decay: Annotated[
+        float | None, of_recipe(help="Of the matrices, decoupled.", show_default="0.01")
+    ] = None
     average: Annotated[
         float | None,
         of_recipe(
@@ -152,7 +178,10 @@ class TrainingOptions:
     ] = None
     seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None
     checkpoint_every: Annotated[
-        int | None, of_recipe(min=1, help="Updates between checkpoints; a run of minutes saves every two minutes.")
+        int | None,
+        of_recipe(
+            min=1, help="Updates between checkpoints; a run of minutes saves every two minutes."
+        ),
     ] = None
     checkpoint_mb: Annotated[
         float | None,
@@ -164,7 +193,8 @@ class TrainingOptions:
     ] = None
     device: Annotated[str, of_machine(help="auto, cpu or cuda.")] = "auto"
     precision: Annotated[
-        str | None, of_machine(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it")
+        str | None,
+        of_machine(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it"),
     ] = None
     compiled: Annotated[
         bool | None,
@@ -185,21 +215,31 @@ class TrainingOptions:
     processes: Annotated[
         int | None,
         of_machine(
-            min=1, help="Processes that share every batch.", show_default="1 on a CPU, one for each GPU of a machine"
+            min=1,
+            help="Processes that share every batch.",
+            show_default="1 on a CPU, one for each GPU of a machine",
         ),
     ] = None
     branches: Annotated[
         int | None,
         of_machine(
-            min=1, help="Processes that each train weights of their own on a CPU (local SGD).", show_default="1"
+            min=1,
+            help="Processes that each train weights of their own on a CPU (local SGD).",
+            show_default="1",
         ),
     ] = None
     branch_updates: Annotated[
         int | None,
-        of_machine(min=1, help="Updates after which the branches' weights are averaged.", show_default="1000"),
+        of_machine(
+            min=1,
+            help="Updates after which the branches' weights are averaged.",
+            show_default="1000",
+        ),
     ] = None
     fetch: Fetch = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")
+    ] = False
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -209,7 +249,9 @@ class TrainingOptions:
 
     @property
     def _of_new_network(self) -> dict[str, Any]:
-        """The options of a new network, by their names; --layers is also one of a model that it continues."""
+        """The options of a new network, by their names; --layers is also
+        one of a model that it continues.
+        """
         return {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
 
     def compiles(self, recipe: TrainingConfig, device: str) -> bool:
@@ -222,13 +264,18 @@ class TrainingOptions:
         """Return the model whose weights a new run begins with; None: random weights."""
         from scanline.model.training.run.plan import shipped_start
 
-        of_new = any(value is not None for value in (self.preset, self.predicts, *self._of_new_network.values()))
+        of_new = any(
+            value is not None
+            for value in (self.preset, self.predicts, *self._of_new_network.values())
+        )
         if self.start == "auto" or (self.start is None and not of_new):
             return shipped_start(images)
         return None if self.start == "none" else self.start
 
     def check(self) -> None:
-        """Raise ValueError for options that exclude each other, or a model directory that is in use."""
+        """Raise ValueError for options that exclude each other, or
+        a model directory that is in use.
+        """
         from scanline.model.datasets.compress_input import input_files
         from scanline.model.formats.model_dir import CONFIG
         from scanline.model.named_files import check_output
@@ -237,12 +284,17 @@ class TrainingOptions:
         if self.class_head:
             taken = {"out", "data", "device", "class_head"}
             others = (each for each in fields(self) if each.name not in taken)
-            if self.data is None or any(getattr(self, each.name) != each.default for each in others):
-                raise ValueError("--class-head trains no network: give it --out and --data, and at most --device")
+            if self.data is None or any(
+                getattr(self, each.name) != each.default for each in others
+            ):
+                raise ValueError(
+                    "--class-head trains no network: give it --out and --data, and at most --device"
+                )
             return
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
-        # "--from none" asks for random weights and names no model, so it may stand beside the others.
+        # "--from none" asks for random weights and names no
+        # model, so it may stand beside the others.
         models = {
             "--preset": self.preset,
             "--from": None if self.start == "none" else self.start,
@@ -250,17 +302,28 @@ class TrainingOptions:
         }
         given = [option for option, value in models.items() if value is not None]
         if len(given) > 1:
-            raise ValueError(f"{given[0]} and {given[1]} exclude each other: each decides which model is trained")
+            raise ValueError(
+                f"{given[0]} and {given[1]} exclude each other: each decides which model is trained"
+            )
         if self.resume and given and given[0] != "--preset":
-            raise ValueError(f"{given[0]} is for a new run; --resume continues the model in {self.out}")
-        # A model to continue may get more layers, and a preset may mix neighbours in: nothing else of them is changed.
-        for option in (option for option, value in self._of_new_network.items() if value is not None):
+            raise ValueError(
+                f"{given[0]} is for a new run; --resume continues the model in {self.out}"
+            )
+        # A model to continue may get more layers, and a preset may mix neighbours
+        # in: nothing else of them is changed.
+        for option in (
+            option for option, value in self._of_new_network.items() if value is not None
+        ):
             if models["--from"] and option != "--layers":
                 raise ValueError(f"{option} is for a new network; --from continues one as it is")
             if self.preset is not None and option != "--neighbours":
-                raise ValueError(f"--preset and {option} exclude each other: each decides the size of the network")
+                raise ValueError(
+                    f"--preset and {option} exclude each other: each decides the size of the network"
+                )
             if self.resume and self.preset is None:
-                raise ValueError(f"{option} is for a new run; --resume continues the model in {self.out}")
+                raise ValueError(
+                    f"{option} is for a new run; --resume continues the model in {self.out}"
+                )
         if self.compile_cache is not None:
             check_output(self.compile_cache, [] if self.data is None else input_files([self.data]))
         if self.fetch and self.preset is None:
@@ -275,4 +338,6 @@ class TrainingOptions:
                 f"{out} already holds a training run; continue it with --resume, or name another directory"
             )
         if (out / CONFIG).exists():
-            raise ValueError(f"{out} already holds a model; name another directory, or continue from it with --from")
+            raise ValueError(
+                f"{out} already holds a model; name another directory, or continue from it with --from"
+            )

@@ -1,4 +1,6 @@
-"""The output of `scanline train`: the pictures, the network, progress; and its handling of SIGINT and SIGTERM."""
+"""The output of `scanline train`: the pictures, the network, progress; and
+its handling of SIGINT and SIGTERM.
+"""
 
 import json
 import logging
@@ -26,7 +28,9 @@ LINE_SECONDS = 30.0  # between two lines where there is no terminal
 
 
 def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
-    """Print how many pictures there are to train and to test on, and the refused files, each with its reason."""
+    """Print how many pictures there are to train and to test on, and the
+    refused files, each with its reason.
+    """
     stream = sys.stderr if to_stderr else sys.stdout
     counts = f"{len(images.train):,} pictures of {images.size} to train on, {len(images.test):,} to test on"
     repeated = f"; {images.duplicates:,} duplicates left out" if images.duplicates else ""
@@ -42,9 +46,13 @@ def print_images(data: Path, images: "ImageSet", to_stderr: bool) -> None:
         print(left_out(images.refused), file=stream)
 
 
-def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", start: str | None) -> None:
+def print_network(
+    weights: int, model: "ModelConfig", config: "TrainingConfig", start: str | None
+) -> None:
     """Print what is trained, and for how long."""
-    length = f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
+    length = (
+        f"{config.updates:,} updates" if config.minutes is None else f"{config.minutes:g} minutes"
+    )
     branches = f" in each of {config.branches} branches" if config.branches > 1 else ""
     begun = f" of {start}" if start else ""
     plateau = f", the rate falls in the last {config.decay:.0%}" if config.has_plateau else ""
@@ -58,8 +66,8 @@ def print_network(weights: int, model: "ModelConfig", config: "TrainingConfig", 
 def training_progress(
     config: "TrainingConfig", name: str, as_json: bool, peak: float | None = None
 ) -> Iterator[Callable[["Row"], None]]:
-    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from time to time. peak:
-    the images/s by the products alone, at the highest rate of the GPU."""
+    """Yield a function that reports a row: on a bar if stderr is a terminal, else as a line from
+    time to time. peak: the images/s by the products alone, at the highest rate of the GPU."""
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
     printed, tested = 0.0, ""
@@ -79,8 +87,14 @@ def training_progress(
             rate = updates * config.batch * config.branches / max(seconds, 1e-9)
             share = "" if peak is None else f" ({rate / peak:.1%} of the peak)"
             done = row.update if config.minutes is None else min(row.seconds, total)
-            left = (total - done) * (seconds / max(updates, 1)) if config.minutes is None else total - done
-            note = f"{mean:.3f} bits/dim{tested}, {rate:.3g} images/s{share}, {_duration(left)} left"
+            left = (
+                (total - done) * (seconds / max(updates, 1))
+                if config.minutes is None
+                else total - done
+            )
+            note = (
+                f"{mean:.3f} bits/dim{tested}, {rate:.3g} images/s{share}, {_duration(left)} left"
+            )
             bar.update(task, completed=done, note=note)
             due = row.test_bits_per_dim is not None or row.seconds - printed >= LINE_SECONDS
             if bar.disable and not as_json and due:
@@ -92,7 +106,9 @@ def training_progress(
 
 @contextmanager
 def _logged(stream: TextIO) -> Iterator[None]:
-    """Write what training logs to a stream: whether updates are compiled and recorded, after how many seconds."""
+    """Write what training logs to a stream: whether updates are compiled and
+    recorded, after how many seconds.
+    """
     log, handler = logging.getLogger("scanline.training"), logging.StreamHandler(stream)
     before = log.level
     log.addHandler(handler)
@@ -116,7 +132,9 @@ def _duration(seconds: float) -> str:
 
 @contextmanager
 def interrupts() -> Iterator[list[int]]:
-    """Yield a list that gets the number of a SIGINT or SIGTERM; a second one has its usual effect."""
+    """Yield a list that gets the number of a SIGINT or SIGTERM; a
+    second one has its usual effect.
+    """
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

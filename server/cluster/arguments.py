@@ -1,7 +1,9 @@
-"""Arguments of the service on a cluster: the server's settings, except for those of its sockets, and its size.
+"""Arguments of the service on a cluster: the server's settings, except for
+those of its sockets, and its size.
 
-Serve's proxies own the sockets. Of the limits of a connection they know the keep-alive time only; heads, connections
-and unread answers are bounded by the proxy in front of them (deploy/kubernetes/ray/nginx.conf).
+Serve's proxies own the sockets. Of the limits of a connection they know the keep-alive time only;
+heads, connections and unread answers are bounded by the proxy in front of them
+(deploy/kubernetes/ray/nginx.conf).
 """
 
 import os
@@ -20,7 +22,8 @@ HTTP_OPTIONS = {  # of Serve's proxies, by the setting of a stand-alone server
     "tls_cert": "ssl_certfile",
     "tls_key": "ssl_keyfile",
 }
-UNBOUNDED = {"max_head_bytes", "max_connections", "send_timeout", "unix_socket"}  # Serve's proxies have none
+# Serve's proxies have none
+UNBOUNDED = {"max_head_bytes", "max_connections", "send_timeout", "unix_socket"}
 REPLACED = {"api_processes": "ingress_replicas"}
 NGINX_CONFIG = "deploy/kubernetes/ray/nginx.conf"
 FIELDS = {"model": "models"}
@@ -29,10 +32,12 @@ FIELDS = {"model": "models"}
 class ClusterSettings(Settings):
     """Defaults that differ from the server's, and settings that only a cluster has."""
 
-    replicas: Positive | None = None  # of each model, fixed; None: between min_replicas and max_replicas
+    # of each model, fixed; None: between min_replicas and max_replicas
+    replicas: Positive | None = None
     min_replicas: NonNegativeInt = 1  # 0: none while nobody asks for the model
     max_replicas: Positive = 1
-    target_share: Annotated[float, Field(gt=0, le=1)] = 0.75  # of all slots, to be filled by images in flight
+    # of all slots, to be filled by images in flight
+    target_share: Annotated[float, Field(gt=0, le=1)] = 0.75
     upscale_seconds: Seconds = 30  # how long more replicas must be needed before they are started
     downscale_seconds: Seconds = 600
     gpus: NonNegativeFloat = 0  # of each replica
@@ -40,8 +45,10 @@ class ClusterSettings(Settings):
     ingress_replicas: Positive = 1
     ingress_cpus: NonNegativeFloat = 1
     max_images_per_request: Positive = 10_000
-    max_waiting_images: Positive = 20_000  # the share of one client has room for the largest request
-    max_frames_per_second: Positive | None = 2_000  # of an ingress: Serve's proxy buffers what a client does not read
+    # the share of one client has room for the largest request
+    max_waiting_images: Positive = 20_000
+    # of an ingress: Serve's proxy buffers what a client does not read
+    max_frames_per_second: Positive | None = 2_000
     drain_seconds: Seconds = 600  # of an ingress or a replica that Serve stops
 
     @model_validator(mode="after")
@@ -54,12 +61,15 @@ class ClusterSettings(Settings):
 
 
 def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
-    """Return the settings of Serve's arguments, which override SCANLINE_* variables; ValueError names a wrong one.
+    """Return the settings of Serve's arguments, which override SCANLINE_*
+    variables; ValueError names a wrong one.
 
     `model` is one name, several separated by commas, or a list.
     """
     for name in sorted(HTTP_OPTIONS.keys() & args.keys()):
-        raise ValueError(f"{name}: set {HTTP_OPTIONS[name]} under http_options in Serve's configuration instead")
+        raise ValueError(
+            f"{name}: set {HTTP_OPTIONS[name]} under http_options in Serve's configuration instead"
+        )
     for name in sorted(REPLACED.keys() & args.keys()):
         raise ValueError(f"{name}: set {REPLACED[name]} instead")
     for name in sorted(UNBOUNDED & args.keys()):

@@ -1,9 +1,10 @@
 """A limit of what a websocket's client sends before it is handled.
 
-Serve's proxy reads a websocket as fast as its client sends and passes every message on, so nothing holds back a client
-whose messages come faster than the API handles them: they would pile up in the ingress. This middleware takes them in
-as they come, counts their bytes until the API takes them, and closes a websocket that exceeds the limit. A stand-alone
-server needs none of this, because there a message that is not taken is not read from its socket.
+Serve's proxy reads a websocket as fast as its client sends and passes every message on, so nothing
+holds back a client whose messages come faster than the API handles them: they would pile up in the
+ingress. This middleware takes them in as they come, counts their bytes until the API takes them,
+and closes a websocket that exceeds the limit. A stand-alone server needs none of this, because
+there a message that is not taken is not read from its socket.
 """
 
 import asyncio
@@ -22,7 +23,9 @@ EMPTY_MESSAGE_BYTES = 100  # that a message takes besides its text: empty ones c
 class WebsocketArrivalLimit:
     """Invariant: `waiting` is the sum over all open websockets."""
 
-    def __init__(self, app: ASGIApp, counters: HttpCounters, max_bytes: int, max_bytes_of_all: int) -> None:
+    def __init__(
+        self, app: ASGIApp, counters: HttpCounters, max_bytes: int, max_bytes_of_all: int
+    ) -> None:
         self.app, self.counters = app, counters
         self.max_bytes, self.max_bytes_of_all = max_bytes, max_bytes_of_all
         self.waiting = 0  # bytes
@@ -57,7 +60,10 @@ class _Arrivals:
             message = await self.receive_next()
             if message["type"] == "websocket.receive":
                 self.count(_size(message))
-                if self.waiting > self.limit.max_bytes or self.limit.waiting > self.limit.max_bytes_of_all:
+                if (
+                    self.waiting > self.limit.max_bytes
+                    or self.limit.waiting > self.limit.max_bytes_of_all
+                ):
                     await self._close()
                     message = {"type": "websocket.disconnect", "code": 1008}
             self.messages.put_nowait(message)
@@ -72,7 +78,9 @@ class _Arrivals:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send on; OSError, as from a client that has disconnected, where the websocket was closed here."""
+        """Send on; OSError, as from a client that has disconnected,
+        where the websocket was closed here.
+        """
         if self.is_closed:
             raise OSError("the websocket was closed")
         await self.send_on(message)
@@ -87,13 +95,22 @@ class _Arrivals:
         while not self.messages.empty():
             self.messages.get_nowait()
         self.count(-self.waiting)
-        error = ApiError(429, "Messages arrive faster than they can be handled; closing.", code=CODE)
+        error = ApiError(
+            429, "Messages arrive faster than they can be handled; closing.", code=CODE
+        )
         self.limit.counters.errors[CODE] += 1
-        with suppress(OSError, RuntimeError):  # the client has disconnected, or its handshake is not complete
-            await self.send_on({"type": "websocket.send", "text": json.dumps({"type": "error", **error.body})})
-            await self.send_on({"type": "websocket.close", "code": 1008, "reason": "too many messages"})
+        # the client has disconnected, or its handshake is not complete
+        with suppress(OSError, RuntimeError):
+            await self.send_on(
+                {"type": "websocket.send", "text": json.dumps({"type": "error", **error.body})}
+            )
+            await self.send_on(
+                {"type": "websocket.close", "code": 1008, "reason": "too many messages"}
+            )
 
 
 def _size(message: Message) -> int:
-    """Return about the bytes that a message takes; text is counted by characters, each at least one byte."""
+    """Return about the bytes that a message takes; text is counted by
+    characters, each at least one byte.
+    """
     return EMPTY_MESSAGE_BYTES + len(message.get("bytes") or message.get("text") or "")

@@ -1,8 +1,10 @@
-"""The number of replicas that a model needs: as many as hold its images in flight in a share of their slots.
+"""The number of replicas that a model needs: as many as hold its images
+in flight in a share of their slots.
 
-Serve counts requests, and a request may be for one image or for thousands. So each replica reports the images that all
-ingresses have accepted and not yet answered (`Replica.record_autoscaling_stats`). Bounds and delays are Serve's own.
-Serve pickles this module by value for its controller, so it must not import anything of this package.
+Serve counts requests, and a request may be for one image or for thousands. So each replica reports
+the images that all ingresses have accepted and not yet answered
+(`Replica.record_autoscaling_stats`). Bounds and delays are Serve's own. Serve pickles this module
+by value for its controller, so it must not import anything of this package.
 """
 
 from math import ceil
@@ -17,5 +19,6 @@ def target_replicas(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
     images, targets = (list(reports.get(name, {}).values()) for name in ("images", "target_images"))
     if not images or not sum(targets):
         return context.target_num_replicas, {}
-    # Every replica reports the images of the whole service; the largest report is the most recent one.
+    # Every replica reports the images of the whole service; the
+    # largest report is the most recent one.
     return ceil(max(images) * len(targets) / sum(targets)), {}

@@ -1,7 +1,8 @@
-"""`scanline sample --cluster`: a folder of images painted by a running service's replicas, without its ingress.
+"""`scanline sample --cluster`: a folder of images painted by a running
+service's replicas, without its ingress.
 
-Each image is written as soon as it is finished and is not kept in memory. A folder that an earlier run left incomplete
-is completed.
+Each image is written as soon as it is finished and is not kept in memory. A folder that an
+earlier run left incomplete is completed.
 """
 
 import asyncio
@@ -40,7 +41,8 @@ from scanline.server.engine.worker.process import EngineOptions
 
 RECIPE = "recipe.json"
 CONNECT_SECONDS = 5.0
-Progress = Callable[[int, int], None]  # called with the number of images in the folder, and of those it will have
+# called with the number of images in the folder, and of those it will have
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -48,11 +50,13 @@ class Recipe:
     """What determines all images of a folder; None: the model's default."""
 
     model: str
-    n: int | None  # None, until the model is known: an image of each class of a list, else as many as by default
+    # None, until the model is known: an image of each class of a list, else as many as by default
+    n: int | None
     seed: int
     class_name: str | None = None  # a list, where its characters are classes
     sampling: SamplingOptions = field(default_factory=SamplingOptions)  # those that were given
-    digest: str | None = None  # of the model, once a run has painted; no part of what a user asks for
+    # of the model, once a run has painted; no part of what a user asks for
+    digest: str | None = None
 
     def __str__(self) -> str:
         shows = "" if self.class_name is None else f", class {self.class_name}"
@@ -77,7 +81,9 @@ class FolderTask(Task):
 
     request: GenerateRequest
 
-    def __init__(self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress) -> None:
+    def __init__(
+        self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress
+    ) -> None:
         self.request, self.count, self.out = request, len(request.indices), out
         self.shape, self.progress = shape, progress
         self.finished: deque[Finished] = deque()  # that are not written yet
@@ -109,31 +115,37 @@ class FolderTask(Task):
 
 
 def open_folder(out: Path, recipe: Recipe, seed_is_random: bool) -> Recipe:
-    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one, and whose n one that
-    is not given; ValueError where that one differs."""
+    """Return the recipe of a new folder, or of an earlier run's, whose seed replaces a random one,
+    and whose n one that is not given; ValueError where that one differs."""
     out.mkdir(exist_ok=True)
     path = out / RECIPE
     if path.exists():
         try:
             earlier = Recipe(**json.loads(read_file(path)))
         except (OSError, ValueError, TypeError, RecursionError):
-            raise ValueError(f"{path} is not a recipe of an earlier run; choose another folder") from None
+            raise ValueError(
+                f"{path} is not a recipe of an earlier run; choose another folder"
+            ) from None
         if seed_is_random:
             recipe = replace(recipe, seed=earlier.seed)
         if recipe.n is None:
             recipe = replace(recipe, n=earlier.n)
         if replace(earlier, digest=None) != recipe:
-            raise ValueError(f"{out} contains images of {earlier}, not of {recipe}; choose another folder")
+            raise ValueError(
+                f"{out} contains images of {earlier}, not of {recipe}; choose another folder"
+            )
         return earlier
     if any(out.glob("*.png")):
-        raise ValueError(f"{out} contains images but no {RECIPE} of an earlier run; choose another folder")
+        raise ValueError(
+            f"{out} contains images but no {RECIPE} of an earlier run; choose another folder"
+        )
     _write_recipe(out, recipe)
     return recipe
 
 
 def with_digest(out: Path, recipe: Recipe, served: list[str]) -> Recipe:
-    """Return the recipe with the digest of the model that painted the folder so far, which a new folder gets: the first
-    of those that are `served`. ValueError where it is not among them."""
+    """Return the recipe with the digest of the model that painted the folder so far, which a new
+    folder gets: the first of those that are `served`. ValueError where it is not among them."""
     if recipe.digest is None:
         recipe = replace(recipe, digest=served[0])
         _write_recipe(out, recipe)
@@ -158,20 +170,24 @@ def missing_images(out: Path, n: int) -> tuple[int, ...]:
 async def paint_folder(
     address: str, recipe: Recipe, out: Path, progress: Progress, default: int
 ) -> tuple[int, list[float]]:
-    """Paint the missing images of a folder; return how many it has, and the bits/dim of those. default: how many it has
-    where neither the recipe nor a list of classes says. ValueError where the
-    cluster has no such service, the model no such class, or its images cannot be guided, EngineFailedError where the
-    request failed on it."""
+    """Paint the missing images of a folder; return how many it has, and the bits/dim of those.
+    default: how many it has where neither the recipe nor a list of classes says. ValueError where
+    the cluster has no such service, the model no such class, or its images cannot be guided,
+    EngineFailedError where the request failed on it."""
     if recipe.n is not None and not missing_images(out, recipe.n):
         return recipe.n, []
     # A guided image counts as two.
-    async with connect(address, recipe.model, 2 * (recipe.n or max(default, MAX_LISTED))) as replicas:
+    async with connect(
+        address, recipe.model, 2 * (recipe.n or max(default, MAX_LISTED))
+    ) as replicas:
         config, defaults = await replicas.model()
         n = recipe.n or len(recipe.listed(config)) or default
         missing = missing_images(out, n)
         progress(n - len(missing), n)
         recipe = replace(recipe, n=n)
-        recipe = with_digest(out, recipe, [replicas.digest, *(status.digest for status in replicas.known)])
+        recipe = with_digest(
+            out, recipe, [replicas.digest, *(status.digest for status in replicas.known)]
+        )
         task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
         names = (None, *config.class_names)
         classes = [names[task.request.label_of(index)] for index in range(n)]
@@ -185,10 +201,15 @@ async def paint_folder(
 
 
 def folder_task(
-    recipe: Recipe, missing: tuple[int, ...], replicas: ReplicaPool, model: ModelInfo, out: Path, progress: Progress
+    recipe: Recipe,
+    missing: tuple[int, ...],
+    replicas: ReplicaPool,
+    model: ModelInfo,
+    out: Path,
+    progress: Progress,
 ) -> FolderTask:
-    """Return the task that paints the missing images; InvalidInput where the model does not know the class, or cannot
-    be guided on these replicas."""
+    """Return the task that paints the missing images; InvalidInput where the model does not know
+    the class, or cannot be guided on these replicas."""
     names = recipe.listed(model.config) or recipe.class_name
     values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=names, sampling=recipe.sampling)
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
@@ -198,7 +219,8 @@ def folder_task(
 
 @asynccontextmanager
 async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
-    """Yield the replicas of a model in a service on the Ray cluster at `address`, with room for so many waiting images.
+    """Yield the replicas of a model in a service on the Ray cluster at `address`,
+    with room for so many waiting images.
 
     ValueError where there are none.
     """
@@ -225,11 +247,16 @@ def _join(address: str) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
     except (OSError, ValueError, RuntimeError, RayError) as error:
-        if any(isinstance(cause, AuthenticationError) for cause in (error, error.__cause__, error.__context__)):
+        if any(
+            isinstance(cause, AuthenticationError)
+            for cause in (error, error.__cause__, error.__context__)
+        ):
             reason = "it requires a token: set RAY_AUTH_MODE=token"
         else:
             reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"--cluster {address}: cannot connect to the Ray cluster ({reason})") from None
+        raise ValueError(
+            f"--cluster {address}: cannot connect to the Ray cluster ({reason})"
+        ) from None
 
 
 def _service(model: str) -> str:
@@ -237,7 +264,11 @@ def _service(model: str) -> str:
     for name, application in applications.items():
         if INGRESS in application.deployments and model in application.deployments:
             return name
-    services = [application.deployments for application in applications.values() if INGRESS in application.deployments]
+    services = [
+        application.deployments
+        for application in applications.values()
+        if INGRESS in application.deployments
+    ]
     models = sorted({name for deployments in services for name in deployments} - {INGRESS})
     served = f"it serves {', '.join(models)}" if models else "no service runs there"
     raise ValueError(f"--model {model}: the cluster does not serve it; {served}")

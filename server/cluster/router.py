@@ -1,15 +1,17 @@
 """Routing of shards: of the replicas with a shard's model, the one with the fewest images.
 
-Serve's default router counts requests, and picks the less busy of two random replicas by counts that are up to ten
-seconds old; the shards of one large request, all sent within milliseconds, then crowd on one replica. This router
-counts the slots of the images that its own handle has sent, as they go and come back.
+Serve's default router counts requests, and picks the less busy of two random replicas by
+counts that are up to ten seconds old; the shards of one large request, all sent within
+milliseconds, then crowd on one replica. This router counts the slots of the images that its
+own handle has sent, as they go and come back.
 
-A replica whose machine is cut off or stands still is a candidate until Serve gives it up. A shard comes with a `Route`,
-by which the pool of this process records what replicas send. One with shards that has sent nothing for some time is
-chosen last, and so is it for a while after its shards were taken from it.
+A replica whose machine is cut off or stands still is a candidate until Serve gives it up. A
+shard comes with a `Route`, by which the pool of this process records what replicas send. One
+with shards that has sent nothing for some time is chosen last, and so is it for a while
+after its shards were taken from it.
 
-Replicas report the digests of their model and its class head every few seconds. A replica that has not reported yet may
-get any shard, and refuses those of another model itself.
+Replicas report the digests of their model and its class head every few seconds. A replica that has
+not reported yet may get any shard, and refuses those of another model itself.
 
 Requests of clients go to an ingress of the machine that they are connected to, where it has one.
 """
@@ -23,49 +25,78 @@ from math import inf
 from time import monotonic
 from typing import Any
 
-from ray.serve.request_router import FIFOMixin, LocalityMixin, PendingRequest, ReplicaID, RequestRouter, RunningReplica
+from ray.serve.request_router import (
+    FIFOMixin,
+    LocalityMixin,
+    PendingRequest,
+    ReplicaID,
+    RequestRouter,
+    RunningReplica,
+)
 
 from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
 from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
-QUIET_SECONDS = 15.0  # without a message, of which there is one every five: the replica is chosen last
+# without a message, of which there is one every five: the replica is chosen last
+QUIET_SECONDS = 15.0
 FORGET_SECONDS = 60.0  # without a message: it is chosen like the others again
-CANDIDATES = 32  # of more replicas, so many are compared for a shard: as even, to a shard or two, at a constant cost
+# of more replicas, so many are compared for a shard: as even, to a shard or two, at a constant cost
+CANDIDATES = 32
 
 
 class FewestImagesRouter(RequestRouter):
-    """Invariant: `images` of a replica is the sum over the requests `assigned` to it and not completed."""
+    """Invariant: `images` of a replica is the sum over the requests
+    `assigned` to it and not completed.
+    """
 
     def initialize_state(self, **_: Any) -> None:
         """Start with nothing assigned."""
         self.assigned: dict[str, tuple[ReplicaID, int]] = {}  # replica and images, by request
         self.images: Counter[ReplicaID] = Counter()
-        self.signs: dict[ReplicaID, float] = {}  # the last of each replica with shards, or of one that is quiet
+        # the last of each replica with shards, or of one that is quiet
+        self.signs: dict[ReplicaID, float] = {}
 
     async def choose_replicas(
-        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+        self,
+        candidate_replicas: list[RunningReplica],
+        pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
         """Return the best replica, and the next one in case it does not accept.
 
-        Where only replicas of another model are left, one of them is chosen, and its refusal ends the wait.
+        Where only replicas of another model are left, one of them is
+        chosen, and its refusal ends the wait.
         """
-        wanted = getattr(pending_request.args[0], "digest", "") if pending_request and pending_request.args else ""
+        wanted = (
+            getattr(pending_request.args[0], "digest", "")
+            if pending_request and pending_request.args
+            else ""
+        )
         candidates = candidate_replicas
         if len(candidates) > CANDIDATES:
             candidates = random.sample(candidates, CANDIDATES)
             if all(_has_another_model(replica, wanted) for replica in candidates):
                 candidates = candidate_replicas
         order = [
-            (_has_another_model(replica, wanted), self._is_quiet(id), self.images[id], random.random(), place)
-            for place, (replica, id) in enumerate((replica, replica.replica_id) for replica in candidates)
+            (
+                _has_another_model(replica, wanted),
+                self._is_quiet(id),
+                self.images[id],
+                random.random(),
+                place,
+            )
+            for place, (replica, id) in enumerate(
+                (replica, replica.replica_id) for replica in candidates
+            )
         ]
         chosen = [candidates[place] for *_, place in heapq.nsmallest(2, order)]
         if chosen and pending_request is not None:
             # Counted now, not when it is routed: other shards are routed in between.
             self._assign(pending_request, chosen[0].replica_id)
             pending_request.routing_context.should_backoff = True  # where neither accepts
-            pending_request.future.add_done_callback(partial(self._routed_or_cancelled, pending_request))
+            pending_request.future.add_done_callback(
+                partial(self._routed_or_cancelled, pending_request)
+            )
         return [[replica] for replica in chosen]
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
@@ -74,7 +105,9 @@ class FewestImagesRouter(RequestRouter):
         for lost in self.signs.keys() - self.curr_replicas.keys():
             del self.signs[lost]
 
-    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
+    def on_request_routed(
+        self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any
+    ) -> None:
         """Count the request at the replica that accepted it, which may be the second choice."""
         self._assign(pending_request, replica_id)
 
@@ -90,7 +123,11 @@ class FewestImagesRouter(RequestRouter):
         number = request.metadata.internal_request_id
         self._complete(number)
         command = request.args[0] if request.args else None
-        count = slots_of(command, command.indices) if isinstance(command, GenerateRequest | ScoreRequest) else 1
+        count = (
+            slots_of(command, command.indices)
+            if isinstance(command, GenerateRequest | ScoreRequest)
+            else 1
+        )
         self.assigned[number] = replica, count
         self.images[replica] += count
         now = monotonic()
@@ -114,12 +151,15 @@ class FewestImagesRouter(RequestRouter):
 
 
 class NearestRouter(FIFOMixin, LocalityMixin, RequestRouter):
-    """The less busy of two random ingresses, of this machine as long as it has one: the loss of another machine breaks
-    no connection of its clients. Serve's own router takes any ingress once one here needs 0.1 s to say how busy it is.
+    """The less busy of two random ingresses, of this machine as long as it has one: the loss of
+    another machine breaks no connection of its clients. Serve's own router takes any ingress once
+    one here needs 0.1 s to say how busy it is.
     """
 
     async def choose_replicas(
-        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+        self,
+        candidate_replicas: list[RunningReplica],
+        pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
         """Return two of the nearest."""
         if pending_request is not None:

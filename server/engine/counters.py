@@ -1,4 +1,5 @@
-"""Counters of the API's side of an engine: how requests ended, how long they took, which were refused.
+"""Counters of the API's side of an engine: how requests ended, how
+long they took, which were refused.
 
 Keys are few and fixed: operations and reasons, never requests.
 """
@@ -12,7 +13,13 @@ from scanline.server.engine.job import Job
 
 OPERATIONS = ("paint", "score")
 ENDS = ("finished", "cancelled", "failed")
-REFUSALS = ("queue_full", "client_queue_full", "unread_answers", "deadline_unreachable", "not_ready")
+REFUSALS = (
+    "queue_full",
+    "client_queue_full",
+    "unread_answers",
+    "deadline_unreachable",
+    "not_ready",
+)
 KEY_PREFIX = "key "  # of the id of a client that has a key
 
 
@@ -22,13 +29,16 @@ class RequestCounters:
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, str]] = Counter()  # by operation and how they ended
         self.images: Counter[tuple[str, str]] = Counter()
-        self.images_by_key: Counter[str] = Counter()  # finished ones, by the name of their client's API key
-        self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}  # of finished requests
+        # finished ones, by the name of their client's API key
+        self.images_by_key: Counter[str] = Counter()
+        # of finished requests
+        self.seconds = {operation: Histogram(LATENCIES) for operation in OPERATIONS}
         self.refused: Counter[str] = Counter()
         self.coalesced = 0  # by jobs that have ended
         self.restarts = 0  # engines started after a crash
         self.ended = Stats()  # what engines that have ended have done
-        self.running: dict[int, Stats] = {}  # what each that has not has done, by its handle: a reload has two
+        # what each that has not has done, by its handle: a reload has two
+        self.running: dict[int, Stats] = {}
 
     def end_engine(self, handle: int) -> None:
         """Keep what an engine has done that has ended: the next one counts from 0."""
@@ -43,7 +53,9 @@ class RequestCounters:
         self.images[operation, "finished"] += job.total - job.images_left
         self.images[operation, end] += job.images_left
         if job.request.client.startswith(KEY_PREFIX):
-            self.images_by_key[job.request.client.removeprefix(KEY_PREFIX)] += job.total - job.images_left
+            self.images_by_key[job.request.client.removeprefix(KEY_PREFIX)] += (
+                job.total - job.images_left
+            )
         self.coalesced += job.merged
         if end == "finished":
             self.seconds[operation].add(time.monotonic() - began)

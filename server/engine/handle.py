@@ -1,7 +1,8 @@
-"""The API's side of one model's engines: the requests in progress, the room in the queue, and how requests ended.
+"""The API's side of one model's engines: the requests in progress, the room
+in the queue, and how requests ended.
 
-Subclasses decide how commands reach an engine and how its events come back: `EngineClient` has one engine in a child
-process, a `RemoteEngine` those of other processes.
+Subclasses decide how commands reach an engine and how its events come back: `EngineClient` has one
+engine in a child process, a `RemoteEngine` those of other processes.
 """
 
 import asyncio
@@ -18,7 +19,13 @@ from typing import TypeVar
 from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
 from scanline.server.engine.counters import RequestCounters
 from scanline.server.engine.job import Job
-from scanline.server.engine.queue_limits import UNLIMITED, AdmissionControl, QueueFullError, QueueLimits, Reservation
+from scanline.server.engine.queue_limits import (
+    UNLIMITED,
+    AdmissionControl,
+    QueueFullError,
+    QueueLimits,
+    Reservation,
+)
 from scanline.server.engine.worker.process import EngineOptions
 
 AnyJob = TypeVar("AnyJob", bound=Job)
@@ -47,10 +54,14 @@ class EngineHandle(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start to get ready, on the running event loop; `ready` is set once the model is loaded."""
+        """Start to get ready, on the running event loop; `ready`
+        is set once the model is loaded.
+        """
 
     async def settled(self) -> None:
-        """Return when requests may be let in, ready or not: at once, since they are refused while the model loads."""
+        """Return when requests may be let in, ready or not: at once, since they
+        are refused while the model loads.
+        """
         return
 
     def take_over(self, old: "EngineHandle") -> None:
@@ -65,7 +76,9 @@ class EngineHandle(ABC):
     @property
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether it can paint now: not while the model loads, for the first time or after a crash."""
+        """Whether it can paint now: not while the model loads, for
+        the first time or after a crash.
+        """
 
     @property
     def slots(self) -> int:
@@ -112,14 +125,20 @@ class EngineHandle(ABC):
 
     @property
     def coalesced(self) -> int:
-        """Frames merged into a later one because their reader was behind, since the server started."""
+        """Frames merged into a later one because their reader was
+        behind, since the server started.
+        """
         return self.counters.coalesced + sum(job.merged for job in self.jobs.values())
 
     @property
     def watching(self) -> Counter[str]:
         """Jobs that receive state snapshots, by client."""
         requests = (job.request for job in self.jobs.values() if not job.has_ended)
-        watched = (each for each in requests if isinstance(each, GenerateRequest) and each.snapshot is not None)
+        watched = (
+            each
+            for each in requests
+            if isinstance(each, GenerateRequest) and each.snapshot is not None
+        )
         return Counter(request.client for request in watched)
 
     @property
@@ -129,7 +148,9 @@ class EngineHandle(ABC):
 
     @property
     def reserved_images(self) -> int:
-        """Images that were accepted and are not painted yet, each counted as many times as it takes slots."""
+        """Images that were accepted and are not painted yet, each counted
+        as many times as it takes slots.
+        """
         return self.admission.total.images
 
     @property
@@ -139,8 +160,9 @@ class EngineHandle(ABC):
 
     @contextmanager
     def held(self) -> Iterator[Callable[[], None]]:
-        """Keep this engine until the context is left, or the function is called that this yields: a reload stops it no
-        earlier. EngineUnavailableError where it is not loaded, or has failed for good."""
+        """Keep this engine until the context is left, or the function is called that
+        this yields: a reload stops it no earlier. EngineUnavailableError where it is
+        not loaded, or has failed for good."""
         if self.ready is None or self.failed.is_set():
             self.counters.refused["not_ready"] += 1
             raise EngineUnavailableError
@@ -162,11 +184,11 @@ class EngineHandle(ABC):
 
     @contextmanager
     def reserve(self, images: int, client: str = "", counted: str = "") -> Iterator[Reservation]:
-        """Reserve room for a request's images, before its upload is decoded; `run` gives it back image by image.
-        counted: as of `Reservation.extend`.
+        """Reserve room for a request's images, before its upload is decoded; `run` gives it back
+        image by image. counted: as of `Reservation.extend`.
 
-        What is left is given back with the context. EngineUnavailableError or QueueFullError where there is none; the
-        latter also in the context, where `Reservation.extend` finds none.
+        What is left is given back with the context. EngineUnavailableError or QueueFullError where
+        there is none; the latter also in the context, where `Reservation.extend` finds none.
         """
         with self.held() as end:
             try:
@@ -182,12 +204,15 @@ class EngineHandle(ABC):
 
     @contextmanager
     def run(self, job: AnyJob, reservation: Reservation | None = None) -> Iterator[AnyJob]:
-        """Have a job done whose id is one of `request_ids`; leaving the context before it has ended cancels it.
+        """Have a job done whose id is one of `request_ids`; leaving the
+        context before it has ended cancels it.
 
         No other model than the one that is served now works on it, whatever becomes of this engine.
         """
         if not job.request.digest and self.ready is not None:
-            job.request = replace(job.request, digest=self.ready.digest + self.ready.head_for(job.request))
+            job.request = replace(
+                job.request, digest=self.ready.digest + self.ready.head_for(job.request)
+            )
         job.reservation = reservation
         operation = "paint" if isinstance(job.request, GenerateRequest) else "score"
         began = monotonic()

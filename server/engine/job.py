@@ -1,6 +1,8 @@
-"""A task in an engine: which of its images are not done, its room in the queue, and whether it failed.
+"""A task in an engine: which of its images are not done, its room
+in the queue, and whether it failed.
 
-What has come back of the images is the task's. A job of another process's request has none: its events are passed on.
+What has come back of the images is the task's. A job of another process's request
+has none: its events are passed on.
 """
 
 import asyncio
@@ -8,7 +10,15 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 
-from scanline.model.sampling.messages import Event, Failed, Finished, Request, Scheduled, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Event,
+    Failed,
+    Finished,
+    Request,
+    Scheduled,
+    Scored,
+    ScoreRequest,
+)
 from scanline.model.tasks.task import Task
 from scanline.server.engine.queue_limits import Reservation
 
@@ -33,7 +43,9 @@ def slots_of(request: Request, images: Collection[int]) -> int:
 
 
 class Job:
-    """A request and which of its images are not done; each has a slot for each particle, or two where it is guided."""
+    """A request and which of its images are not done; each has a slot for each
+    particle, or two where it is guided.
+    """
 
     def __init__(self, request: Request, task: Task | None = None) -> None:
         self.request = request
@@ -101,8 +113,8 @@ class Job:
                 self.reservation.on_ended()
 
     def deliver(self, event: Event) -> bool:
-        """Take in an event of the engine; where that fails, the request fails alone. Return whether the engine is to be
-        told that the request is not needed any more."""
+        """Take in an event of the engine; where that fails, the request fails alone. Return whether
+        the engine is to be told that the request is not needed any more."""
         try:
             self.receive(event)
         except Exception:
@@ -117,8 +129,8 @@ class Job:
         self._raise_failure()
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield whenever something has come back, and a last time when all images are done; EngineFailedError where the
-        request failed."""
+        """Yield whenever something has come back, and a last time when all images are done;
+        EngineFailedError where the request failed."""
         while True:
             self.changed.clear()
             self._raise_failure()

@@ -1,7 +1,8 @@
-"""One end of the pipe to another process of this server, on an event loop: nothing that is sent waits for the other
-side.
+"""One end of the pipe to another process of this server, on an event loop: nothing
+that is sent waits for the other side.
 
-One thread reads the pipe and one writes it; what arrives is handled on the loop. Messages cross it in lists.
+One thread reads the pipe and one writes it; what arrives is handled on
+the loop. Messages cross it in lists.
 """
 
 import asyncio
@@ -17,18 +18,23 @@ JOIN_SECONDS = 10.0  # that a thread may take to notice that the other end is cl
 
 
 class Pipe:
-    """`receive` gets each list of messages, on the loop that runs now; `closed` is set when the other end is closed.
-    name: prefix of the threads' names."""
+    """`receive` gets each list of messages, on the loop that runs now; `closed` is set when the
+    other end is closed. name: prefix of the threads' names."""
 
-    def __init__(self, connection: Connection, receive: Callable[[list[Any]], None], name: str) -> None:
+    def __init__(
+        self, connection: Connection, receive: Callable[[list[Any]], None], name: str
+    ) -> None:
         self.connection, self.receive = connection, receive
         self.loop = asyncio.get_running_loop()
         self.closed = asyncio.Event()
-        self.last_received = time.monotonic()  # or its start; the reader keeps it, even while the loop is held up
+        # or its start; the reader keeps it, even while the loop is held up
+        self.last_received = time.monotonic()
         self.unsent: list[Any] = []
         self.outbox: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
         targets = {f"{name}-reader": self._read, f"{name}-writer": self._write}
-        self.threads = [threading.Thread(target=targets[name], name=name, daemon=True) for name in targets]
+        self.threads = [
+            threading.Thread(target=targets[name], name=name, daemon=True) for name in targets
+        ]
         for thread in self.threads:
             thread.start()
 
@@ -38,16 +44,20 @@ class Pipe:
         return time.monotonic() - self.last_received
 
     def send(self, message: Any) -> None:
-        """Send a message after this turn of the loop; messages to a process that has ended are lost.
+        """Send a message after this turn of the loop; messages
+        to a process that has ended are lost.
 
-        All messages of a turn wake the writer once: each time it runs, the loop waits for the interpreter.
+        All messages of a turn wake the writer once: each time it runs,
+        the loop waits for the interpreter.
         """
         if not self.unsent:
             self.loop.call_soon(self._flush)
         self.unsent.append(message)
 
     def close(self) -> None:
-        """Close this end, once the other one is closed. It waits for the threads: not to be called on the loop."""
+        """Close this end, once the other one is closed. It waits for the
+        threads: not to be called on the loop.
+        """
         self.outbox.put(None)
         for thread in self.threads:
             thread.join(JOIN_SECONDS)
@@ -64,7 +74,9 @@ class Pipe:
                 self.connection.send(messages)
 
     def _read(self) -> None:
-        """Run the reader thread: pass each list of messages to the loop until the other process ends."""
+        """Run the reader thread: pass each list of messages to the
+        loop until the other process ends.
+        """
         with suppress(RuntimeError):  # the loop is closed
             try:
                 while True:

@@ -1,9 +1,11 @@
-"""Limits of a model's queue: images that are not painted yet, and bytes of finished images that are not answered yet.
+"""Limits of a model's queue: images that are not painted yet, and bytes of
+finished images that are not answered yet.
 
-Room for an image is given back when the image is painted, whether its client reads or not. What is painted and not
-answered is memory, with a limit of its own. One client may have a share of what the others leave of each limit, so that
-a newcomer finds room however many clients have taken their shares. Knows no HTTP and no engine.
-An image counts as many times as it takes slots, everywhere here: once for each particle, twice where it is guided.
+Room for an image is given back when the image is painted, whether its client reads or not. What is
+painted and not answered is memory, with a limit of its own. One client may have a share of what the
+others leave of each limit, so that a newcomer finds room however many clients have taken their
+shares. Knows no HTTP and no engine. An image counts as many times as it takes slots, everywhere
+here: once for each particle, twice where it is guided.
 """
 
 from collections.abc import Callable
@@ -56,11 +58,15 @@ class QueueUsage:
 
     def without(self, held: "Reservation") -> "QueueUsage":
         """Return what the other requests hold."""
-        return QueueUsage(self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes)
+        return QueueUsage(
+            self.requests - 1, self.images - held.images, self.unread_bytes - held.unread_bytes
+        )
 
 
 class AdmissionControl:
-    """The queue of one model. Invariant: `total` is the sum over `clients`, which are those that hold something."""
+    """The queue of one model. Invariant: `total` is the sum over `clients`,
+    which are those that hold something.
+    """
 
     def __init__(self, limits: QueueLimits, rate: RateMeter | None = None) -> None:
         self.limits = limits
@@ -80,25 +86,36 @@ class AdmissionControl:
         return reservation
 
     def extend(self, held: "Reservation", images: int, counted: str) -> None:
-        """Take room for so many more images of a request; QueueFullError where there is none for all of them."""
+        """Take room for so many more images of a request; QueueFullError
+        where there is none for all of them.
+        """
         own, total = self.clients[held.client].without(held), self.total.without(held)
         self._check(held.images + images, held.client, own, total, counted)
         self.change(held.client, 0, images, 0)
 
-    def change(self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0) -> None:
-        """Change what a client holds; `finished`: images that were painted, which is what the rate counts."""
+    def change(
+        self, client: str, requests: int, images: int, unread_bytes: int, finished: int = 0
+    ) -> None:
+        """Change what a client holds; `finished`: images that were
+        painted, which is what the rate counts.
+        """
         for usage in (self.total, self.clients[client]):
             usage.add(requests, images, unread_bytes)
         if not self.clients[client].requests:
             del self.clients[client]
         self.rate.update(finished, 0 < self.slots <= self.total.images)
 
-    def _check(self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str) -> None:
-        """Refuse a request for so many images of a client that holds `own` besides; `counted`: how they are counted."""
+    def _check(
+        self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str
+    ) -> None:
+        """Refuse a request for so many images of a client that holds `own` besides;
+        `counted`: how they are counted.
+        """
         limits = self.limits
         room = self.slots + limits.max_waiting_images
         most = max(1.0, limits.client_share * room)  # where no other client has any
-        # A client that holds nothing may have one image, beyond the room too, while fewer clients than that hold any.
+        # A client that holds nothing may have one image, beyond the room too,
+        # while fewer clients than that hold any.
         clients = len(self.clients) - (client in self.clients)
         is_newcomer = not own.images and images <= NEWCOMER_IMAGES and clients < room
         if images > most and not is_newcomer:
@@ -117,12 +134,17 @@ class AdmissionControl:
                 f"This client has {own.images} images in progress and may have {int(client_room)} beside what others "
                 "have; wait until some are done."
             )
-            # Clients share the slots: while this one's images are painted, so are as many of each other client.
+            # Clients share the slots: while this one's images are painted,
+            # so are as many of each other client.
             waiting = min(max(own.images, images) * len(self.clients), total.images)
             raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
         others = total.unread_bytes - own.unread_bytes
-        if own.unread_bytes and own.unread_bytes > limits.client_share * (limits.max_unread_bytes - others):
-            message = "This client has not read the images that it asked for before; read them first."
+        if own.unread_bytes and own.unread_bytes > limits.client_share * (
+            limits.max_unread_bytes - others
+        ):
+            message = (
+                "This client has not read the images that it asked for before; read them first."
+            )
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
         if total.unread_bytes > limits.max_unread_bytes:
             message = "Too many images wait to be read by their clients; try again in a moment."
@@ -130,12 +152,15 @@ class AdmissionControl:
         self._check_deadline(images, client, own, total)
 
     def _check_deadline(self, images: int, client: str, own: QueueUsage, total: QueueUsage) -> None:
-        """Refuse what cannot be painted in time: an accepted request would be cut off when it is half done."""
+        """Refuse what cannot be painted in time: an accepted request would
+        be cut off when it is half done.
+        """
         rate = self.rate.images_per_second(least=self.slots)
         if rate is None:
             return
-        # Clients share the slots, and then each client's requests: before a small request's last image is painted,
-        # each request of its client has had as many turns as it, and each client as many as this one.
+        # Clients share the slots, and then each client's requests: before a small
+        # request's last image is painted, each request of its client has had as many turns
+        # as it, and each client as many as this one.
         before = min(own.images + images, images * (own.requests + 1))
         seconds = min(before * len(self.clients.keys() | {client}), total.images + images) / rate
         if seconds > self.limits.request_timeout:
@@ -154,23 +179,28 @@ class AdmissionControl:
 
 
 class Reservation:
-    """The room of one request, which shrinks as its images are painted. Releasing it twice changes nothing."""
+    """The room of one request, which shrinks as its images are painted.
+    Releasing it twice changes nothing.
+    """
 
     def __init__(self, admission: AdmissionControl, client: str) -> None:
         self.admission = admission
         self.client = client
         self.images = self.unread_bytes = 0
         self.is_released = False
-        self.on_ended: Callable[[], None] | None = None  # called when the engine has nothing more to do for the request
+        # called when the engine has nothing more to do for the request
+        self.on_ended: Callable[[], None] | None = None
 
     def update(self, images: int, unread_bytes: int) -> None:
-        """Set how many images are not painted yet, and how many bytes of finished ones wait for the answer."""
+        """Set how many images are not painted yet, and how many bytes of
+        finished ones wait for the answer.
+        """
         images = min(images, self.images)  # none is taken back
         self._hold(images, unread_bytes, finished=self.images - images)
 
     def extend(self, images: int, counted: str) -> None:
-        """Take room for so many more images: what is known of the request now says that it needs them. `counted`: how,
-        for the message of QueueFullError, after a comma."""
+        """Take room for so many more images: what is known of the request now says that it needs
+        them. `counted`: how, for the message of QueueFullError, after a comma."""
         self.admission.extend(self, images, counted)
         self.images += images
 
@@ -188,5 +218,7 @@ class Reservation:
     def _hold(self, images: int, unread_bytes: int, finished: int) -> None:
         if self.is_released:
             return
-        self.admission.change(self.client, 0, images - self.images, unread_bytes - self.unread_bytes, finished)
+        self.admission.change(
+            self.client, 0, images - self.images, unread_bytes - self.unread_bytes, finished
+        )
         self.images, self.unread_bytes = images, unread_bytes

@@ -1,6 +1,8 @@
-"""Throughput of a full engine in images a second, measured over the last minute in which it was full.
+"""Throughput of a full engine in images a second, measured over
+the last minute in which it was full.
 
-An engine with free slots finishes fewer images than it could, so that time does not count. Knows no request.
+An engine with free slots finishes fewer images than it could, so that
+time does not count. Knows no request.
 """
 
 import time
@@ -31,7 +33,9 @@ class RateMeter:
         self.is_full = False
 
     def update(self, finished: int, is_full: bool) -> None:
-        """Count images finished since the last update; `is_full`: whether every slot is in use from now on."""
+        """Count images finished since the last update; `is_full`: whether
+        every slot is in use from now on.
+        """
         now = self.clock()
         if self.is_full:
             if not self.seconds or self.seconds[-1].started != int(now):

@@ -1,6 +1,8 @@
-"""The models of a server: which ones the settings name, what share of the machine each gets, and their state.
+"""The models of a server: which ones the settings name, what share of the
+machine each gets, and their state.
 
-A model that failed hides no other: it is listed with its reason, and requests for it are refused with it.
+A model that failed hides no other: it is listed with its reason, and
+requests for it are refused with it.
 """
 
 import re
@@ -41,7 +43,9 @@ class ServedModel(ModelInfo):
 
     @property
     def as_loaded(self) -> "ServedModel":
-        """The model with the class head that its engine has loaded, or without: its files may differ from them."""
+        """The model with the class head that its engine has loaded, or
+        without: its files may differ from them.
+        """
         ready = self.engine.ready
         if ready is None or bool(ready.class_head) == self.has_class_head:
             return self
@@ -59,14 +63,18 @@ class ServedModel(ModelInfo):
 
     @property
     def state(self) -> ModelState:
-        """State of the model: failed is for good, and an engine that is being restarted is loading."""
+        """State of the model: failed is for good, and an engine
+        that is being restarted is loading.
+        """
         if self.engine.failed.is_set():
             return "failed"
         return "ready" if self.engine.is_ready else "loading"
 
     @property
     def failure(self) -> str | None:
-        """Reason of the failure, without the paths of its files, because any client may read this."""
+        """Reason of the failure, without the paths of its files,
+        because any client may read this.
+        """
         if self.state != "failed":
             return None
         reason = self.engine.load_error or self.engine.failure_reason
@@ -76,10 +84,16 @@ class ServedModel(ModelInfo):
 
 
 class ModelRegistry:
-    """The models of a server by id; the first is the default. Invariant: no two have a name in common."""
+    """The models of a server by id; the first is the default.
+    Invariant: no two have a name in common.
+    """
 
     def __init__(
-        self, models: list[ServedModel], max_images: int, request_timeout: float, resize: bool = False
+        self,
+        models: list[ServedModel],
+        max_images: int,
+        request_timeout: float,
+        resize: bool = False,
     ) -> None:
         self.all = {model.id: model for model in models}  # a reload replaces one
         self.ids = {name: model.id for model in models for name in model.names}
@@ -92,7 +106,9 @@ class ModelRegistry:
         return next(iter(self.all.values())).as_loaded
 
     def find(self, name: str | None) -> ServedModel:
-        """Return the model of that name, the default for None; UnknownModelError where there is none."""
+        """Return the model of that name, the default for None;
+        UnknownModelError where there is none.
+        """
         if name is None:
             return self.default
         if name not in self.ids:
@@ -111,12 +127,18 @@ class ModelRegistry:
         return self.resize if size_policy is None else size_policy == "resize"
 
     def check_count(self, images: int, param: str, counted: str = "") -> None:
-        """InvalidInput where a request has more images than one request may have; `counted`: how often each is."""
+        """InvalidInput where a request has more images than one request may
+        have; `counted`: how often each is.
+        """
         check_count(images, self.max_images, param, counted)
 
     async def all_failed(self) -> None:
-        """Return when every engine has failed for good: the server then exits, so that its supervisor restarts it."""
-        while alive := [model.engine for model in self.all.values() if not model.engine.failed.is_set()]:
+        """Return when every engine has failed for good: the server then exits, so
+        that its supervisor restarts it.
+        """
+        while alive := [
+            model.engine for model in self.all.values() if not model.engine.failed.is_set()
+        ]:
             await alive[0].failed.wait()  # or it is replaced by a reload
 
     def raise_load_errors(self) -> None:
@@ -127,13 +149,17 @@ class ModelRegistry:
 
 
 def served_models(settings: Settings, make_handle: HandleFactory = EngineClient) -> ModelRegistry:
-    """Return the models that the settings name, their engines not yet started; ValueError where one is wrong."""
+    """Return the models that the settings name, their engines not yet
+    started; ValueError where one is wrong.
+    """
     directories = _directories(settings.models)
     names, threads = _names(settings, directories), _threads(settings, len(directories))
     limits = queue_limits(settings)
     served = []
     for directory, own_threads in zip(directories, threads, strict=True):
-        options = engine_options(settings, directory, own_threads, 1 / len(directories), names[model_name(directory)])
+        options = engine_options(
+            settings, directory, own_threads, 1 / len(directories), names[model_name(directory)]
+        )
         read_info(directory)  # an error in it names the directory, not the engine's copy of it
         served.append(served_model(make_handle(options, limits)))
     return model_registry(settings, served)
@@ -141,13 +167,18 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
 
 def model_registry(settings: Settings, served: list[ServedModel]) -> ModelRegistry:
     """Return the registry of these models."""
-    return ModelRegistry(served, settings.max_images_per_request, settings.request_timeout, settings.resize)
+    return ModelRegistry(
+        served, settings.max_images_per_request, settings.request_timeout, settings.resize
+    )
 
 
 def queue_limits(settings: Settings) -> QueueLimits:
     """Return what the requests of one model may take."""
     return QueueLimits(
-        settings.max_waiting_images, settings.client_share, settings.max_unread_bytes, settings.request_timeout
+        settings.max_waiting_images,
+        settings.client_share,
+        settings.max_unread_bytes,
+        settings.request_timeout,
     )
 
 
@@ -165,9 +196,15 @@ def served_model(engine: EngineHandle) -> ServedModel:
 
 
 def engine_options(
-    settings: Settings, directory: Path, threads: int | None, share: float = 1.0, names: tuple[str, ...] = ()
+    settings: Settings,
+    directory: Path,
+    threads: int | None,
+    share: float = 1.0,
+    names: tuple[str, ...] = (),
 ) -> EngineOptions:
-    """Return the options of an engine for the model in `directory`; share: of the memory that all engines may take."""
+    """Return the options of an engine for the model in `directory`; share: of the
+    memory that all engines may take.
+    """
     return EngineOptions(
         directory=directory,
         names=names,
@@ -191,21 +228,25 @@ def _directories(names: Sequence[str]) -> list[Path]:
         directory = zoo.find(name).resolve()
         other = directories.setdefault(model_name(directory), directory)
         if other != directory:
-            raise ValueError(f"--model: {other} and {directory} have the same name, by which requests select them")
+            raise ValueError(
+                f"--model: {other} and {directory} have the same name, by which requests select them"
+            )
     if len(directories) < len(names):
         raise ValueError(f"--model: one is given twice among {', '.join(names)}")
     return list(directories.values())
 
 
 def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[str, ...]]:
-    """Return the names of each model by its directory's: those that it is served by, then its own; ValueError where
-    a setting names no model, or a name is given to two."""
+    """Return the names of each model by its directory's: those that it is served by, then its own;
+    ValueError where a setting names no model, or a name is given to two."""
     own = [model_name(directory) for directory in directories]
     served: dict[str, list[str]] = {name: [] for name in own}
     for text in settings.served_model_names:
         name, _, model = text.partition("=")
         if (model or own[0]) not in served:
-            raise ValueError(f"--served-model-name {text}: {model} is not among the models {', '.join(own)}")
+            raise ValueError(
+                f"--served-model-name {text}: {model} is not among the models {', '.join(own)}"
+            )
         served[model or own[0]].append(name)
     for name in own:  # of a directory from anybody; words of it may be separated by a space
         if all(re.fullmatch(MODEL_NAME, word) for word in name.split(" ")):
@@ -218,12 +259,16 @@ def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[s
     taken = [name for each in names.values() for name in each]
     for name in taken:
         if taken.count(name) > 1:
-            raise ValueError(f"--served-model-name: two models have the name {name}, by which requests select them")
+            raise ValueError(
+                f"--served-model-name: two models have the name {name}, by which requests select them"
+            )
     return names
 
 
 def _threads(settings: Settings, models: int) -> list[int | None]:
-    """Return the threads of each model's engine: the setting, or for auto an equal share of the cores, at least one."""
+    """Return the threads of each model's engine: the setting, or for auto an equal
+    share of the cores, at least one.
+    """
     if settings.threads != "auto":
         return [settings.threads] * models
     if models == 1:

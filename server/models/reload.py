@@ -1,7 +1,9 @@
-"""Reload of models while the server runs: the files that are in their directories now, for new requests only.
+"""Reload of models while the server runs: the files that are in their
+directories now, for new requests only.
 
-A new engine starts while the old one serves. Once it is ready it gets all new requests, and the old one stops when it
-has finished its own. Files that cannot be loaded leave the old engine as it is. A model has two engines at most.
+A new engine starts while the old one serves. Once it is ready it gets all new requests, and the
+old one stops when it has finished its own. Files that cannot be loaded leave the old engine as it
+is. A model has two engines at most.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ from typing import Protocol
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.models.registry import ModelRegistry, ServedModel, served_model
 
-RETIRE_SECONDS = 2.0  # in which requests begin that were given the old engine before the new one was ready
+# in which requests begin that were given the old engine before the new one was ready
+RETIRE_SECONDS = 2.0
 NEEDED_SECONDS = 0.25  # between two looks at whether other processes need an engine
 NOT_LOADABLE = "model_not_loadable"  # the code of an error that is logged where it is found
 
@@ -34,16 +37,22 @@ class Reloader(Protocol):
         """Reload all models, as soon as possible; errors are logged."""
 
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
-        """Return the model with its new engine; UnknownModelError or ReloadError where there is none."""
+        """Return the model with its new engine; UnknownModelError or
+        ReloadError where there is none.
+        """
 
     async def close(self) -> None:
         """Stop reloads in progress, and the engines that they concern."""
 
 
 class ModelReloader:
-    """Replaces models in a registry. Invariant: a model's lock is held as long as it has two engines."""
+    """Replaces models in a registry. Invariant: a model's lock is
+    held as long as it has two engines.
+    """
 
-    def __init__(self, models: ModelRegistry, is_needed: Callable[[str], bool] = lambda digest: False) -> None:
+    def __init__(
+        self, models: ModelRegistry, is_needed: Callable[[str], bool] = lambda digest: False
+    ) -> None:
         """`is_needed`: whether requests of other processes need the model of that digest."""
         self.models, self.is_needed = models, is_needed
         self.locks = {name: asyncio.Lock() for name in models.all}
@@ -60,8 +69,9 @@ class ModelReloader:
     async def reload(self, name: str, wait: bool = False) -> ServedModel:
         """Return the model with its new engine.
 
-        UnknownModelError where there is no model of that name; ReloadError where its files cannot be loaded, or, unless
-        `wait` is set, where it is being loaded or its engine before the last reload still has requests.
+        UnknownModelError where there is no model of that name; ReloadError where its files
+        cannot be loaded, or, unless `wait` is set, where it is being loaded or its engine before
+        the last reload still has requests.
         """
         model = self.models.find(name)
         if not isinstance(model.engine, EngineClient):
@@ -98,7 +108,9 @@ class ModelReloader:
         await asyncio.gather(*(engine.close() for engine in engines))
 
     async def _load(self, name: str, old: EngineClient) -> ServedModel:
-        """Return the model with a new engine that is ready; nothing is left of one that cannot be loaded."""
+        """Return the model with a new engine that is ready; nothing is
+        left of one that cannot be loaded.
+        """
         directory = str(old.options.directory)
         try:
             new = await asyncio.to_thread(EngineClient, old.options)
@@ -119,23 +131,34 @@ class ModelReloader:
                 for end in ends:
                     end.cancel()
             if new.ready is None:
-                raise self._not_loadable(name, (new.load_error or new.failure_reason).replace(directory, name))
+                raise self._not_loadable(
+                    name, (new.load_error or new.failure_reason).replace(directory, name)
+                )
         except BaseException:
             await new.close()
             raise
         before = old.ready.digest if old.ready else "none"
-        log.info("the model %s was reloaded: its digest is %s, and was %s", name, new.ready.digest, before)
+        log.info(
+            "the model %s was reloaded: its digest is %s, and was %s",
+            name,
+            new.ready.digest,
+            before,
+        )
         return served
 
     def _not_loadable(self, name: str, reason: str) -> ReloadError:
         log.error("reload of the model %s failed: %s", name, reason)
-        return ReloadError(f"Reload of the model {name} failed; the previous version is still served: {reason}.")
+        return ReloadError(
+            f"Reload of the model {name} failed; the previous version is still served: {reason}."
+        )
 
     async def _retire(self, engine: EngineClient, lock: asyncio.Lock) -> None:
         try:
             await asyncio.sleep(RETIRE_SECONDS)
             await engine.unused.wait()
-            while engine.users or (engine.ready is not None and self.is_needed(engine.ready.whole_digest)):
+            while engine.users or (
+                engine.ready is not None and self.is_needed(engine.ready.whole_digest)
+            ):
                 await asyncio.sleep(NEEDED_SECONDS)
             engine.failed.set()  # from here on it accepts nothing
             await engine.close()

@@ -26,7 +26,18 @@ from scanline.server.api.middleware.observe import PROBES, HttpCounters, Observi
 from scanline.server.api.middleware.overhead import OverheadMiddleware
 from scanline.server.api.middleware.request_id import RequestIdMiddleware
 from scanline.server.api.middleware.security_headers import SecurityHeadersMiddleware
-from scanline.server.api.routes import codes, health, images, likelihoods, metrics, models, onnx, page, steps, websocket
+from scanline.server.api.routes import (
+    codes,
+    health,
+    images,
+    likelihoods,
+    metrics,
+    models,
+    onnx,
+    page,
+    steps,
+    websocket,
+)
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.models.reload import ModelReloader, Reloader
@@ -53,18 +64,22 @@ def build(
     budgets: Budgets | None = None,
     main: MainProcess | None = None,
 ) -> FastAPI:
-    """Return the application; its startup starts the engines, its shutdown ends them. `traces` exports its spans.
+    """Return the application; its startup starts the engines, its shutdown
+    ends them. `traces` exports its spans.
 
-    Without `keys` those of the settings are read. `hosts` are the host names to serve; without them, those of the
-    settings, or all: only the listening process knows that it can be reached from this machine alone. `budgets` are
-    those of the connections, for the metrics. `main`: where another process has the engines, which also reloads them
-    and collects the metrics of all.
+    Without `keys` those of the settings are read. `hosts` are the host names to serve; without
+    them, those of the settings, or all: only the listening process knows that it can be reached
+    from this machine alone. `budgets` are those of the connections, for the metrics. `main`: where
+    another process has the engines, which also reloads them and collects the metrics of all.
     """
     lifecycle = lifecycle or Lifecycle()
     keys = keys or api_keys(settings)
-    hosts = hosts or served_hosts(settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None)
+    hosts = hosts or served_hosts(
+        settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None
+    )
     counters, lag = HttpCounters(), LoopLag()
-    # One API process of several has its engines, their reloads and the metrics of the others in the main process.
+    # One API process of several has its engines, their reloads and the
+    # metrics of the others in the main process.
     reloader: Reloader = main or ModelReloader(served)
     measured = metrics.process_metrics(served, counters, lag, keys, budgets)
 
@@ -85,7 +100,9 @@ def build(
         servers=[{"url": ".", "description": "the server that this describes"}],
         generate_unique_id_function=openapi.operation_id,
         redirect_slashes=False,  # redirects would go to the Host that the client names
-        middleware=_middleware(settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)),
+        middleware=_middleware(
+            settings, lifecycle, counters, traces, keys, hosts, budgets or Budgets(settings)
+        ),
     )
     # Shared by the middleware above, the routes below and signal handlers.
     app.state.counters = counters
@@ -106,7 +123,9 @@ def build(
     ]
     for router in routers:
         app.include_router(router)
-    app.state.paths = {getattr(route, "path", None) for router in routers for route in router.routes}
+    app.state.paths = {
+        getattr(route, "path", None) for router in routers for route in router.routes
+    }
     page.install(app, settings.frame_ancestors)
     return app
 
@@ -171,7 +190,9 @@ def _middleware(
         # Before the body is read: a client without a key can upload nothing.
         *([] if keys is None else [Middleware(ApiKeyMiddleware, keys=keys)]),
         # Outside of draining, which reads and discards the bodies that it refuses.
-        Middleware(BodyLimitMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.receive_timeout),
+        Middleware(
+            BodyLimitMiddleware, max_bytes=settings.max_body_bytes, seconds=settings.receive_timeout
+        ),
         # Refuses new work while the server drains, and tracks accepted work until it is done.
         Middleware(DrainingMiddleware, lifecycle=lifecycle),
         # Last of the limits: only websockets that nothing else has refused count as open.

@@ -16,10 +16,12 @@ from pathlib import Path
 from scanline.server.settings import Settings
 
 ANY_IPV6, ANY_IPV4 = "::", "0.0.0.0"
-NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)  # of an address whose family this machine does not use
+# of an address whose family this machine does not use
+NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 PORT_ATTEMPTS = 20  # at finding a port that is free on all addresses
 SO_ATTACH_FILTER = 26  # of Linux
-# Classic BPF (linux/filter.h): load the flags of a TCP header; drop the segment if SYN is among them, keep any other.
+# Classic BPF (linux/filter.h): load the flags of a TCP header; drop the segment
+# if SYN is among them, keep any other.
 WITHOUT_SYN = ((0x30, 0, 0, 13), (0x45, 0, 1, 0x02), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFFFFFF))
 SOCKET_MODE = 0o660  # of a new unix socket: connecting needs the right to write
 
@@ -34,7 +36,9 @@ class Listening:
     is_local: bool  # whether only this machine reaches it
 
     def close(self) -> None:
-        """Close this process's sockets before `listen` ends: others may go on listening on theirs."""
+        """Close this process's sockets before `listen` ends:
+        others may go on listening on theirs.
+        """
         for listening in self.sockets:
             listening.close()
 
@@ -50,8 +54,11 @@ def listen(settings: Settings) -> Iterator[Listening]:
         try:
             sockets = _sockets(settings.host, settings.port, stack)
         except OSError as error:
-            reason = str(error.strerror).partition(" (while")[0]  # the socket module adds the address
-            raise ValueError(f"cannot listen on {settings.host}:{settings.port}: {reason}") from None
+            # the socket module adds the address
+            reason = str(error.strerror).partition(" (while")[0]
+            raise ValueError(
+                f"cannot listen on {settings.host}:{settings.port}: {reason}"
+            ) from None
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         scheme = "http" if settings.tls_cert is None else "https"
         url = f"{scheme}://{host}:{sockets[0].getsockname()[1]}"
@@ -59,10 +66,12 @@ def listen(settings: Settings) -> Iterator[Listening]:
 
 
 def ignore_attempts(listening: socket.socket) -> None:
-    """Let the system begin no connection any more, and still accept those that have begun (TCP on Linux).
+    """Let the system begin no connection any more, and still accept
+    those that have begun (TCP on Linux).
 
-    A client's system tries again after a second, and is refused then. Without this, the system completes connections
-    until the moment at which the socket is closed, and resets those that are not accepted yet.
+    A client's system tries again after a second, and is refused then. Without this, the
+    system completes connections until the moment at which the socket is closed, and
+    resets those that are not accepted yet.
     """
     if sys.platform != "linux" or listening.family == socket.AF_UNIX:
         return
@@ -74,7 +83,9 @@ def ignore_attempts(listening: socket.socket) -> None:
 
 
 def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
-    """Listen on all addresses of `host`, with one port; OSError if an address is taken, or none is ours."""
+    """Listen on all addresses of `host`, with one port; OSError if an
+    address is taken, or none is ours.
+    """
     addresses = _addresses(host, port)
     for attempt in range(PORT_ATTEMPTS):
         try:
@@ -94,7 +105,9 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
     return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in resolved))
 
 
-def _sockets_of(addresses: list[tuple[socket.AddressFamily, str]], port: int) -> list[socket.socket]:
+def _sockets_of(
+    addresses: list[tuple[socket.AddressFamily, str]], port: int
+) -> list[socket.socket]:
     """Open a socket for each address, without those of families that this machine does not use."""
     sockets: list[socket.socket] = []
     refusal: OSError | None = None
@@ -117,13 +130,15 @@ def _sockets_of(addresses: list[tuple[socket.AddressFamily, str]], port: int) ->
 def _socket(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
     try:
         # `::` takes IPv4 as well; any other IPv6 address has nothing to do with IPv4.
-        listening = socket.create_server((address, port), family=family, dualstack_ipv6=address == ANY_IPV6)
+        listening = socket.create_server(
+            (address, port), family=family, dualstack_ipv6=address == ANY_IPV6
+        )
     except (OSError, ValueError) as error:
         if address != ANY_IPV6 or (isinstance(error, OSError) and error.errno not in NOT_HERE):
             raise
         listening = socket.create_server((ANY_IPV4, port))  # a machine without IPv6
-    # Accepted connections inherit it. asyncio sets it only on sockets with an explicit protocol number, and without it
-    # a response waits for the client's delayed ACK.
+    # Accepted connections inherit it. asyncio sets it only on sockets with an explicit protocol
+    # number, and without it a response waits for the client's delayed ACK.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -134,7 +149,9 @@ def _is_loopback(listening: socket.socket) -> bool:
 
 @contextmanager
 def _unix_socket(path: Path) -> Iterator[socket.socket]:
-    """Listen on a unix socket, in place of one that a dead server left, with its permissions; remove it at the end."""
+    """Listen on a unix socket, in place of one that a dead server left, with its
+    permissions; remove it at the end.
+    """
     mode = _remove_stale(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         try:
@@ -159,7 +176,9 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _remove_stale(path: Path) -> int | None:
-    """Remove a socket without a listener and return its permissions, None where there is no file; else ValueError."""
+    """Remove a socket without a listener and return its permissions, None where
+    there is no file; else ValueError.
+    """
     try:
         status = path.lstat()
         if not stat.S_ISSOCK(status.st_mode):
@@ -173,5 +192,7 @@ def _remove_stale(path: Path) -> int | None:
         path.unlink(missing_ok=True)
         return stat.S_IMODE(status.st_mode)
     except OSError as error:
-        raise ValueError(f"cannot listen on {path}: {error.strerror or 'it does not answer'}") from None
+        raise ValueError(
+            f"cannot listen on {path}: {error.strerror or 'it does not answer'}"
+        ) from None
     raise ValueError(f"cannot listen on {path}: another server does")

@@ -1,8 +1,8 @@
 """A process that serves HTTP, from its sockets to its exit status.
 
-A signal begins a drain (signals.py): new work is refused, accepted work finishes, probes and metrics are answered
-meanwhile; then the sockets close. uvicorn's own signal handling would close every websocket at the first signal.
-SIGHUP loads the models, the keys and the certificate again.
+A signal begins a drain (signals.py): new work is refused, accepted work finishes, probes and
+metrics are answered meanwhile; then the sockets close. uvicorn's own signal handling would close
+every websocket at the first signal. SIGHUP loads the models, the keys and the certificate again.
 """
 
 import asyncio
@@ -41,16 +41,21 @@ log = logging.getLogger("scanline.server")
 
 
 class Server(uvicorn.Server):
-    """uvicorn without its signal handlers; what it starts with is left out of garbage collections."""
+    """uvicorn without its signal handlers; what it starts with is
+    left out of garbage collections.
+    """
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for each in sockets or ():
-            each.listen(QUEUED_CONNECTIONS)  # uvicorn's backlog is also how many asyncio accepts in one turn
+            # uvicorn's backlog is also how many asyncio accepts in one turn
+            each.listen(QUEUED_CONNECTIONS)
         collect_rarely()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no new connections, answer on those that were accepted last, then close: no client is reset."""
+        """Take no new connections, answer on those that were accepted
+        last, then close: no client is reset.
+        """
         for each in sockets or ():
             ignore_attempts(each)
         await asyncio.sleep(LAST_ACCEPTED_SECONDS)
@@ -68,11 +73,11 @@ async def run(
     certificate: TlsCertificate | None = None,
     main: MainProcess | None = None,
 ) -> int:
-    """Serve until a signal or the last engine's death; return the exit status. `main`: where the engines are another
-    process's.
+    """Serve until a signal or the last engine's death; return the exit status. `main`:
+    where the engines are another process's.
 
-    0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine is left. Raises
-    ValueError if no model can be loaded.
+    0: stopped by a signal, and all accepted work was answered. 1: the drain timed out, or no engine
+    is left. Raises ValueError if no model can be loaded.
     """
     # Build the application and uvicorn's server around it.
     settings = within_descriptors(settings)
@@ -80,7 +85,16 @@ async def run(
     lifecycle = Lifecycle()
     hosts = served_hosts(settings.host, settings.allow_hosts, listening.is_local, keys is not None)
     budgets = Budgets(settings)
-    app = build(settings, models, lifecycle, tracer_provider(settings.otlp_endpoint), keys, hosts, budgets, main)
+    app = build(
+        settings,
+        models,
+        lifecycle,
+        tracer_provider(settings.otlp_endpoint),
+        keys,
+        hosts,
+        budgets,
+        main,
+    )
     context = None if certificate is None else certificate.context
 
     def message_bytes() -> int:
@@ -99,15 +113,19 @@ async def run(
 
     handle_signals(lifecycle, reload)
 
-    # Serve until one of three things happens: uvicorn ends by itself, a signal comes, or every engine has failed.
+    # Serve until one of three things happens: uvicorn ends by itself, a
+    # signal comes, or every engine has failed.
     serving = asyncio.create_task(server.serve(sockets=listening.sockets))
     signalled = asyncio.create_task(lifecycle.draining.wait())
     engines_failed = asyncio.create_task(models.all_failed())
     await asyncio.wait({serving, signalled, engines_failed}, return_when=asyncio.FIRST_COMPLETED)
 
-    # Drain: refuse new work, finish what was accepted. Of several API processes none exits before all have drained.
+    # Drain: refuse new work, finish what was accepted. Of several API processes
+    # none exits before all have drained.
     log.info("draining: %s requests, websockets and jobs in progress", len(lifecycle.unfinished))
-    unfinished = await lifecycle.drain(CLOSING_SECONDS if engines_failed.done() else settings.drain_seconds)
+    unfinished = await lifecycle.drain(
+        CLOSING_SECONDS if engines_failed.done() else settings.drain_seconds
+    )
     if unfinished:
         log.warning("drain timed out with %s unfinished", unfinished)
     else:
@@ -127,8 +145,8 @@ async def run(
 
 
 def within_descriptors(settings: Settings) -> Settings:
-    """Raise this process's limit of open files to the system's; return the settings with as many connections as that
-    has room for, and log a warning where these are fewer."""
+    """Raise this process's limit of open files to the system's; return the settings with as many
+    connections as that has room for, and log a warning where these are fewer."""
     try:
         import resource
     except ImportError:  # not a POSIX system
@@ -141,14 +159,21 @@ def within_descriptors(settings: Settings) -> Settings:
     room = limit - min(OTHER_DESCRIPTORS, limit // 2)
     if room >= connections:
         return settings
-    log.warning("a limit of %s files has room for %s connections, not %s: raise ulimit -n", limit, room, connections)
-    fewer = {name: min(getattr(settings, name), room) for name in ("max_connections", "max_websockets")}
+    log.warning(
+        "a limit of %s files has room for %s connections, not %s: raise ulimit -n",
+        limit,
+        room,
+        connections,
+    )
+    fewer = {
+        name: min(getattr(settings, name), room) for name in ("max_connections", "max_websockets")
+    }
     return settings.model_copy(update=fewer)
 
 
 def log_loop_errors_rarely() -> None:
-    """Log each kind of error that the running event loop reports at most once in LOOP_ERROR_SECONDS: without
-    descriptors it would report thousands in a second."""
+    """Log each kind of error that the running event loop reports at most once in
+    LOOP_ERROR_SECONDS: without descriptors it would report thousands in a second."""
     logged: dict[str, float] = {}
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
-"""HTTPS: a certificate and its key, which connections that begin after a change of the files get anew.
+"""HTTPS: a certificate and its key, which connections that begin
+after a change of the files get anew.
 
-What the files held when they could last be used is kept, for processes that are started when they are broken.
+What the files held when they could last be used is kept, for processes
+that are started when they are broken.
 """
 
 import os
@@ -28,14 +30,21 @@ class TlsCertificate:
         self.reload()
 
     def reload(self) -> None:
-        """Use what the files hold now for new connections. ValueError, and no change, if they cannot be used."""
+        """Use what the files hold now for new connections. ValueError, and
+        no change, if they cannot be used.
+        """
         try:
             pair = read_file(self.cert, MAX_FILE_BYTES), read_file(self.key, MAX_FILE_BYTES)
-            # First into another context: one that fails to load is left with one certificate and the key of another.
+            # First into another context: one that fails to load is left with one
+            # certificate and the key of another.
             _load(_context(), pair)
         except ssl.SSLError as error:
             is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
-            reason = "the key is another certificate's" if is_mismatch else "they must be PEM, certificate and key"
+            reason = (
+                "the key is another certificate's"
+                if is_mismatch
+                else "they must be PEM, certificate and key"
+            )
             raise ValueError(f"cannot use {self.cert} with {self.key}: {reason}") from None
         except OSError as error:
             raise ValueError(f"cannot read {self.cert} and {self.key}: {error.strerror}") from None

@@ -1,1 +1,3 @@
-"""What any process of a server needs, whatever it serves: signals, logs, memory, children, files that change."""
+"""What any process of a server needs, whatever it serves: signals, logs,
+memory, children, files that change.
+"""

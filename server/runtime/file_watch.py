@@ -1,7 +1,7 @@
 """Watch on files, so that keys and certificates are renewed without a restart.
 
-Polls: notifications do not work on network file systems, nor for the symbolic links by which Kubernetes replaces a
-mounted secret.
+Polls: notifications do not work on network file systems, nor for the symbolic links by which
+Kubernetes replaces a mounted secret.
 """
 
 import asyncio
@@ -17,9 +17,11 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class FileWatch:
-    """Some files that are read together by `reload`, which raises ValueError and changes nothing if they are broken.
+    """Some files that are read together by `reload`, which raises ValueError and
+    changes nothing if they are broken.
 
-    Made before the files are first read, so that no change between that and the first poll is missed.
+    Made before the files are first read, so that no change
+    between that and the first poll is missed.
     """
 
     def __init__(self, paths: Sequence[Path], reload: Callable[[], None]) -> None:
@@ -27,7 +29,9 @@ class FileWatch:
         self.seen = self.signature()
 
     def signature(self) -> Signature:
-        """Return what differs once a file was written or replaced; None for a file that does not exist."""
+        """Return what differs once a file was written or replaced;
+        None for a file that does not exist.
+        """
         return tuple(_signature(path) for path in self.paths)
 
     async def run(self) -> None:
@@ -39,7 +43,9 @@ class FileWatch:
                 self.reload_or_log()
 
     def reload_or_log(self) -> None:
-        """Read the files now; where they are broken, log that and keep the previous content in use."""
+        """Read the files now; where they are broken, log that and
+        keep the previous content in use.
+        """
         self.seen = self.signature()  # first: a change meanwhile is read at the next poll
         names = " and ".join(str(path) for path in self.paths)
         try:

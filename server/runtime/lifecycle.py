@@ -1,4 +1,5 @@
-"""Draining: the server accepts no new work, requests in progress finish, and a timeout interrupts the rest.
+"""Draining: the server accepts no new work, requests in progress
+finish, and a timeout interrupts the rest.
 
 Knows no signal and no socket. `draining` is set once and never cleared.
 """
@@ -8,8 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
-ARRIVAL_SECONDS = 5.0  # of a drain, for bodies that are arriving; what is behind them is not accepted work yet
-ERROR_RESPONSE_SECONDS = 2.0  # after the drain's timeout, for interrupted requests to send their error
+# of a drain, for bodies that are arriving; what is behind them is not accepted work yet
+ARRIVAL_SECONDS = 5.0
+# after the drain's timeout, for interrupted requests to send their error
+ERROR_RESPONSE_SECONDS = 2.0
 
 
 class DrainTimeoutError(Exception):
@@ -38,8 +41,9 @@ class Lifecycle:
 
     @asynccontextmanager
     async def interruptible(self, is_arriving: bool = False) -> AsyncIterator[Callable[[], None]]:
-        """As `tracked`; if the drain times out, DrainTimeoutError is raised in the context. `is_arriving`: the drain
-        waits ARRIVAL_SECONDS at most, until the function is called that this yields."""
+        """As `tracked`; if the drain times out, DrainTimeoutError is raised in the
+        context. `is_arriving`: the drain waits ARRIVAL_SECONDS at most, until the
+        function is called that this yields."""
         with self.tracked():
             timeout = asyncio.timeout(None)
             try:
@@ -63,7 +67,9 @@ class Lifecycle:
                 timeout.reschedule(None)
 
     async def drain(self, seconds: float) -> int:
-        """Wait until all tasks have ended; return the number of those that took longer than `seconds`."""
+        """Wait until all tasks have ended; return the number of those
+        that took longer than `seconds`.
+        """
         self.draining.set()
         until = asyncio.get_running_loop().time() + min(seconds, ARRIVAL_SECONDS)
         for timeout in self.arriving:

@@ -1,10 +1,11 @@
-"""Logging of a server's processes: one line per event, human-readable or JSON, from all loggers alike.
+"""Logging of a server's processes: one line per event,
+human-readable or JSON, from all loggers alike.
 
-No line contains an API key: paths are logged as the routes declare them, headers never, tracebacks without variables,
-and libraries only from INFO on, because some log headers at DEBUG.
+No line contains an API key: paths are logged as the routes declare them, headers never, tracebacks
+without variables, and libraries only from INFO on, because some log headers at DEBUG.
 
-Warnings, errors and refused connections, which a client can cause as fast as it sends, are bounded by rate.
-A thread writes the lines, so that a reader who stands still stops that thread alone.
+Warnings, errors and refused connections, which a client can cause as fast as it sends, are bounded
+by rate. A thread writes the lines, so that a reader who stands still stops that thread alone.
 """
 
 import logging
@@ -34,16 +35,23 @@ FLUSH_SECONDS = 1.0  # that the exit of a process waits for its last lines
 
 
 class RateLimit(logging.Filter):
-    """Drops lines of a kind, their text without values, beyond its rate; the next one that passes says how many."""
+    """Drops lines of a kind, their text without values, beyond its rate; the
+    next one that passes says how many.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.kinds: dict[tuple[str, str], tuple[float, float, int]] = {}  # lines due, when, and how many were dropped
+        # lines due, when, and how many were dropped
+        self.kinds: dict[tuple[str, str], tuple[float, float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the line is written. A line of each request is: the client's overhead bounds these."""
+        """Return whether the line is written. A line of each request is:
+        the client's overhead bounds these.
+        """
         is_refused = getattr(record, "ended", None) == "refused"
-        if not is_refused and (record.levelno < logging.WARNING or record.name == "scanline.requests"):
+        if not is_refused and (
+            record.levelno < logging.WARNING or record.name == "scanline.requests"
+        ):
             return True
         kind, now = (record.name, str(record.msg)), time.monotonic()
         due, since, dropped = self.kinds.pop(kind, (0.0, now, 0))
@@ -60,8 +68,8 @@ class RateLimit(logging.Filter):
 
 
 class LogWriter(QueueHandler):
-    """Writes lines to standard error from a thread; drops and counts those that come while MAX_WAITING wait, and those
-    that cannot be written."""
+    """Writes lines to standard error from a thread; drops and counts those that come while
+    MAX_WAITING wait, and those that cannot be written."""
 
     def __init__(self) -> None:
         # A SimpleQueue, since a destructor may log while this thread is in `put`.
@@ -91,7 +99,9 @@ class LogWriter(QueueHandler):
         written.wait(FLUSH_SECONDS)
 
     def _write(self, file: int) -> None:
-        """Run the thread. It uses no stream of Python, whose lock the exit of the process would wait for."""
+        """Run the thread. It uses no stream of Python, whose lock the
+        exit of the process would wait for.
+        """
         while True:
             line = self.lines.get()
             if isinstance(line, threading.Event):
@@ -103,13 +113,18 @@ class LogWriter(QueueHandler):
 
 def dropped_lines() -> int:
     """Return how many lines this process has not written, besides those of RateLimit."""
-    return sum(handler.dropped for handler in logging.root.handlers if isinstance(handler, LogWriter))
+    return sum(
+        handler.dropped for handler in logging.root.handlers if isinstance(handler, LogWriter)
+    )
 
 
 def configure(form: str, level: str) -> None:
-    """Let all loggers of this process write to standard error: `form` console or json, `level` debug to error."""
+    """Let all loggers of this process write to standard error: `form` console
+    or json, `level` debug to error.
+    """
     shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,  # request_id, and what else was bound for the current request
+        # request_id, and what else was bound for the current request
+        structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
@@ -120,14 +135,19 @@ def configure(form: str, level: str) -> None:
         renderers += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
         plain = structlog.dev.plain_traceback
-        renderers += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+        renderers += [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)
+        ]
     handler = LogWriter()
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers)
+    )
     handler.addFilter(RateLimit())
     own = logging.getLevelNamesMapping()[level.upper()]
     logging.basicConfig(handlers=[handler], level=max(logging.INFO, own), force=True)
     logging.getLogger("scanline").setLevel(own)
-    for name in ("uvicorn", "httpx", "httpx2"):  # the last two log each request to the Hugging Face Hub
+    # the last two log each request to the Hugging Face Hub
+    for name in ("uvicorn", "httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.WARNING, own))
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", module=r"PIL\.")  # of what clients send

@@ -22,7 +22,8 @@ class LoopLag:
 
     def __init__(self) -> None:
         self.seconds = Histogram(BOUNDS)
-        self._maxima: deque[tuple[float, float]] = deque()  # time and lag of those that no later one exceeds
+        # time and lag of those that no later one exceeds
+        self._maxima: deque[tuple[float, float]] = deque()
         self._timer: TimerHandle | None = None
         self._warn_from = 0.0  # no warning before this time
 
@@ -51,13 +52,17 @@ class LoopLag:
         lag, now = max(0.0, self._loop.time() - self._due), time.monotonic()
         self.seconds.add(lag)
         self._forget(now)
-        # The deque falls from its first, the maximum, to its last: what is smaller and older will never be the maximum.
+        # The deque falls from its first, the maximum, to its last: what is smaller
+        # and older will never be the maximum.
         while self._maxima and self._maxima[-1][1] <= lag:
             self._maxima.pop()
         self._maxima.append((now, lag))
         if lag > WARNING_SECONDS and now >= self._warn_from:
             self._warn_from = now + WARNING_PAUSE_SECONDS
-            log.warning("the event loop was blocked for %.2f seconds; no request was answered in that time", lag)
+            log.warning(
+                "the event loop was blocked for %.2f seconds; no request was answered in that time",
+                lag,
+            )
         self._schedule()
 
     def _forget(self, now: float) -> None:

@@ -1,7 +1,7 @@
 """Secret variables: this process keeps them, and the processes that it starts do not get them.
 
-A process starts with the C library's environment, of which `os.environ` is a copy. One that needs a secret gets it by
-its pipe.
+A process starts with the C library's environment, of which `os.environ` is a copy. One that
+needs a secret gets it by its pipe.
 """
 
 import os
@@ -18,7 +18,11 @@ def withhold() -> None:
 
 def secret_variables(prefix: str = "") -> dict[str, str]:
     """Return those of `os.environ` whose name begins so."""
-    return {name: value for name, value in os.environ.items() if SECRET.search(name) and name.startswith(prefix)}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if SECRET.search(name) and name.startswith(prefix)
+    }
 
 
 def public_variables() -> dict[str, str]:

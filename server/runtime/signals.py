@@ -1,7 +1,7 @@
-"""Signals of a server. The first SIGTERM or SIGINT drains, a second one ends the process at once, whatever it does and
-also as process 1 of a container. SIGHUP reloads everything, unless the terminal was closed: then it drains. A server's
-other processes are started with these signals blocked: those of a terminal go to all its processes, and are the main
-one's to handle.
+"""Signals of a server. The first SIGTERM or SIGINT drains, a second one ends the process at once,
+whatever it does and also as process 1 of a container. SIGHUP reloads everything, unless the
+terminal was closed: then it drains. A server's other processes are started with these signals
+blocked: those of a terminal go to all its processes, and are the main one's to handle.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ HANDLED = (*STOPPING, signal.SIGHUP)
 
 
 def handle_signals(lifecycle: Lifecycle, reload: Callable[[], None]) -> None:
-    """Drain `lifecycle` and call `reload` on signals from now on, in the running event loop; on those, too, that came
-    while they were blocked."""
+    """Drain `lifecycle` and call `reload` on signals from now on, in the running event loop; on
+    those, too, that came while they were blocked."""
     loop, had_terminal = asyncio.get_running_loop(), _has_terminal()
 
     def on_hangup() -> None:
@@ -52,11 +52,14 @@ def _drain(lifecycle: Lifecycle) -> None:
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.remove_signal_handler(number)
-        signal.signal(number, _exit_at_once)  # does not wait for the event loop, which may be what hangs
+        # does not wait for the event loop, which may be what hangs
+        signal.signal(number, _exit_at_once)
 
 
 def _exit_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """End this process. Its default handler would not do that for process 1, whose default handlers are ignored."""
+    """End this process. Its default handler would not do that for process 1,
+    whose default handlers are ignored.
+    """
     os._exit(128 + number)
 
 

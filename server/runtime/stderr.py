@@ -1,7 +1,8 @@
-"""Standard error of a process, in the format of its log: whatever is printed to it, by Python and by libraries too.
+"""Standard error of a process, in the format of its log: whatever is printed to
+it, by Python and by libraries too.
 
-Nothing that is printed there ends a process: its reader may have left, its disk may be full. The log itself
-(logs.py) writes past this, by the same function.
+Nothing that is printed there ends a process: its reader may have left, its disk may be full. The
+log itself (logs.py) writes past this, by the same function.
 """
 
 import io
@@ -21,7 +22,9 @@ MAX_BYTES = 65_536  # of a line that has no end
 
 
 class StandardError(io.RawIOBase):
-    """What `sys.stderr` writes to; where the log is JSON, each text that ends a line becomes one line of it."""
+    """What `sys.stderr` writes to; where the log is JSON, each text that
+    ends a line becomes one line of it.
+    """
 
     def __init__(self, is_json: bool) -> None:
         self.is_json, self.text = is_json, b""
@@ -54,8 +57,8 @@ def write_all(file: int, data: bytes) -> bool:
 
 
 def install(arguments: Sequence[str] = ()) -> None:
-    """Let `sys.stderr` write so, in the format that the arguments of `scanline serve` or its variable ask for; not
-    where it is redirected within Python."""
+    """Let `sys.stderr` write so, in the format that the arguments of `scanline serve` or its
+    variable ask for; not where it is redirected within Python."""
     form = _format(arguments)
     try:
         if sys.stderr.fileno() != STDERR:
@@ -83,7 +86,9 @@ def _format(arguments: Sequence[str]) -> str:
     return os.environ.get(VARIABLE, "")
 
 
-def _print_at_once(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_at_once(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
 
 

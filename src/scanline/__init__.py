@@ -45,7 +45,9 @@ def load(
 if not TYPE_CHECKING:  # for a type checker, every name that is not above is misspelt
 
     def __getattr__(name: str) -> object:
-        """The classes that `model.inference` returns, imported (torch with them) when they are first asked for."""
+        """The classes that `model.inference` returns, imported (torch with
+        them) when they are first asked for.
+        """
         if name == "__version__":
             from scanline.model import extras
 

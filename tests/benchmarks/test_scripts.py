@@ -1,4 +1,6 @@
-"""Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line, pictures."""
+"""Scripts of benchmarks/ run to their end on tiny models: tables,
+JSON in the last line, pictures.
+"""
 
 import json
 import random
@@ -26,31 +28,44 @@ DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.
 COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
 
 
-def test_pictures_of_a_card_are_those_of_seed_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_a_card_are_those_of_seed_7(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_model(small_models.model(DIGITS), tmp_path / "digits")
-    (tmp_path / "digits/generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.5}')
-    monkeypatch.setattr(sys, "argv", ["card_pictures", str(tmp_path / "digits"), "--into", str(tmp_path / "new")])
+    (tmp_path / "digits/generation_config.json").write_text(
+        '{"class": "any", "guidance": 2, "temperature": 0.5}'
+    )
+    monkeypatch.setattr(
+        sys, "argv", ["card_pictures", str(tmp_path / "digits"), "--into", str(tmp_path / "new")]
+    )
     card_pictures.main()
     names = {"samples.png", "completions.png", "classes.png", "any.png", "guided.png"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
-    by_default = GenerateRequest(0, 64, 7, temperature=0.5, guidance=2, drawn_classes=len(DIGITS.classes))
+    by_default = GenerateRequest(
+        0, 64, 7, temperature=0.5, guidance=2, drawn_classes=len(DIGITS.classes)
+    )
     for name, request in (("samples.png", GenerateRequest(0, 64, 7)), ("any.png", by_default)):
         painted = paint_request(load_model(tmp_path / "digits"), request).images.reshape(8, 8, 4, 5)
         with Image.open(tmp_path / "new" / name) as sheet:
             assert np.array_equal(sheet, painted.transpose(0, 2, 1, 3).reshape(32, 40))
 
 
-def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pictures_of_it(tmp_path: Path) -> None:
+def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pictures_of_it(
+    tmp_path: Path,
+) -> None:
     card_pictures.paint_pictures(small_models.model(COLOURS), Defaults(), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.png", "completions.png"}
     with Image.open(tmp_path / "completions.png") as sheet:
-        rows = np.asarray(sheet).reshape(6, 4, 10, 5, 3).swapaxes(1, 2)  # [originals, columns, H, W, 3]
+        # [originals, columns, H, W, 3]
+        rows = np.asarray(sheet).reshape(6, 4, 10, 5, 3).swapaxes(1, 2)
     assert (rows[:, 0, 2:] == UNPAINTED).all()
     assert np.array_equal(rows[:, :9, :2], np.repeat(rows[:, 9:, :2], 9, axis=1))
     assert (rows[:, 1:9, 2:] != rows[:, 9:, 2:]).any()
 
 
-def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_left_out(tmp_path: Path) -> None:
+def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_left_out(
+    tmp_path: Path,
+) -> None:
     file = str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
     assert set(letters.CHARACTERS) - set(letters.readable(file)) == {"I", "l"}
     first, again = (letters.drawn(file, "o", random.Random(3)) for _ in range(2))
@@ -65,16 +80,25 @@ def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path: 
     copyfile(letters.ABOUT, tmp_path / "README.md")
     name, text = about(tmp_path)
     listed = re.findall(r"`fonts-([\w-]+)`", text[text.index("\n- ") :])
-    assert (name, sorted(listed)) == ("Letters of Debian's fonts", sorted(f"{letters.TRAIN} {letters.TEST}".split()))
+    assert (name, sorted(listed)) == (
+        "Letters of Debian's fonts",
+        sorted(f"{letters.TRAIN} {letters.TEST}".split()),
+    )
 
 
 def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
     modules, listed = tmp_path / "modules", []
     for number in range(60):
         name = f"{number:x}.png"
-        skins = {"1F3FB": {"image": "skin.png"}, "1F3FB-1F3FC": {"image": "none.png"}} if number == 5 else {}
+        skins = (
+            {"1F3FB": {"image": "skin.png"}, "1F3FB-1F3FC": {"image": "none.png"}}
+            if number == 5
+            else {}
+        )
         order = {"sort_order": 60 - number, "skin_variations": skins}
-        listed.append({"unified": f"{number:X}", "category": "Food & Drink", "image": name, **order})
+        listed.append(
+            {"unified": f"{number:X}", "category": "Food & Drink", "image": name, **order}
+        )
         for folder, image in ((emoji.SETS[0], name), (emoji.SETS[2], name.replace("png", "webp"))):
             (modules / folder).mkdir(parents=True, exist_ok=True)
             Image.new("RGBA", (64, 64), (200, 0, 0, 255)).save(modules / folder / image)
@@ -82,7 +106,10 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> 
     (modules / "emoji-datasource-google/emoji.json").write_text(json.dumps(listed))
     emoji.main(modules, tmp_path / "data")
     assert about(tmp_path / "data")[0] == "Emoji of three sets"
-    names = {part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()} for part in ("train", "test")}
+    names = {
+        part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()}
+        for part in ("train", "test")
+    }
     held_out = {name.split("-")[0] for name in names["test"]}
     assert held_out
     assert len(names["test"]) == 2 * len(held_out)
@@ -98,7 +125,18 @@ def test_each_learning_rate_begins_from_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blobs.write(tmp_path)
-    arguments = ["--data", str(tmp_path), "--layers", "1", "--width", "32", "--batch", "2", "--updates", "4"]
+    arguments = [
+        "--data",
+        str(tmp_path),
+        "--layers",
+        "1",
+        "--width",
+        "32",
+        "--batch",
+        "2",
+        "--updates",
+        "4",
+    ]
     rates = ["--rates", "1e-2", "3e-2", "1e-2"]
     monkeypatch.setattr(sys, "argv", ["learning_rates", *arguments, *rates, "--no-compile"])
     learning_rates.main()

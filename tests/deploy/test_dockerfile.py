@@ -1,4 +1,6 @@
-"""The Dockerfile: hadolint, the build context, and its own commands run in a folder in place of an image."""
+"""The Dockerfile: hadolint, the build context, and its own commands run
+in a folder in place of an image.
+"""
 
 import json
 import os
@@ -12,13 +14,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCKERFILE = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())  # each instruction in one line
+# each instruction in one line
+DOCKERFILE = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
 HADOLINT = shutil.which("hadolint", path=sysconfig.get_path("scripts"))
 
 
 @pytest.mark.skipif(HADOLINT is None, reason="hadolint has no package for this platform")
 def test_hadolint_finds_nothing() -> None:
-    result = subprocess.run([str(HADOLINT), "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True)
+    result = subprocess.run(
+        [str(HADOLINT), "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True
+    )
     assert (result.stdout, result.returncode) == ("", 0)
 
 
@@ -29,31 +34,54 @@ def test_the_build_requires_the_native_step_and_the_page() -> None:
     assert (ROOT / "src" / required[1]).is_file()
 
 
-@pytest.mark.parametrize(("scheme", "variables"), [("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})])
-def test_the_health_check_asks_whether_the_process_is_alive(scheme: str, variables: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "variables"), [("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})]
+)
+def test_the_health_check_asks_whether_the_process_is_alive(
+    scheme: str, variables: dict[str, str]
+) -> None:
     """Not whether it is ready: a restart of the engine takes longer than three checks."""
     (line,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     command = [part.replace("exec wget", "echo") for part in json.loads(line)]
     environment = {**os.environ, "SCANLINE_PORT": "8000", **variables}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    ).stdout
     assert said.split()[-1] == f"{scheme}://localhost:8000/healthz"
 
 
 def command(instruction: str) -> str:
     """The one RUN or ENTRYPOINT that has to do with /opt/triton, as sh reads it."""
-    (line,) = [line for line in DOCKERFILE.splitlines() if line.startswith(instruction) and "/opt/triton" in line]
+    (line,) = [
+        line
+        for line in DOCKERFILE.splitlines()
+        if line.startswith(instruction) and "/opt/triton" in line
+    ]
     return line.removeprefix(instruction).strip()
 
 
-def shell(script: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the image whose /opt is `folder`, with python and scanline of this environment."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON")}
-    environment |= {"PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
+def shell(
+    script: str, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a script of the image whose /opt is `folder`, with python
+    and scanline of this environment.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("TRITON")
+    }
+    environment |= {
+        "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **variables,
+    }
     argv = ["sh", "-c", script.replace("/opt/triton", f"{folder}/triton"), *arguments]
-    return subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
 
 
-def entry_point(scanline: str, folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def entry_point(
+    scanline: str, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run the entry point with a script in place of scanline."""
     (folder / "scanline").write_text(f"#!/bin/sh\n{scanline}\n")
     (folder / "scanline").chmod(0o755)
@@ -71,27 +99,41 @@ CACHES = {  # whether kernels are compiled, those in the cache, its place, those
 
 
 @pytest.mark.parametrize("what", CACHES)
-def test_kernels_are_copied_to_an_empty_cache_and_the_server_starts_in_any_case(what: str, tmp_path: Path) -> None:
+def test_kernels_are_copied_to_an_empty_cache_and_the_server_starts_in_any_case(
+    what: str, tmp_path: Path
+) -> None:
     compiled, cached, cache, found = CACHES[what]
     if compiled:
         (tmp_path / "triton/KEY").mkdir(parents=True)
     if cached:
         (tmp_path / cache / cached).mkdir(parents=True)
     variables = {"TRITON_CACHE_DIR": str(tmp_path / cache)}
-    result = entry_point('echo "$#" "$@"; exit 3', tmp_path, "sample", "-n", "two words", **variables)
+    result = entry_point(
+        'echo "$#" "$@"; exit 3', tmp_path, "sample", "-n", "two words", **variables
+    )
     assert (result.returncode, result.stdout) == (3, "3 sample -n two words\n"), result.stderr
     assert [path.name for path in (tmp_path / cache).glob("*")] == found
 
 
 def test_an_image_for_cpus_compiles_no_kernel(tmp_path: Path) -> None:
-    result = shell(command("RUN"), tmp_path, DEVICE="cpu", CAPABILITY="90", TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    result = shell(
+        command("RUN"),
+        tmp_path,
+        DEVICE="cpu",
+        CAPABILITY="90",
+        TRITON_CACHE_DIR=str(tmp_path / "cache"),
+    )
     assert (result.returncode, list(tmp_path.iterdir())) == (0, []), result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["90", "80"])
-def test_a_server_finds_every_kernel_that_the_image_was_built_with(capability: str, tmp_path: Path) -> None:
-    """The build fills a cache, the entry point brings it back, and Triton finds each launch of a step there."""
+def test_a_server_finds_every_kernel_that_the_image_was_built_with(
+    capability: str, tmp_path: Path
+) -> None:
+    """The build fills a cache, the entry point brings it back, and Triton
+    finds each launch of a step there.
+    """
     pytest.importorskip("triton", reason="Triton is not installed")
     cache = tmp_path / "tmp/triton"
     cache.parent.mkdir()

@@ -1,4 +1,6 @@
-"""deploy/, .github/: files are valid, pods have no rights, alerts use exported metrics, and facts of files agree."""
+"""deploy/, .github/: files are valid, pods have no rights, alerts use exported
+metrics, and facts of files agree.
+"""
 
 import ast
 import inspect
@@ -34,7 +36,8 @@ from tests.support.manifests import CPU, DEPLOY, NGINX_CONF, RAY, SERVE, documen
 ROOT = DEPLOY.parent
 SERVICE = DEPLOY / "scanline.service"
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
-VERSIONS = ("1.30", kubernetes_validate.latest_version())  # the first with preStop.sleep, and the newest
+# the first with preStop.sleep, and the newest
+VERSIONS = ("1.30", kubernetes_validate.latest_version())
 
 
 def validate(*documents: dict[str, Any]) -> None:
@@ -48,20 +51,33 @@ SCHEMAS = {"compose-spec": sorted(DEPLOY.glob("compose*.yaml")), "github-workflo
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_compose_files_and_workflows_are_valid(schema: str) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema]]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        f"vendor.{schema}",
+        *SCHEMAS[schema],
+    ]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout
 
 
-@pytest.mark.parametrize("command", [["actionlint", *WORKFLOWS], ["systemd-analyze", "verify", SERVICE]])
+@pytest.mark.parametrize(
+    "command", [["actionlint", *WORKFLOWS], ["systemd-analyze", "verify", SERVICE]]
+)
 def test_tools_find_nothing_but_that_the_server_is_not_installed(command: list[str | Path]) -> None:
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert [line for line in result.stdout.splitlines() if "/scanline is not executable" not in line] == []
+    assert [
+        line for line in result.stdout.splitlines() if "/scanline is not executable" not in line
+    ] == []
 
 
-@pytest.mark.parametrize("path", ["cpu/deployment", "cpu/service", "cpu/budget", "ray/proxy", "ray/network"])
+@pytest.mark.parametrize(
+    "path", ["cpu/deployment", "cpu/service", "cpu/budget", "ray/proxy", "ray/network"]
+)
 def test_kubernetes_manifests_are_valid(path: str) -> None:
     validate(*documents(f"kubernetes/{path}.yaml"))
 
@@ -70,14 +86,17 @@ def test_kubernetes_manifests_are_valid(path: str) -> None:
 @pytest.mark.parametrize("overlay", ["cpu", "cuda", "ray"])
 def test_rendered_overlays_are_valid(overlay: str) -> None:
     """Patched and with the configuration of nginx, as `kubectl apply -k` would apply them."""
-    result = subprocess.run(["kubectl", "kustomize", DEPLOY / "kubernetes" / overlay], capture_output=True, text=True)
+    result = subprocess.run(
+        ["kubectl", "kustomize", DEPLOY / "kubernetes" / overlay], capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stderr
     rendered = {document["kind"]: document for document in yaml.safe_load_all(result.stdout)}
     if overlay == "ray":
         assert rendered.pop("RayService") == RAY
         assert rendered["ConfigMap"]["data"] == {"nginx.conf": NGINX_CONF}
         (volume, _) = rendered["Deployment"]["spec"]["template"]["spec"]["volumes"]
-        assert volume["configMap"] == {"name": rendered["ConfigMap"]["metadata"]["name"]}  # with a hash of the data
+        # with a hash of the data
+        assert volume["configMap"] == {"name": rendered["ConfigMap"]["metadata"]["name"]}
     validate(*rendered.values())
     assert rendered.keys() >= {"Deployment", "Service", "PodDisruptionBudget"}
 
@@ -99,10 +118,15 @@ def test_the_ray_service_has_fields_of_kuberay_and_valid_pods() -> None:
     assert RAY.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert (RAY["apiVersion"], RAY["kind"]) == ("ray.io/v1", "RayService")
     for part, fields in zip(
-        (RAY["spec"], manifests.CLUSTER, manifests.HEAD, manifests.WORKERS), FIELDS.values(), strict=True
+        (RAY["spec"], manifests.CLUSTER, manifests.HEAD, manifests.WORKERS),
+        FIELDS.values(),
+        strict=True,
     ):
-        assert {f"{name}:{type(value).__name__}" for name, value in part.items()} <= set(fields.split())
-    assert manifests.CLUSTER["authOptions"] == {"mode": "token"}  # Ray wants it of everybody, from 2.52 on
+        assert {f"{name}:{type(value).__name__}" for name, value in part.items()} <= set(
+            fields.split()
+        )
+    # Ray wants it of everybody, from 2.52 on
+    assert manifests.CLUSTER["authOptions"] == {"mode": "token"}
     for group in (manifests.HEAD, manifests.WORKERS):
         assert all(type(value) is str for value in group["rayStartParams"].values())
         validate({"apiVersion": "v1", "kind": "Pod", **group["template"]})
@@ -111,21 +135,27 @@ def test_the_ray_service_has_fields_of_kuberay_and_valid_pods() -> None:
 def test_serve_builds_the_application_that_its_configuration_describes() -> None:
     (application,) = ServeDeploySchema.model_validate(SERVE).applications
     settings = cluster_settings(application.args)
-    assert application.import_path == f"{app.__module__.removesuffix('.application')}:{app.__name__}"
+    assert (
+        application.import_path == f"{app.__module__.removesuffix('.application')}:{app.__name__}"
+    )
     assert settings.model_fields_set >= application.args.keys() - {"model"}
     ingress = app(application.args)._bound_deployment
     (model,) = (bound._bound_deployment for bound in ingress.init_args)
     scaling = model._deployment_config.autoscaling_config
     assert (ingress.name, ingress.num_replicas) == ("Ingress", settings.ingress_replicas)
     assert model.name == settings.models[0]
-    assert (scaling.min_replicas, scaling.max_replicas) == (settings.min_replicas, settings.max_replicas)
+    assert (scaling.min_replicas, scaling.max_replicas) == (
+        settings.min_replicas,
+        settings.max_replicas,
+    )
 
 
 @pytest.mark.parametrize("name", manifests.WORKLOADS)
 def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name: str) -> None:
     pod = manifests.WORKLOADS[name]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
-    assert pod["enableServiceLinks"] is False  # variables of a service named scanline would be read as settings
+    # variables of a service named scanline would be read as settings
+    assert pod["enableServiceLinks"] is False
     # Ray's autoscaler beside the head asks Kubernetes for workers; nothing else has a token.
     assert pod.get("automountServiceAccountToken", True) == (name == "head")
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -135,44 +165,75 @@ def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name: str) -
             "capabilities": {"drop": ["ALL"]},
         }
         assert container["resources"]["limits"].keys() == {"memory"}
-        writable = {mount["mountPath"] for mount in container.get("volumeMounts", []) if not mount.get("readOnly")}
+        writable = {
+            mount["mountPath"]
+            for mount in container.get("volumeMounts", [])
+            if not mount.get("readOnly")
+        }
         assert writable <= {"/tmp"}
-    assert [volume["emptyDir"].keys() for volume in pod["volumes"] if "emptyDir" in volume] == [{"sizeLimit"}]
+    assert [volume["emptyDir"].keys() for volume in pod["volumes"] if "emptyDir" in volume] == [
+        {"sizeLimit"}
+    ]
 
 
 STATUSES = {ApiError: 400, InvalidInput: 400, QueueFullError: 429}  # of those that name none
 ERRORS = {"ApiError": ApiError, "InvalidInput": InvalidInput, "QueueFullError": QueueFullError}
 # 503 of a server that is loading, draining or full, and 501 of one without an extra
-NOT_ALERTED = {"not_ready", "shutting_down", "onnx_not_installed", "too_many_connections", "too_many_websockets"}
+NOT_ALERTED = {
+    "not_ready",
+    "shutting_down",
+    "onnx_not_installed",
+    "too_many_connections",
+    "too_many_websockets",
+}
 # clients cause these, and are told by the refusal
 NOT_ALERTED |= {"unknown_transfer_coding", "too_much_arriving", "too_much_unread"}
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 API_PAGE = (ROOT / "docs/api.md").read_text()
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is in Debian's package prometheus")
-@pytest.mark.parametrize("command", ["check config deploy/prometheus.yml", "test rules tests/deploy/alerts.yaml"])
+@pytest.mark.skipif(
+    not shutil.which("promtool"), reason="promtool is in Debian's package prometheus"
+)
+@pytest.mark.parametrize(
+    "command", ["check config deploy/prometheus.yml", "test rules tests/deploy/alerts.yaml"]
+)
 def test_prometheus_accepts_its_configuration_and_the_tests_of_the_rules_pass(command: str) -> None:
-    result = subprocess.run(["promtool", *command.split()], cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run(
+        ["promtool", *command.split()], cwd=ROOT, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_each_alert_is_tested() -> None:
     names = set(re.findall(r"- alert: (\w+)", ALERTS))
     assert names
-    assert names == set(re.findall(r"alertname: (\w+)", (ROOT / "tests/deploy/alerts.yaml").read_text()))
+    assert names == set(
+        re.findall(r"alertname: (\w+)", (ROOT / "tests/deploy/alerts.yaml").read_text())
+    )
 
 
 def api_errors() -> dict[str, int]:
-    """The status of every error code that the server's sources give to ApiError, InvalidInput or QueueFullError."""
+    """The status of every error code that the server's sources give to
+    ApiError, InvalidInput or QueueFullError.
+    """
     found: dict[str, int] = {}
     for path in (ROOT / "server").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ERRORS:
+            if (
+                isinstance(call, ast.Call)
+                and isinstance(call.func, ast.Name)
+                and call.func.id in ERRORS
+            ):
                 error = ERRORS[call.func.id]
-                given = inspect.signature(error).bind(*call.args, **{word.arg: word.value for word in call.keywords})
+                given = inspect.signature(error).bind(
+                    *call.args, **{word.arg: word.value for word in call.keywords}
+                )
                 given.apply_defaults()
-                code, status = given.arguments["code"], given.arguments.get("status", ast.Constant(STATUSES[error]))
+                code, status = (
+                    given.arguments["code"],
+                    given.arguments.get("status", ast.Constant(STATUSES[error])),
+                )
                 code = code.value if isinstance(code, ast.Constant) else code
                 if isinstance(code, str) and isinstance(status, ast.Constant):
                     found[code] = status.value
@@ -181,7 +242,8 @@ def api_errors() -> dict[str, int]:
 
 def test_every_server_error_is_alerted() -> None:
     errors = api_errors()
-    found = {"engine_failed": 500, "stream_not_supported": 400, "invalid_value": 400}  # by keyword, position, default
+    # by keyword, position, default
+    found = {"engine_failed": 500, "stream_not_supported": 400, "invalid_value": 400}
     assert errors.items() >= found.items()
     expected = {code for code, status in errors.items() if status >= 500} - NOT_ALERTED
     assert expected
@@ -196,7 +258,9 @@ def test_every_refusal_of_too_much_is_alerted() -> None:
     alerted = {code for code in api_errors() for pattern in patterns if re.fullmatch(pattern, code)}
     assert codes <= alerted
     assert alerted & NOT_ALERTED == set()
-    assert codes == set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*) \| 429 \|", API_PAGE, re.MULTILINE))))
+    assert codes == set(
+        re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*) \| 429 \|", API_PAGE, re.MULTILINE)))
+    )
 
 
 @pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])
@@ -204,7 +268,9 @@ def test_queries_use_metrics_that_the_server_exports(grey_directory: Path, name:
     settings = Settings(models=(str(grey_directory),))
     metrics = TestClient(build(settings, served_models(settings))).get("/metrics").text
     kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", metrics, re.MULTILINE))
-    known = {f"{metric}_bucket" if kind == "histogram" else metric for metric, kind in kinds.items()}
+    known = {
+        f"{metric}_bucket" if kind == "histogram" else metric for metric, kind in kinds.items()
+    }
     used = set(re.findall(r"scanline_\w+", (DEPLOY / name).read_text()))
     assert used
     assert used <= known
@@ -225,11 +291,17 @@ PODS = {name: workload["template"]["spec"] for name, workload in manifests.WORKL
 CONTAINERS = {name: pod["containers"][0] for name, pod in PODS.items()}
 CONTAINERS["cuda"] = manifests.CUDA["spec"]["template"]["spec"]["containers"][0]
 IMAGES = {"cpu": "", "cuda": "-cuda", "head": "-cluster", "workers": "-cluster"}  # of which build
-SERVICES = [*map(CONTAINERS.get, IMAGES), manifests.COMPOSE["scanline"], manifests.COMPOSE_CUDA["scanline"]]
+SERVICES = [
+    *map(CONTAINERS.get, IMAGES),
+    manifests.COMPOSE["scanline"],
+    manifests.COMPOSE_CUDA["scanline"],
+]
 DEPLOY_PAGE = (manifests.ROOT / "docs/deploy.md").read_text()
 (PORT,) = dockerfile(r"SCANLINE_PORT=(\d+)")
 # only nginx reaches Serve in Kubernetes: there it trusts no proxy
-TRUSTLESS = [{**one, "args": {**one["args"], "trusted_proxies": []}} for one in SERVE["applications"]]
+TRUSTLESS = [
+    {**one, "args": {**one["args"], "trusted_proxies": []}} for one in SERVE["applications"]
+]
 
 
 def test_variables_are_settings() -> None:
@@ -247,46 +319,83 @@ def default(name: str) -> float:
 
 
 SAME: dict[str, tuple[Any, Any]] = {
-    "torch": ([torch in PROJECT["dependencies"] for torch in dockerfile(r'"(torch[^"]*)"')], [True]),
+    "torch": (
+        [torch in PROJECT["dependencies"] for torch in dockerfile(r'"(torch[^"]*)"')],
+        [True],
+    ),
     "image": (
         [service["image"] for service in SERVICES],
         [f"scanline:{PROJECT['version']}{kind}" for kind in (*IMAGES.values(), "", "-cuda")],
     ),
-    "image of the page": (set(re.findall(r"scanline:(\d[\d.]*\d)", DEPLOY_PAGE)), {PROJECT["version"]}),
+    "image of the page": (
+        set(re.findall(r"scanline:(\d[\d.]*\d)", DEPLOY_PAGE)),
+        {PROJECT["version"]},
+    ),
     "port of Compose": (manifests.COMPOSE["scanline"]["ports"], [f"127.0.0.1:{PORT}:{PORT}"]),
-    "port of the pod": ([str(port["containerPort"]) for port in CONTAINERS["cpu"]["ports"]], [PORT]),
-    "configuration of Serve": (manifests.documents("serve.yaml"), [{**SERVE, "applications": TRUSTLESS}]),
+    "port of the pod": (
+        [str(port["containerPort"]) for port in CONTAINERS["cpu"]["ports"]],
+        [PORT],
+    ),
+    "configuration of Serve": (
+        manifests.documents("serve.yaml"),
+        [{**SERVE, "applications": TRUSTLESS}],
+    ),
     "address of Serve": (
         re.findall(r"server (\S+) max_fails", NGINX_CONF),
         [f"{RAY['metadata']['name']}-serve-svc:{HTTP['port']}"],
     ),
     "max_body_bytes": (int(nginx("client_max_body_size")), SETTINGS.max_body_bytes),
-    "max_head_bytes": (numbers(nginx("large_client_header_buffers")), [4, SETTINGS.max_head_bytes // 4 // 1024]),
+    "max_head_bytes": (
+        numbers(nginx("large_client_header_buffers")),
+        [4, SETTINGS.max_head_bytes // 4 // 1024],
+    ),
     "send_timeout": (nginx("send_timeout"), f"{SETTINGS.send_timeout:g}s"),
-    "max_connections": (re.findall(r"limit_conn connections (\d+);", NGINX_CONF), [str(SETTINGS.max_connections)]),
-    "time limit": (re.findall(r"proxy_read_timeout (\d+)s", NGINX_CONF)[0], str(HTTP["request_timeout_s"])),
+    "max_connections": (
+        re.findall(r"limit_conn connections (\d+);", NGINX_CONF),
+        [str(SETTINGS.max_connections)],
+    ),
+    "time limit": (
+        re.findall(r"proxy_read_timeout (\d+)s", NGINX_CONF)[0],
+        str(HTTP["request_timeout_s"]),
+    ),
 }
 VARIABLES = {variable["name"]: variable.get("value") for variable in CONTAINERS["cpu"]["env"]}
 AFTER_DRAIN = ERROR_RESPONSE_SECONDS + CLOSING_SECONDS
 EXIT_SECONDS = default("drain_seconds") + AFTER_DRAIN
-POD_EXIT_SECONDS = float(VARIABLES.get("SCANLINE_DRAIN_SECONDS", default("drain_seconds"))) + AFTER_DRAIN
+POD_EXIT_SECONDS = (
+    float(VARIABLES.get("SCANLINE_DRAIN_SECONDS", default("drain_seconds"))) + AFTER_DRAIN
+)
 SHUTDOWN_SECONDS = numbers(nginx("worker_shutdown_timeout"))[0]
 PATIENCE = {  # seconds that Kubernetes waits for an exit after its signal
-    name: PODS[name]["terminationGracePeriodSeconds"] - CONTAINERS[name]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    name: PODS[name]["terminationGracePeriodSeconds"]
+    - CONTAINERS[name]["lifecycle"]["preStop"]["sleep"]["seconds"]
     for name in ("cpu", "proxy")
 }
 ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
-    "exit, Compose's patience": (EXIT_SECONDS, numbers(manifests.COMPOSE["scanline"]["stop_grace_period"])[0]),
+    "exit, Compose's patience": (
+        EXIT_SECONDS,
+        numbers(manifests.COMPOSE["scanline"]["stop_grace_period"])[0],
+    ),
     "exit, of systemd": (EXIT_SECONDS, numbers(manifests.UNIT.split("StopSec=")[1])[0]),
     "exit, Kubernetes' patience": (POD_EXIT_SECONDS, PATIENCE["cpu"]),
     "exit of nginx, Kubernetes' patience": (SHUTDOWN_SECONDS, PATIENCE["proxy"]),
     "drain of an ingress, exit of nginx": (SETTINGS.drain_seconds, SHUTDOWN_SECONDS + 1),
-    "drain of an ingress, end of a cluster": (SETTINGS.drain_seconds, RAY["spec"]["rayClusterDeletionDelaySeconds"]),
-    "loading of a model, deadline of a rollout": (default("load_timeout"), CPU["spec"]["progressDeadlineSeconds"]),
+    "drain of an ingress, end of a cluster": (
+        SETTINGS.drain_seconds,
+        RAY["spec"]["rayClusterDeletionDelaySeconds"],
+    ),
+    "loading of a model, deadline of a rollout": (
+        default("load_timeout"),
+        CPU["spec"]["progressDeadlineSeconds"],
+    ),
     "time limit of the API, of Serve": (SETTINGS.request_timeout, HTTP["request_timeout_s"]),
-    # nginx, whose default is 60 seconds, would else send a request into a connection that Serve just closes
+    # nginx, whose default is 60 seconds, would else send a request into
+    # a connection that Serve just closes
     "idle seconds of nginx, of Serve": (60, HTTP["keep_alive_timeout_s"]),
-    "Python, of the image": (numbers(PROJECT["requires-python"]), numbers(dockerfile(r"^ARG PYTHON=(.*)$")[0])),
+    "Python, of the image": (
+        numbers(PROJECT["requires-python"]),
+        numbers(dockerfile(r"^ARG PYTHON=(.*)$")[0]),
+    ),
 }
 
 
@@ -306,10 +415,14 @@ def test_limits_are_in_order(fact: str) -> None:
 def test_the_server_answers_the_paths_of_probes_and_prometheus(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),))
     client = TestClient(build(settings, served_models(settings)))
-    probes = [CONTAINERS["cpu"][f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "readiness", "liveness")]
+    probes = [
+        CONTAINERS["cpu"][f"{name}Probe"]["httpGet"]["path"]
+        for name in ("startup", "readiness", "liveness")
+    ]
     annotations = CPU["spec"]["template"]["metadata"]["annotations"]
     paths = [*probes, annotations["prometheus.io/path"]]
-    assert [client.get(path).status_code for path in paths] == [200, 503, 200, 200]  # no engine has been started
+    # no engine has been started
+    assert [client.get(path).status_code for path in paths] == [200, 503, 200, 200]
     assert annotations["prometheus.io/port"] == PORT
 
 

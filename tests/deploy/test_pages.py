@@ -1,6 +1,8 @@
-"""The operator's pages: options, arguments and alerts exist; defaults, meanings and sizes are the code's.
+"""The operator's pages: options, arguments and alerts exist;
+defaults, meanings and sizes are the code's.
 
-`python -m tests.deploy.test_pages` writes the rows of docs/configure.md anew, but for their last column.
+`python -m tests.deploy.test_pages` writes the rows of
+docs/configure.md anew, but for their last column.
 """
 
 import re
@@ -20,7 +22,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 CONFIGURE = (DOCS / "configure.md").read_text()
 SERVE = {each.opts[0]: each for each in get_command(app).commands["serve"].params}  # type: ignore[attr-defined]
 OPTION = re.compile(r"^\| `(--[a-z-]+)` \|.*\|([^|]*)\|$", re.MULTILINE)
-SIZES = re.findall(r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", CONFIGURE, re.MULTILINE)
+SIZES = re.findall(
+    r"^\| `([a-z][\w-]+)`.*?\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", CONFIGURE, re.MULTILINE
+)
 
 
 def row(found: re.Match[str]) -> str:
@@ -39,7 +43,11 @@ def test_every_option_is_documented_once_as_its_help_says() -> None:
 
 
 def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
-    shown = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*?)`? ?\|", (DOCS / "cluster.md").read_text(), re.MULTILINE))
+    shown = dict(
+        re.findall(
+            r"^\| `(\w+)` \| `?([^|`]*?)`? ?\|", (DOCS / "cluster.md").read_text(), re.MULTILINE
+        )
+    )
     assert shown == {"model": zoo.DEFAULT} | {
         name: "" if field.default is None else f"{field.default:,}"
         for name, field in ClusterSettings.model_fields.items()

@@ -1,4 +1,6 @@
-"""deploy/kubernetes/ray/nginx.conf and deploy/proxies in front of a real server: what passes and what is refused."""
+"""deploy/kubernetes/ray/nginx.conf and deploy/proxies in front of a real server:
+what passes and what is refused.
+"""
 
 import json
 import re
@@ -23,13 +25,22 @@ from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_be
 from tests.support.server.infrastructure.proxies import COMMANDS, FOLDER, proxy_before
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import PATIENCE, Server, serve
-from tests.support.server.sockets import open_connection, parse_response, post_request, read_until_closed
+from tests.support.server.sockets import (
+    open_connection,
+    parse_response,
+    post_request,
+    read_until_closed,
+)
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 UPGRADE = post_request("/v1/images/stream", {}, upgrade="websocket", connection="upgrade, close")
-SECRET_HEADERS = ["x-request-timeout-seconds", "x-request-disconnect-disabled", "serve-multiplexed-model-id"]
+SECRET_HEADERS = [
+    "x-request-timeout-seconds",
+    "x-request-disconnect-disabled",
+    "serve-multiplexed-model-id",
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +50,14 @@ def nginx() -> None:
 
 
 @pytest.fixture(scope="module")
-def proxy(nginx: None, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NginxProxy]:
+def proxy(
+    nginx: None, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[NginxProxy]:
     folder = tmp_path_factory.mktemp("nginx")
-    with serve(grey_directory, "--slots", "32") as server, nginx_before(server.url[7:], folder) as proxy:
+    with (
+        serve(grey_directory, "--slots", "32") as server,
+        nginx_before(server.url[7:], folder) as proxy,
+    ):
         yield proxy
 
 
@@ -101,8 +117,12 @@ def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transf
         answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
         assert np.array_equal(painted(answer.json()), expected)
         assert len(answer.headers.get_list("x-request-id")) == 1
-        assert np.array_equal(images(post_for_events(client, GENERATIONS, n=3, seed=7, partial_images=2)), expected)
-        kept = client.post(EDITS, json={"image": text(encode(expected[0])), "keep_rows": 4, "n": 2}).json()
+        assert np.array_equal(
+            images(post_for_events(client, GENERATIONS, n=3, seed=7, partial_images=2)), expected
+        )
+        kept = client.post(
+            EDITS, json={"image": text(encode(expected[0])), "keep_rows": 4, "n": 2}
+        ).json()
         assert np.array_equal(painted(kept)[:, :4], np.broadcast_to(expected[0, :4], (2, 4, 5)))
         assert client.post(LIKELIHOODS, files=[("image", encode(expected[0]))]).status_code == 200
     with connected(proxy.url) as websocket:
@@ -110,7 +130,9 @@ def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transf
     assert np.array_equal(job.images().reshape(3, 7, 5), expected)
 
 
-def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(upstream: NginxProxy) -> None:
+def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(
+    upstream: NginxProxy,
+) -> None:
     with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
         assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
         Upstream.another.set()
@@ -126,7 +148,10 @@ def test_an_answer_that_nobody_reads_is_aborted(upstream: NginxProxy) -> None:
 
 def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:
     with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
-        for path, status, code in (("/nowhere", 404, "not_found"), (GENERATIONS, 405, "method_not_allowed")):
+        for path, status, code in (
+            ("/nowhere", 404, "not_found"),
+            (GENERATIONS, 405, "method_not_allowed"),
+        ):
             answer = client.get(path)
             assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
             assert len(answer.headers.get_list("x-request-id")) == 1
@@ -143,21 +168,33 @@ def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:
         (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "address_too_long"),
         (b"GET / HTTP/1.1\r\nhost: x\r\na: " + b"x" * 9000 + b"\r\n\r\n", 431, "headers_too_long"),
         (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 20_000, 431, "headers_too_long"),
-        (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16000001\r\nconnection: close\r\n\r\n", 413, "body_too_large"),
+        (
+            b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 16000001\r\nconnection: close\r\n\r\n",
+            413,
+            "body_too_large",
+        ),
         (UPGRADE, 405, "method_not_allowed"),
     ],
 )
-def test_what_nginx_refuses_is_an_error_as_all(proxy: NginxProxy, request_: bytes, status: int, code: str) -> None:
+def test_what_nginx_refuses_is_an_error_as_all(
+    proxy: NginxProxy, request_: bytes, status: int, code: str
+) -> None:
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
         connection.sendall(request_)
         answer = parse_response(read_until_closed(connection))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    wait_for(lambda: answer.headers["x-request-id"] in proxy.log.read_text(), "the refusal in the log")
+    wait_for(
+        lambda: answer.headers["x-request-id"] in proxy.log.read_text(), "the refusal in the log"
+    )
 
 
 @pytest.mark.parametrize(
     "begun",
-    [b"", b"GET / HTTP/1.1\r\nhost: x\r\n", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{"],
+    [
+        b"",
+        b"GET / HTTP/1.1\r\nhost: x\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{",
+    ],
     ids=["nothing", "half a head", "half a body"],
 )
 def test_who_sends_nothing_more_is_disconnected(proxy: NginxProxy, begun: bytes) -> None:
@@ -191,7 +228,10 @@ def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: Ng
         with pytest.raises(InvalidStatus) as caught, connected(proxy.url):
             pass
         answer = caught.value.response
-        assert (answer.status_code, json.loads(answer.body or b"")["error"]["code"]) == (429, "too_many_requests")
+        assert (answer.status_code, json.loads(answer.body or b"")["error"]["code"]) == (
+            429,
+            "too_many_requests",
+        )
         assert int(answer.headers["retry-after"]) > 0
 
 
@@ -210,13 +250,22 @@ def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) 
         assert read_until_closed(connection).count(b'{"status":"ok"}') == 51
 
 
-def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(upstream: NginxProxy) -> None:
-    forged = {"x-forwarded-for": "192.0.2.1", "forwarded": "for=192.0.2.1", "x-session-id": "a", "upgrade": "h2c"}
+def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(
+    upstream: NginxProxy,
+) -> None:
+    forged = {
+        "x-forwarded-for": "192.0.2.1",
+        "forwarded": "for=192.0.2.1",
+        "x-session-id": "a",
+        "upgrade": "h2c",
+    }
     secret = dict.fromkeys(SECRET_HEADERS, "?1") | {"serve_multiplexed_model_id": "a"}
     for path in ("/", "/v1/images/stream"):
         headers = httpx.get(upstream.url + path, headers={**forged, **secret}).json()
         assert headers["x-forwarded-for"] == "127.0.0.1"
-        absent = {*secret, "forwarded", "x-session-id"} - ({SECRET_HEADERS[0]} if path != "/" else set())
+        absent = {*secret, "forwarded", "x-session-id"} - (
+            {SECRET_HEADERS[0]} if path != "/" else set()
+        )
         assert not headers.keys() & absent
         assert headers.get("x-request-timeout-seconds") == (None if path == "/" else "0")
     assert "upgrade" not in httpx.get(upstream.url, headers=forged).json()
@@ -231,7 +280,9 @@ def test_a_service_that_is_gone_is_reported_in_our_words(nginx: None, tmp_path: 
 
 @pytest.fixture(scope="module")
 def trusting(grey_directory: Path) -> Iterator[Server]:
-    with serve(grey_directory, "--slots", "32", "--trusted-proxy", "127.0.0.1", "--api-key", "sk-1") as server:
+    with serve(
+        grey_directory, "--slots", "32", "--trusted-proxy", "127.0.0.1", "--api-key", "sk-1"
+    ) as server:
         yield server
 
 
@@ -240,20 +291,30 @@ OWN_KEY = {"x-api-key": "sk-1"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_proxy_passes_everything_on(trusting: Server, tmp_path: Path, grey: Transformer, name: str) -> None:
+def test_a_proxy_passes_everything_on(
+    trusting: Server, tmp_path: Path, grey: Transformer, name: str
+) -> None:
     with proxy_before(name, [trusting.url.removeprefix("http://")], tmp_path) as url:
         headers = {"authorization": "Bearer sk-1", "x-forwarded-for": "192.0.2.7"}
         with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
-            wait_for(lambda: client.get("/readyz").status_code == 200, "the server behind the proxy")
+            wait_for(
+                lambda: client.get("/readyz").status_code == 200, "the server behind the proxy"
+            )
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
             expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
             np.testing.assert_array_equal(painted(answer.json()), expected)
-            with client.stream("POST", GENERATIONS, json={"n": 1000, "stream": True, "partial_images": 1}) as events:
-                assert next(events.iter_lines()).startswith("event: "), "long before the last image is done"
+            with client.stream(
+                "POST", GENERATIONS, json={"n": 1000, "stream": True, "partial_images": 1}
+            ) as events:
+                assert next(events.iter_lines()).startswith("event: "), (
+                    "long before the last image is done"
+                )
         with connected(url, additional_headers=headers) as websocket:
             images = websocket.paint(type="generate", n=3, seed=7).images()
             np.testing.assert_array_equal(images.reshape(expected.shape), expected)
-        assert not [line for line in trusting.log if "client=192.0.2.7" in line], "a client cannot choose its address"
+        assert not [line for line in trusting.log if "client=192.0.2.7" in line], (
+            "a client cannot choose its address"
+        )
         with socket.create_connection(("127.0.0.1", httpx.URL(url).port), PATIENCE) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             assert b" 200 " in connection.recv(65536)
@@ -276,7 +337,10 @@ def test_behind_a_password_below_a_path_the_key_has_its_own_header(
         url = f"{proxy}/digits"
         with httpx.Client(auth=basic, timeout=PATIENCE) as client:
             assert "<title>" in client.get(f"{url}/").text
-            statuses = [client.post(url + GENERATIONS, json={}, headers=key).status_code for key in ({}, OWN_KEY)]
+            statuses = [
+                client.post(url + GENERATIONS, json={}, headers=key).status_code
+                for key in ({}, OWN_KEY)
+            ]
             assert statuses == [401, 200]
         assert httpx.get(f"{url}/").headers["www-authenticate"].startswith("Basic")
         password = {"authorization": f"Basic {b64encode(':'.join(basic).encode()).decode()}"}

@@ -1,4 +1,6 @@
-"""Two real servers behind a proxy of deploy/proxies are restarted in turn: no client sees an error or another byte."""
+"""Two real servers behind a proxy of deploy/proxies are restarted in turn: no
+client sees an error or another byte.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -26,7 +28,9 @@ LONG_JOB = 500  # images: it begins before the first restart, and ends after it
 
 
 class Client(threading.Thread):
-    """Sends one request after the other, until the servers have been restarted; every other one is a stream."""
+    """Sends one request after the other, until the servers have been
+    restarted; every other one is a stream.
+    """
 
     def __init__(self, url: str, seed: int, may_stop: threading.Event) -> None:
         super().__init__()
@@ -65,14 +69,24 @@ def clients_of(url: str) -> Iterator[list[Client]]:
             client.join()
 
 
-@pytest.mark.parametrize("name", ["nginx.conf", pytest.param("haproxy.cfg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["nginx.conf", pytest.param("haproxy.cfg", marks=pytest.mark.slow)]
+)
 def test_a_restart_of_each_server_in_turn_loses_no_request(
     grey_directory: Path, grey: Transformer, tmp_path: Path, name: str
 ) -> None:
     ports = [free_port(), free_port()]
 
     def started(port: int) -> Server:
-        server = Server(grey_directory, "--port", str(port), "--trusted-proxy", "127.0.0.1", "--client-share", "1")
+        server = Server(
+            grey_directory,
+            "--port",
+            str(port),
+            "--trusted-proxy",
+            "127.0.0.1",
+            "--client-share",
+            "1",
+        )
         server.wait_until_ready()
         return server
 
@@ -89,8 +103,12 @@ def test_a_restart_of_each_server_in_turn_loses_no_request(
                 servers[number].stop()
                 servers[number] = started(port)
                 log = servers[number].log
-                wait_for(lambda log=log: GENERATIONS in "".join(log), "a request that the proxy passes on")
-            # The job was accepted by a server that drained: it has ended in full, and the websocket is closed.
+                wait_for(
+                    lambda log=log: GENERATIONS in "".join(log),
+                    "a request that the proxy passes on",
+                )
+            # The job was accepted by a server that drained: it has ended
+            # in full, and the websocket is closed.
             job = websocket.receive_until_finished(1)["job"]
             assert job.order[-1] == "done"
             np.testing.assert_array_equal(job.images(), paint(grey, LONG_JOB, seed=7).images)

@@ -1,4 +1,6 @@
-"""deploy/scanline.service: a server paints within the system calls that it allows, and what it limits suffices."""
+"""deploy/scanline.service: a server paints within the system calls that it
+allows, and what it limits suffices.
+"""
 
 import ctypes.util
 import re
@@ -21,9 +23,13 @@ from tests.support.server.json_requests import GENERATIONS
 from tests.support.server.running_server import Server
 
 UNIT_OPTIONS = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
-needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+needs_systemd = pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed"
+)
 
-needs_seccomp = pytest.mark.skipif(not ctypes.util.find_library("seccomp"), reason="libseccomp is not installed")
+needs_seccomp = pytest.mark.skipif(
+    not ctypes.util.find_library("seccomp"), reason="libseccomp is not installed"
+)
 
 
 def allowed_calls(name: str) -> list[str]:
@@ -48,12 +54,16 @@ def test_a_server_paints_and_stops_with_the_system_calls_of_the_unit(
     families = UNIT_OPTIONS["RestrictAddressFamilies"]
     calls = " ".join(allowed_calls(UNIT_OPTIONS["SystemCallFilter"]))
     command = [sys.executable, confined.__file__, families, calls]
-    server = Server(grey_directory, "--api-processes", processes, "--host", "localhost", command=command)
+    server = Server(
+        grey_directory, "--api-processes", processes, "--host", "localhost", command=command
+    )
     try:
         server.wait_until_ready()
         with server.client() as client:
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7}).json()
-            np.testing.assert_array_equal(painted(answer).reshape(3, -1), paint(grey, 3, seed=7).images)
+            np.testing.assert_array_equal(
+                painted(answer).reshape(3, -1), paint(grey, 3, seed=7).images
+            )
             assert client.get("/v1/models/grey/onnx").status_code == 200
     finally:
         server.stop()
@@ -79,6 +89,12 @@ def test_the_unit_has_room_for_all_connections() -> None:
 @needs_systemd
 def test_the_unit_leaves_little_open() -> None:
     """In tenths of systemd's points, of which a unit without restrictions has 9.6."""
-    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=21", DEPLOY / "scanline.service"]
+    command = [
+        "systemd-analyze",
+        "security",
+        "--offline=yes",
+        "--threshold=21",
+        DEPLOY / "scanline.service",
+    ]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout

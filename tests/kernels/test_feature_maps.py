@@ -18,7 +18,9 @@ def test_maps_are_positive_of_the_same_shape_and_found_by_name() -> None:
 
 def test_elu_plus_one_is_exponential_below_zero_and_linear_above() -> None:
     x = torch.tensor([-2.0, -0.5, 0.0, 3.0], dtype=torch.float64)
-    expected = torch.tensor([-2.0, -0.5, 0.0, 0.0], dtype=torch.float64).exp() + torch.tensor([0.0, 0.0, 0.0, 3.0])
+    expected = torch.tensor([-2.0, -0.5, 0.0, 0.0], dtype=torch.float64).exp() + torch.tensor(
+        [0.0, 0.0, 0.0, 3.0]
+    )
     torch.testing.assert_close(feature_map("elu")(x), expected)
 
 

@@ -35,12 +35,24 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     ("holder", "name", "value", "lacks"),
     [
         (gpu, "find_spec", lambda name: object(), None),
-        (torch.version, "hip", "6.4", "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"),
+        (
+            torch.version,
+            "hip",
+            "6.4",
+            "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm",
+        ),
         (gpu, "find_spec", lambda name: None, "Triton is not installed"),
-        (torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation, "Tesla T4 has no bfloat16"),
+        (
+            torch.cuda,
+            "is_bf16_supported",
+            lambda including_emulation: including_emulation,
+            "Tesla T4 has no bfloat16",
+        ),
     ],
 )
-def test_what_cards_lack(card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None) -> None:
+def test_what_cards_lack(
+    card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None
+) -> None:
     card.setattr(holder, name, value)
     assert gpu.missing(DEVICE) == lacks
 
@@ -52,17 +64,25 @@ def test_the_summary_of_an_error_is_one_line_about_what_caused_it_not_where() ->
     assert gpu.summary(MemoryError()) == "MemoryError"
     assert gpu.summary(ValueError("far too long " * 1000)).count("too long") < 20
     compilers = pytest.importorskip("triton.compiler.errors", reason="Triton is not installed")
-    error = compilers.CompilationError("def kernel():\n    pass", ast.parse("pass").body[0], "ValueError('no tf32x3')")
+    error = compilers.CompilationError(
+        "def kernel():\n    pass", ast.parse("pass").body[0], "ValueError('no tf32x3')"
+    )
     assert gpu.summary(error) == "CompilationError: ValueError('no tf32x3')"
 
 
 @pytest.fixture
 def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Triton's compiler of C modules, in a machine without Python.h and with no module in the cache."""
-    build: ModuleType = pytest.importorskip("triton.runtime.build", reason="Triton is not installed")
+    """Triton's compiler of C modules, in a machine without Python.h
+    and with no module in the cache.
+    """
+    build: ModuleType = pytest.importorskip(
+        "triton.runtime.build", reason="Triton is not installed"
+    )
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(sysconfig, "get_paths", lambda scheme=None: {"include": str(tmp_path / "include")})
+    monkeypatch.setattr(
+        sysconfig, "get_paths", lambda scheme=None: {"include": str(tmp_path / "include")}
+    )
     if hasattr(build, "_find_compiler"):  # else it looks for a compiler each time
         build._find_compiler.cache_clear()
     return build
@@ -76,7 +96,9 @@ def cause(builder: ModuleType) -> str:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-def test_without_python_h_the_summary_names_its_package(builder: ModuleType, tmp_path: Path) -> None:
+def test_without_python_h_the_summary_names_its_package(
+    builder: ModuleType, tmp_path: Path
+) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     assert cause(builder) == (
         f"CalledProcessError: Triton compiles a C module before its first launch, and {tmp_path / 'include'} has no"
@@ -87,7 +109,9 @@ def test_without_python_h_the_summary_names_its_package(builder: ModuleType, tmp
     assert "does not compile, for the reasons that " in cause(builder)
 
 
-def test_without_a_c_compiler_the_summary_names_it(builder: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_c_compiler_the_summary_names_it(
+    builder: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")
     assert cause(builder) == (
         "RuntimeError: Triton compiles a C module before its first launch and finds no C compiler: install the package"
@@ -95,14 +119,18 @@ def test_without_a_c_compiler_the_summary_names_it(builder: ModuleType, monkeypa
     )
 
 
-def test_a_line_says_how_many_kernels_are_compiled_and_where_they_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_says_how_many_kernels_are_compiled_and_where_they_are_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     knobs = pytest.importorskip("triton.knobs", reason="Triton is not installed")
     before = knobs.compilation.listener
     with caplog.at_level(logging.INFO, "scanline.model"):
         for hits in ([True, False, False], [True]):
             with gpu.reported_compilation():
                 for hit in hits:  # as Triton calls it
-                    knobs.compilation.listener(src=None, metadata={}, metadata_group={}, times=None, cache_hit=hit)
+                    knobs.compilation.listener(
+                        src=None, metadata={}, metadata_group={}, times=None, cache_hit=hit
+                    )
     assert caplog.messages == [
         "compiling kernels for this GPU: 1 so far, 0 s",
         f"2 kernels compiled in 0 s; the next start finds them in {knobs.cache.dir}",

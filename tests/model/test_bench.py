@@ -11,7 +11,12 @@ from torch import nn
 
 from scanline.kernels.causal_conv import causal_conv
 from scanline.model.bench import baselines, correctness, measure
-from scanline.model.bench.baselines import FastTransformers, SoftmaxCache, missing_library, too_large
+from scanline.model.bench.baselines import (
+    FastTransformers,
+    SoftmaxCache,
+    missing_library,
+    too_large,
+)
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
 from scanline.model.network.transformer import Transformer
@@ -21,7 +26,9 @@ from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
-def test_products_are_the_network_s_of_two_flop_a_weight(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_are_the_network_s_of_two_flop_a_weight(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
     monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)
@@ -33,7 +40,9 @@ def test_products_are_the_network_s_of_two_flop_a_weight(variant: str, monkeypat
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
 
 
-def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """By a clock on which every call takes ten seconds."""
     clock, calls = itertools.count(step=10.0), []
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
@@ -47,7 +56,12 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(monkeypatch
 
 
 def test_the_fastest_number_of_rows_is_the_matrix_rate_and_ceilings_of_images_count_steps() -> None:
-    ceilings = Ceilings(flop_per_step=100, products_seconds={1: 1.0, 64: 2.0, 256: 16.0}, square_flop=1, copy_bytes=1)
+    ceilings = Ceilings(
+        flop_per_step=100,
+        products_seconds={1: 1.0, 64: 2.0, 256: 16.0},
+        square_flop=1,
+        copy_bytes=1,
+    )
     assert (ceilings.best_rows, ceilings.matrix_flop) == (64, 64 * 100 / 2.0)
     assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
     found = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=9000).to_dict(steps=20, traffic=30)
@@ -92,23 +106,31 @@ def test_the_reference_is_what_painting_gives(model: Transformer) -> None:
     assert reference.views_differ < correctness.BOUND_EXACT
 
 
-def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(model: Transformer) -> None:
+def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
+    model: Transformer,
+) -> None:
     reference = make_reference(model, (1, 5))
     for index in reference.images:
         wrong = {**reference.images, index: reference.images[index] ^ 1}
         program = Scanline(model, 5, dataclasses.replace(reference, images=wrong))
-        with pytest.raises(WrongResultError, match=f"byte 0 of image {index} differs .* with 5 images in flight"):
+        with pytest.raises(
+            WrongResultError, match=f"byte 0 of image {index} differs .* with 5 images in flight"
+        ):
             program.measure(0.0)
     reference.images[0][-1] ^= 1
     last = model.config.bytes - 1
-    with pytest.raises(WrongResultError, match=f"byte {last} of image 0 differs .* with 1 images in flight"):
+    with pytest.raises(
+        WrongResultError, match=f"byte {last} of image 0 differs .* with 1 images in flight"
+    ):
         one_image(model, 0.0, reference)
 
 
 def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     other, bits = small_models.model(model.config, seed=1), correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
-    with pytest.raises(WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"):
+    with pytest.raises(
+        WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"
+    ):
         make_reference(model, (1,))
 
 
@@ -126,7 +148,9 @@ def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(missing_library()).startswith("pytorch-fast-transformers is not installed")
 
 
-@pytest.mark.skipif(missing_library() is not None, reason="pytorch-fast-transformers is not installed")
+@pytest.mark.skipif(
+    missing_library() is not None, reason="pytorch-fast-transformers is not installed"
+)
 @pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
 def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
@@ -145,7 +169,9 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     """Parameters [B, n, P] of every step by softmax(q k^T / sqrt(C)) v under a causal mask."""
     config = model.config
 
-    def conv(x: torch.Tensor, norm: torch.nn.Module, conv_weight: torch.Tensor, number: int) -> torch.Tensor:
+    def conv(
+        x: torch.Tensor, norm: torch.nn.Module, conv_weight: torch.Tensor, number: int
+    ) -> torch.Tensor:
         return causal_conv(norm(x), conv_weight, 0, config.width)
 
     positions = torch.arange(config.first, config.bytes, config.step_bytes).unsqueeze(0)
@@ -183,14 +209,17 @@ def test_every_byte_of_an_image_is_painted_from_its_own_bytes(variant: str) -> N
 def test_caches_larger_than_memory_are_refused_with_their_size() -> None:
     config = small_models.config()
     assert too_large(config, 1, "cpu") is None
-    sentence = f"the softmax cache of {10**12} images needs {10**3 * baselines.cache_bytes(config):.1f} GB"
+    sentence = (
+        f"the softmax cache of {10**12} images needs {10**3 * baselines.cache_bytes(config):.1f} GB"
+    )
     assert str(too_large(config, 10**12, "cpu")).startswith(sentence)
 
 
 def test_a_step_is_the_mean_over_the_steps_of_an_image() -> None:
     baseline = SoftmaxCache(small_models.model(small_models.config()), 2)
     assert (min(baseline.times), max(baseline.times)) == (0, 19)
-    baseline.times = {step: [1e-3 * (1 + step)] * 3 for step in baseline.times}  # linear: mean at 9.5
+    # linear: mean at 9.5
+    baseline.times = {step: [1e-3 * (1 + step)] * 3 for step in baseline.times}
     rate = baseline.rate()
     assert rate.step_ms_median == pytest.approx(10.5)
     assert rate.images_per_second == pytest.approx(2 / (20 * 10.5e-3))

@@ -17,7 +17,11 @@ Has = Callable[[str | None], None]
 
 def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
     expected = "cuda" if torch.cuda.is_available() else "cpu"
-    assert torch.zeros(1, device=resolve_device("auto")).device.type == resolve_device("auto") == expected
+    assert (
+        torch.zeros(1, device=resolve_device("auto")).device.type
+        == resolve_device("auto")
+        == expected
+    )
     assert resolve_device("cpu") == "cpu"
     assert resolve_backend("auto", "cpu") == resolve_backend("cpu", "cpu") == ("cpu", "cpu")
     assert resolve_backend("cpu", "eager") == ("cpu", "eager")
@@ -28,18 +32,31 @@ def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "devices"),
-    [("tpu", "auto cpu"), ("cpu", "cuda"), ("cuda", "cpu"), ("cuda-unchained", "cpu"), ("cpu", "tpu")],
+    [
+        ("tpu", "auto cpu"),
+        ("cpu", "cuda"),
+        ("cuda", "cpu"),
+        ("cuda-unchained", "cpu"),
+        ("cpu", "tpu"),
+    ],
 )
-def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend: str, devices: str) -> None:
+def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(
+    backend: str, devices: str
+) -> None:
     for device in devices.split():
-        with pytest.raises(ValueError, match=r"^the backend (must be one of auto, cuda|\S+ runs on --device)"):
+        with pytest.raises(
+            ValueError, match=r"^the backend (must be one of auto, cuda|\S+ runs on --device)"
+        ):
             resolve_backend(device, backend)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_without_a_gpu_it_and_its_backends_are_an_error() -> None:
     assert resolve_backend("auto") == ("cpu", None)
-    for device, backend in (("cuda", "auto"), *(("auto", f"cuda{kind}") for kind in ("", "-unchained", "-narrow"))):
+    for device, backend in (
+        ("cuda", "auto"),
+        *(("auto", f"cuda{kind}") for kind in ("", "-unchained", "-narrow")),
+    ):
         with pytest.raises(ValueError, match="there is no CUDA device on this machine"):
             resolve_backend(device, backend)
     assert "\n" not in (devices._unusable_gpu() or "\n")
@@ -64,14 +81,18 @@ def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of:
     assert resolve_backend("auto", "eager") == ("cuda", "eager")
 
 
-def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(gpu_of: Has, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(
+    gpu_of: Has, caplog: pytest.LogCaptureFixture
+) -> None:
     gpu_of("AcceleratorError: CUDA error: no kernel image is available")
     assert resolve_backend("auto") == ("cpu", None)
     assert [record.message for record in caplog.records if record.name == "scanline.model"] == [
         "the CUDA device is not used: AcceleratorError: CUDA error: no kernel image is available"
     ]
     for device, backend in (("cuda", "auto"), ("auto", "cuda")):
-        with pytest.raises(ValueError, match=r"^the CUDA device does not work: AcceleratorError: CUDA error"):
+        with pytest.raises(
+            ValueError, match=r"^the CUDA device does not work: AcceleratorError: CUDA error"
+        ):
             resolve_backend(device, backend)
 
 
@@ -85,9 +106,13 @@ def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(gpu_of: Has, caplo
         ("int8", "eager", "precision 'int8' needs the cpu kernel"),
     ],
 )
-def test_a_precision_that_cannot_run_here_is_refused(name: str, backend: str | None, sentence: str) -> None:
+def test_a_precision_that_cannot_run_here_is_refused(
+    name: str, backend: str | None, sentence: str
+) -> None:
     with pytest.raises(ValueError, match=sentence):
-        open_backend(small_models.model(small_models.config()), 1, precision_name=name, backend=backend)
+        open_backend(
+            small_models.model(small_models.config()), 1, precision_name=name, backend=backend
+        )
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
@@ -116,5 +141,7 @@ def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, varia
         ("Tesla T4", None),
     ],
 )
-def test_the_peak_is_that_of_the_card_and_not_of_one_with_a_like_name(name: str, peak: int | None) -> None:
+def test_the_peak_is_that_of_the_card_and_not_of_one_with_a_like_name(
+    name: str, peak: int | None
+) -> None:
     assert devices.peak_of(name) == peak

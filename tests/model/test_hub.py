@@ -1,4 +1,6 @@
-"""Models of the Hugging Face Hub, by its client library as it runs, from a server of this machine; model cards."""
+"""Models of the Hugging Face Hub, by its client library as it runs, from a
+server of this machine; model cards.
+"""
 
 import importlib.metadata
 import json
@@ -46,15 +48,21 @@ def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def directory(tmp_path: Path) -> Path:
     directory = tmp_path / "digits"
     save_model(small_models.model(small_models.config(**small_models.CLASSES)), directory)
-    (directory / "evaluation.json").write_text(json.dumps({"dataset": "mnist", "bits_per_dim": 1.25}))
+    (directory / "evaluation.json").write_text(
+        json.dumps({"dataset": "mnist", "bits_per_dim": 1.25})
+    )
     (directory / "generation_config.json").write_text('{"class": "horse"}')
-    (directory / "README.md").write_text("# digits\n\n![Samples](samples.png)\n![Elsewhere](https://host/x.png)\n")
+    (directory / "README.md").write_text(
+        "# digits\n\n![Samples](samples.png)\n![Elsewhere](https://host/x.png)\n"
+    )
     (directory / "samples.png").write_bytes(b"\x89PNG\r\n\x1a\n a picture")
     (directory / "pytorch_model.bin").write_bytes(b"a pickle")
     return directory
 
 
-def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_is_a_cached_directory(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = a_hub.add("org/digits", directory)
     save_model(small_models.model(small_models.config(), seed=1), directory)
     second = a_hub.add("org/digits", directory)
@@ -70,7 +78,11 @@ def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, mo
     assert a_hub.downloaded() == set()
     cached = "org/other is neither a directory nor complete in Hugging Face's cache"
     for name, value, reason in (
-        ("ENDPOINT", "http://127.0.0.1:9", r"http://127\.0\.0\.1:9 cannot be reached \(.*refused\)"),
+        (
+            "ENDPOINT",
+            "http://127.0.0.1:9",
+            r"http://127\.0\.0\.1:9 cannot be reached \(.*refused\)",
+        ),
         ("HF_HUB_OFFLINE", True, "HF_HUB_OFFLINE is set"),
     ):
         monkeypatch.setattr(constants, name, value)
@@ -82,13 +94,18 @@ def test_a_repository_is_a_cached_directory(a_hub: LocalHub, directory: Path, mo
 def test_a_download_that_ends_in_its_middle_is_one_sentence_and_is_completed_later(
     a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)  # between two attempts
+    # between two attempts
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
     a_hub.add("org/digits", directory)
     a_hub.interrupted.add("model.safetensors")
-    with pytest.raises(ValueError, match=rf"^org/digits is .+, and {a_hub.url} cannot be reached \(.*closed.*\)$"):
+    with pytest.raises(
+        ValueError, match=rf"^org/digits is .+, and {a_hub.url} cannot be reached \(.*closed.*\)$"
+    ):
         zoo.find("org/digits")
     a_hub.interrupted.clear()
-    assert_same_weights(load_model(directory).state_dict(), load_model(zoo.find("org/digits")).state_dict())
+    assert_same_weights(
+        load_model(directory).state_dict(), load_model(zoo.find("org/digits")).state_dict()
+    )
 
 
 NOT_OURS = "is not a model of Scanline:"
@@ -109,7 +126,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(a_hub: LocalHub, directory: Path, name: str) -> None:
+def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(
+    a_hub: LocalHub, directory: Path, name: str
+) -> None:
     own = {path.name: path.read_bytes() for path in directory.iterdir()}
     index = {"weight_map": {"tensor": "pytorch_model.bin"}}
     for repository in ("org/digits", "org/large", "org/verbose"):
@@ -142,16 +161,22 @@ def test_a_token_that_has_expired_is_named_with_the_words_of_the_hub(
                 ask(name)
 
 
-def test_without_the_library_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     if "hub" not in (importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()):
         pytest.skip("the package was installed before it had the extra hub")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ValueError, match=r"^org/digits is no directory; a model of the Hugging") as raised:
+    with pytest.raises(
+        ValueError, match=r"^org/digits is no directory; a model of the Hugging"
+    ) as raised:
         zoo.find("org/digits")
     assert str(raised.value).endswith(f" Face Hub needs the extra hub: {install_command('hub')}")
 
 
-def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pushed_model_is_what_is_fetched(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     url = hub.push(directory, "org/digits", private=True, message="The first")
     repository = a_hub.repositories["org/digits"]
@@ -165,7 +190,9 @@ def test_a_pushed_model_is_what_is_fetched(a_hub: LocalHub, directory: Path, mon
     assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
-def test_a_push_removes_what_was_there(a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_removes_what_was_there(
+    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     shards = shutil.copytree(directory, directory.parent / "shards")
     with monkeypatch.context() as patched:
@@ -175,7 +202,9 @@ def test_a_push_removes_what_was_there(a_hub: LocalHub, directory: Path, monkeyp
     (directory / "evaluation.json").unlink()
     hub.push(directory, "org/digits@single")
     repository = a_hub.repositories["org/digits"]
-    sharded, single = (set(repository.commits[repository.branches[name]]) for name in ("main", "single"))
+    sharded, single = (
+        set(repository.commits[repository.branches[name]]) for name in ("main", "single")
+    )
     assert "model.safetensors.index.json" in sharded
     assert single == (OWN | {".gitattributes", "samples.png"}) - {"evaluation.json"}
     expected = load_model(directory).state_dict()
@@ -183,10 +212,18 @@ def test_a_push_removes_what_was_there(a_hub: LocalHub, directory: Path, monkeyp
         assert_same_weights(expected, load_model(zoo.find(name)).state_dict())
 
 
-def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(a_hub: LocalHub, directory: Path) -> None:
-    with pytest.raises(ValueError, match=rf"^org/digits: {a_hub.url} wants a token; log in by `hf auth login` or set"):
+def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(
+    a_hub: LocalHub, directory: Path
+) -> None:
+    with pytest.raises(
+        ValueError,
+        match=rf"^org/digits: {a_hub.url} wants a token; log in by `hf auth login` or set",
+    ):
         hub.push(directory, "org/digits")
-    with pytest.raises(ValueError, match=r"^'digits' is no repository of the Hugging Face Hub; give ORG/NAME or ORG/"):
+    with pytest.raises(
+        ValueError,
+        match=r"^'digits' is no repository of the Hugging Face Hub; give ORG/NAME or ORG/",
+    ):
         hub.push(directory, "digits")
     os.truncate(directory / "model.safetensors", 100)
     a_hub.requests.clear()
@@ -246,7 +283,9 @@ def test_no_file_of_the_user_is_sent(
     key.write_text("{}")
     plant(directory, key)
     a_hub.requests.clear()
-    with pytest.raises(ValueError, match=r"is not sent; put a copy there$|is shown on the card and is no picture$"):
+    with pytest.raises(
+        ValueError, match=r"is not sent; put a copy there$|is shown on the card and is no picture$"
+    ):
         hub.push(next(directory.glob("models--*/snapshots/1"), directory), "org/digits")
     assert a_hub.requests == []
 
@@ -287,16 +326,25 @@ def test_pictures_of_a_card_are_sent_however_it_shows_them_and_others_are_named(
         hub.push(directory, "org/digits")
 
 
-@pytest.mark.parametrize(("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")])
+@pytest.mark.parametrize(
+    ("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")]
+)
 def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -> None:
     directory = zoo.find(name)
     card = library.ModelCard((directory / "README.md").read_text())
     evaluation = read_evaluation(directory)
-    assert (card.data.library_name, card.data.pipeline_tag, card.data.license) == ("scanline", TASK, "mit")
+    assert (card.data.library_name, card.data.pipeline_tag, card.data.license) == (
+        "scanline",
+        TASK,
+        "mit",
+    )
     assert card.data.datasets == [dataset]
     (result,) = card.data.eval_results
     assert (card.data.model_name, result.task_type, result.dataset_type) == (name, TASK, dataset)
-    assert (result.metric_type, result.metric_value) == ("bits_per_dim", round(evaluation["bits_per_dim"], 3))
+    assert (result.metric_type, result.metric_value) == (
+        "bits_per_dim",
+        round(evaluation["bits_per_dim"], 3),
+    )
     assert card.text.startswith(f"\n# {name}\n")
 
 
@@ -304,9 +352,16 @@ def test_names_are_quoted_and_what_was_not_measured_is_left_out() -> None:
     name, folder = 'a: "b" #1\n\u00e9\U0001f600', "- letters: [x]"
     card = library.ModelCard(metadata(name, {"dataset": folder, "bits_per_dim": 1.5}))
     (result,) = card.data.eval_results
-    assert (card.data.model_name, result.dataset_type, result.dataset_name) == (name, "imagefolder", folder)
+    assert (card.data.model_name, result.dataset_type, result.dataset_name) == (
+        name,
+        "imagefolder",
+        folder,
+    )
     assert card.data.datasets is None
-    assert library.ModelCard(metadata(name, {})).data.to_dict() == {"library_name": "scanline", "pipeline_tag": TASK}
+    assert library.ModelCard(metadata(name, {})).data.to_dict() == {
+        "library_name": "scanline",
+        "pipeline_tag": TASK,
+    }
     of_own = metadata("mine", {"dataset": "mnist", "bits_per_dim": 1.5}, published=False)
     assert library.ModelCard(of_own).data.datasets is None
 

@@ -1,4 +1,6 @@
-"""The Python API: the bytes of offline painting, arrays in the image's own shape, one sentence for errors."""
+"""The Python API: the bytes of offline painting, arrays in the image's
+own shape, one sentence for errors.
+"""
 
 import subprocess
 import sys
@@ -34,7 +36,10 @@ def colour_model(colour_directory: Path) -> Model:
 def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """4 x 5 pixels, each of three bytes and painted in one step."""
     directory = tmp_path_factory.mktemp("models") / "pixels"
-    save_model(small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])), directory)
+    save_model(
+        small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])),
+        directory,
+    )
     return scanline.load(directory, device="cpu")
 
 
@@ -43,7 +48,9 @@ def picture(grey_model: Model) -> np.ndarray:
     return grey_model.sample(1, seed=3).array[0]
 
 
-def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model: Model, grey: Transformer) -> None:
+def test_samples_are_those_of_painting_and_of_a_drawn_seed(
+    grey_model: Model, grey: Transformer
+) -> None:
     images = grey_model.sample(5, seed=7, temperature=0.8)
     expected = paint(grey, 5, seed=7, temperature=0.8)
     np.testing.assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
@@ -53,13 +60,17 @@ def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model: Model, gr
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
-def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: Model, tmp_path: Path) -> None:
+def test_images_are_a_sequence_and_an_array_and_a_picture(
+    grey_model: Model, tmp_path: Path
+) -> None:
     images = grey_model.sample(2, seed=7)
     np.testing.assert_array_equal(np.asarray(images), images.array)
     np.testing.assert_array_equal(np.stack(list(images)), images.array)
     np.testing.assert_array_equal(images[1], images.array[1])
     images.save(tmp_path / "sheet.png")
-    np.testing.assert_array_equal(decode(images._repr_png_()), np.hstack(images.array).repeat(8, 0).repeat(8, 1))
+    np.testing.assert_array_equal(
+        decode(images._repr_png_()), np.hstack(images.array).repeat(8, 0).repeat(8, 1)
+    )
     assert repr(images) == f"<Images: 2 of 5x7, seed 7, {images.bits_per_dim.mean():.3f} bits/dim>"
     images.save(tmp_path / "images")
     files = sorted((tmp_path / "images").iterdir())
@@ -71,7 +82,11 @@ def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model: Model, tmp
 
 def _tensor(array: np.ndarray) -> torch.Tensor:
     """As torchvision has pictures: channels first, float32, divided by 255."""
-    many = array.reshape(-1, *array.shape[-3:]) if array.shape[-1] == 3 else array.reshape(-1, *array.shape[-2:], 1)
+    many = (
+        array.reshape(-1, *array.shape[-3:])
+        if array.shape[-1] == 3
+        else array.reshape(-1, *array.shape[-2:], 1)
+    )
     return torch.from_numpy(np.moveaxis(many, -1, 1).copy()).float() / 255
 
 
@@ -90,16 +105,22 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("what", SPELLINGS)
-def test_images_are_the_same_however_they_are_given(grey_model: Model, colour_model: Model, what: str) -> None:
+def test_images_are_the_same_however_they_are_given(
+    grey_model: Model, colour_model: Model, what: str
+) -> None:
     for model in (grey_model, colour_model):
         images = np.random.default_rng(0).integers(0, 256, (3, *model.config.image_shape), np.uint8)
         given = SPELLINGS[what](images)
         np.testing.assert_array_equal(read_images(given, model.config), images)
         np.testing.assert_array_equal(read_images(given[0], model.config), images[:1])
-        np.testing.assert_array_equal(read_completion(given[1], 1, None, model.config)[0], images[1].reshape(-1))
+        np.testing.assert_array_equal(
+            read_completion(given[1], 1, None, model.config)[0], images[1].reshape(-1)
+        )
 
 
-def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model: Model, picture: np.ndarray) -> None:
+def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(
+    grey_model: Model, picture: np.ndarray
+) -> None:
     config, kept = grey_model.config, np.arange(35).reshape(7, 5) % 3 > 0
     alpha = np.where(kept, 255, 0).astype(np.uint8)
     for image, mask in (
@@ -114,14 +135,20 @@ def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model: Model
 
 
 @pytest.mark.parametrize("backend", ["cpu", "eager"])
-def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory: Path, backend: str) -> None:
+def test_progress_is_reported_in_bytes_and_changes_nothing(
+    grey_directory: Path, backend: str
+) -> None:
     model = scanline.load(grey_directory, device="cpu", backend=backend)
     reported: list[tuple[int, int]] = []
     images = model.sample(3, seed=1, progress=lambda done, total: reported.append((done, total)))
     assert reported[-1] == (105, 105)
-    np.testing.assert_array_equal(model.score(images, progress=lambda *now: reported.append(now)), model.score(images))
+    np.testing.assert_array_equal(
+        model.score(images, progress=lambda *now: reported.append(now)), model.score(images)
+    )
     assert reported[-1] == (105, 105)
-    model.score_known(images[0], keep_rows=3, repeats=2, seed=1, progress=lambda *now: reported.append(now))
+    model.score_known(
+        images[0], keep_rows=3, repeats=2, seed=1, progress=lambda *now: reported.append(now)
+    )
     assert reported[-1] == (70, 70)
 
 
@@ -136,27 +163,43 @@ def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_mode
     assert repr(grey_model).startswith("<Model grey: 5x7 grey, ")
 
 
-def test_the_backend_that_is_asked_for_paints_and_streams(grey_directory: Path, grey: Transformer) -> None:
+def test_the_backend_that_is_asked_for_paints_and_streams(
+    grey_directory: Path, grey: Transformer
+) -> None:
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
     expected = paint(grey, 2, seed=7, backend="eager")
     np.testing.assert_array_equal(model.sample(2, seed=7).bits_per_dim, expected.bits_per_dim)
-    np.testing.assert_array_equal([*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5))
+    np.testing.assert_array_equal(
+        [*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5)
+    )
 
 
-def test_picture_files_are_read_as_arrays_are(grey_model: Model, picture: np.ndarray, tmp_path: Path) -> None:
+def test_picture_files_are_read_as_arrays_are(
+    grey_model: Model, picture: np.ndarray, tmp_path: Path
+) -> None:
     kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
-    for name, pixels in (("picture", picture), ("mask", kept), ("both", np.dstack((picture, kept)))):
+    for name, pixels in (
+        ("picture", picture),
+        ("mask", kept),
+        ("both", np.dstack((picture, kept))),
+    ):
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")
     expected = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
     assert (expected[:, :3] == picture[:3]).all()
-    masked = grey_model.complete(tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2).array
+    masked = grey_model.complete(
+        tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2
+    ).array
     np.testing.assert_array_equal(masked, expected)
-    np.testing.assert_array_equal(grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, expected)
+    np.testing.assert_array_equal(
+        grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, expected
+    )
 
 
 @pytest.mark.parametrize("name", ["grey_model", "pixel_model"])
-def test_scores_are_the_bits_that_painting_counted(name: str, request: pytest.FixtureRequest) -> None:
+def test_scores_are_the_bits_that_painting_counted(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     model: scanline.Model = request.getfixturevalue(name)
     images = model.sample(3, seed=9)
     np.testing.assert_allclose(model.score(images.array), images.bits_per_dim, rtol=1e-5)
@@ -173,7 +216,9 @@ def test_streams_of_pixels_end_in_the_samples(pixel_model: Model) -> None:
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])
-def test_images_are_saved_in_the_form_of_the_name(grey_model: Model, tmp_path: Path, name: str) -> None:
+def test_images_are_saved_in_the_form_of_the_name(
+    grey_model: Model, tmp_path: Path, name: str
+) -> None:
     images = grey_model.sample(4, seed=1)
     images.save(tmp_path / name)
     if name.endswith(".npy"):
@@ -183,7 +228,9 @@ def test_images_are_saved_in_the_form_of_the_name(grey_model: Model, tmp_path: P
         np.testing.assert_array_equal(found, images.array)
     else:
         rows = [np.hstack(images.array[:2]), np.hstack(images.array[2:])]
-        np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows))
+        np.testing.assert_array_equal(
+            np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows)
+        )
 
 
 WRONG = {
@@ -219,13 +266,16 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_a_value_error_with_one_sentence(grey_model: Model, picture: np.ndarray, what: str) -> None:
+def test_what_is_wrong_is_a_value_error_with_one_sentence(
+    grey_model: Model, picture: np.ndarray, what: str
+) -> None:
     call, sentence = WRONG[what]
     assert_says(sentence, call, grey_model, picture)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("name", "white"), ("device", "tpu"), ("precision", "float8"), ("backend", "gpu")]
+    ("name", "value"),
+    [("name", "white"), ("device", "tpu"), ("precision", "float8"), ("backend", "gpu")],
 )
 def test_a_model_that_is_not_to_be_had_is_a_value_error(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=value):

@@ -1,4 +1,6 @@
-"""Classification: bits under every class, and Bayes' rule; how unusual images are, and what known pixels cost."""
+"""Classification: bits under every class, and Bayes' rule; how unusual images
+are, and what known pixels cost.
+"""
 
 import math
 from dataclasses import replace
@@ -69,7 +71,9 @@ def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_bits_are_of_every_class(model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str) -> None:
+def test_bits_are_of_every_class(
+    model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str
+) -> None:
     found = classify(Generator(model, 1, backend=backend), images)
     np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")
@@ -77,9 +81,13 @@ def test_bits_are_of_every_class(model: Transformer, images: np.ndarray, expecte
     assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
 
 
-def test_classes_of_mirrored_images_are_compared_by_both_readings(model: Transformer, images: np.ndarray) -> None:
+def test_classes_of_mirrored_images_are_compared_by_both_readings(
+    model: Transformer, images: np.ndarray
+) -> None:
     both = small_models.model(replace(model.config, mirrored=True))
-    mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(5, -1)
+    mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(
+        5, -1
+    )
     given, mirrored = (classify(Generator(model, 1), each) for each in (images, mirror_images))
     reports: list[int] = []
     result = classify(Generator(both, 1), images, progress=reports.append)
@@ -96,11 +104,15 @@ def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
     """Of an image that no class allows, too."""
     bits = np.array([[2000.0, 2001.0, 2003.0], [0.0, 0.0, np.inf], [np.inf] * 3])
     found = Classification(("a", "b", "c"), bits, bits, np.zeros(3, bool))
-    np.testing.assert_allclose(found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0], [1 / 3] * 3])
+    np.testing.assert_allclose(
+        found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0], [1 / 3] * 3]
+    )
     assert found.best == ("a", "a", "a")
 
 
-def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not_that_of_a_noisy_image() -> None:
+def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not_that_of_a_noisy_image() -> (
+    None
+):
     chance = np.random.default_rng(3)
     right = posterior(chance.exponential(4, (4000, 3)))
     classes = (right.cumsum(axis=1) < chance.random((4000, 1))).sum(axis=1)
@@ -112,12 +124,18 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
     found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=0.01)
     np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
     np.testing.assert_allclose(found.posterior[1], posterior(bits[1]))
-    np.testing.assert_allclose(found.posterior[3:6], [[1 / 3] * 3, [0, 2 / 3, 1 / 3], [4 / 9, 4 / 9, 1 / 9]])
+    np.testing.assert_allclose(
+        found.posterior[3:6], [[1 / 3] * 3, [0, 2 / 3, 1 / 3], [4 / 9, 4 / 9, 1 / 9]]
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(backend: str) -> None:
-    model = small_models.model(small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"]))
+def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
+    backend: str,
+) -> None:
+    model = small_models.model(
+        small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"])
+    )
     images, tolerances = small_models.images(model.config, 4), np.array([0, 5, 255, 40])
     generator = Generator(model, 1, backend=backend)
     found = classify(generator, images, tolerances=tolerances).bits
@@ -125,8 +143,12 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         parameters = model.parallel(torch.from_numpy(images), labels=torch.full((4,), label + 1))
         logs = torch.log_softmax(parameters.double(), dim=-1)
         away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
-        ranges = logs.masked_fill(away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf).logsumexp(dim=-1)
-        np.testing.assert_allclose(found[:, label], -ranges.sum(dim=1).numpy() / np.log(2), rtol=1e-4, atol=1e-9)
+        ranges = logs.masked_fill(
+            away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf
+        ).logsumexp(dim=-1)
+        np.testing.assert_allclose(
+            found[:, label], -ranges.sum(dim=1).numpy() / np.log(2), rtol=1e-4, atol=1e-9
+        )
     alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
     prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
     while not prefill.done:
@@ -136,7 +158,9 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_asked_for(backend: str) -> None:
+def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_asked_for(
+    backend: str,
+) -> None:
     model = small_models.model(small_models.config(mirrored=True, **small_models.CLASSES))
     images, bare = small_models.images(model.config, 5), Generator(model, 1, backend=backend)
     plain, whole = classify(bare, images), bare.score(images).sum(axis=1)
@@ -146,11 +170,24 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
     readings = {False: 5, True: 5 + 5 * 2 * 3}
     for by_bits, count in readings.items():
         reports: list[int] = []
-        found = classify(Generator(model, 1, backend=backend), images, None, reports.append, info, by_bits=by_bits)
+        found = classify(
+            Generator(model, 1, backend=backend),
+            images,
+            None,
+            reports.append,
+            info,
+            by_bits=by_bits,
+        )
         assert reports[-1] == count * model.config.bytes
-        np.testing.assert_array_equal(found.logits, model.class_logits(torch.from_numpy(images)).numpy())
-        np.testing.assert_allclose(found.posterior, torch.tensor(found.logits).double().softmax(dim=1))
-        assert found.best == tuple(found.class_names[k] for k in np.asarray(found.logits).argmax(axis=1))
+        np.testing.assert_array_equal(
+            found.logits, model.class_logits(torch.from_numpy(images)).numpy()
+        )
+        np.testing.assert_allclose(
+            found.posterior, torch.tensor(found.logits).double().softmax(dim=1)
+        )
+        assert found.best == tuple(
+            found.class_names[k] for k in np.asarray(found.logits).argmax(axis=1)
+        )
         tails = typical.tail_probabilities(whole, images, np.zeros(5, bool))
         np.testing.assert_array_equal(found.tail_probabilities, tails)
         if by_bits:
@@ -181,28 +218,47 @@ def test_test_images_are_typical_but_for_one_in_a_hundred_at_most() -> None:
 def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() -> None:
     fewer_greys = IMAGES[:1].copy()
     fewer_greys[0, 10:] = 0
-    for bits, image in ((230.0, IMAGES[:1]), (np.inf, IMAGES[:1]), (70.0, IMAGES[:1]), (150.0, fewer_greys)):
+    for bits, image in (
+        (230.0, IMAGES[:1]),
+        (np.inf, IMAGES[:1]),
+        (70.0, IMAGES[:1]),
+        (150.0, fewer_greys),
+    ):
         assert FOUND.tail_probabilities(np.array([bits]), image, CLEAN[:1]) == [4 / 1002]
 
 
 def test_noise_that_few_test_images_have_is_not_typical() -> None:
-    assert FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool)) == pytest.approx(6 / 1001)
+    assert FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool)) == pytest.approx(
+        6 / 1001
+    )
 
 
 def test_the_figures_are_read_as_they_were_written() -> None:
     assert Typicality.from_dict(FOUND.to_dict()) == FOUND
-    for wrong in ([], {"images": 3}, FOUND.to_dict() | {"bits_per_dim": [1.0]}, FOUND.to_dict() | {"images": "3"}):
+    for wrong in (
+        [],
+        {"images": 3},
+        FOUND.to_dict() | {"bits_per_dim": [1.0]},
+        FOUND.to_dict() | {"images": "3"},
+    ):
         with pytest.raises(ValueError, match=r"^typical must hold images and quantiles"):
             Typicality.from_dict(wrong)
 
 
-def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not() -> None:
+def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not() -> (
+    None
+):
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
     sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
-    digits, canvas = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28), np.zeros((28, 28, 4), np.uint8)
+    digits, canvas = (
+        sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28),
+        np.zeros((28, 28, 4), np.uint8),
+    )
     canvas[..., 3] = digits[0]
-    drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(1, 28, 28)
+    drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(
+        1, 28, 28
+    )
     tails = model.tail_probabilities(np.concatenate([digits, drawing, np.zeros_like(drawing)]))
     assert (tails[:64] >= TYPICAL).sum() >= 60  # of test images one in a hundred is not typical
     assert (tails[64:] < TYPICAL).all()
@@ -212,13 +268,16 @@ def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:
     found = estimate(np.array([1.0, 2.0, 2.0, np.inf]), known_bytes=5)
     assert found.bits == pytest.approx(2.0)  # the mean of 1/2, 1/4, 1/4 and 0 is 1/4
     assert found.bits_per_dim == pytest.approx(0.4)
-    shifted = estimate(np.array([1.0, 2.0, 2.0, np.inf]) + 5000, known_bytes=5)  # 2^-5000 is 0 as a float
+    # 2^-5000 is 0 as a float
+    shifted = estimate(np.array([1.0, 2.0, 2.0, np.inf]) + 5000, known_bytes=5)
     assert shifted.bits == pytest.approx(5002.0)
     assert shifted.standard_error == pytest.approx(found.standard_error)
 
 
 @pytest.mark.parametrize(("deviation", "repeats", "within"), [(1.0, 4, 0.1), (6.0, 16, 0.2)])
-def test_the_standard_error_is_the_spread_of_many_estimates(deviation: float, repeats: int, within: float) -> None:
+def test_the_standard_error_is_the_spread_of_many_estimates(
+    deviation: float, repeats: int, within: float
+) -> None:
     """Also where evidence differs by many bits, so that one completion decides."""
     random = np.random.default_rng(0)
     found = [estimate(random.normal(100, deviation, repeats), 1) for _ in range(1000)]
@@ -238,6 +297,8 @@ def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much(
 
 @pytest.mark.parametrize("repeats", [0, 1, 257, 2.5, True, "8"])
 def test_repeats_that_give_no_standard_error_are_refused(repeats: object) -> None:
-    with pytest.raises(InvalidInput, match=r"^repeats must be a whole number from 2 to 256, not ") as caught:
+    with pytest.raises(
+        InvalidInput, match=r"^repeats must be a whole number from 2 to 256, not "
+    ) as caught:
         check_repeats(repeats)  # type: ignore[arg-type]
     assert caught.value.param == "repeats"

@@ -1,4 +1,6 @@
-"""What somebody has put where a file is written, a link or a pipe, is replaced and never followed."""
+"""What somebody has put where a file is written, a link or a
+pipe, is replaced and never followed.
+"""
 
 import os
 from collections.abc import Callable
@@ -53,7 +55,9 @@ def _is_kept(secret: Path) -> bool:
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_pictures_of_a_folder_replace_what_is_there(tmp_path: Path, secret: Path, plant: Plant) -> None:
+def test_pictures_of_a_folder_replace_what_is_there(
+    tmp_path: Path, secret: Path, plant: Plant
+) -> None:
     out = tmp_path / "out"
     out.mkdir()
     plant(out / "1.png", secret)
@@ -64,7 +68,9 @@ def test_pictures_of_a_folder_replace_what_is_there(tmp_path: Path, secret: Path
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_file_replaces_what_is_there(tmp_path: Path, secret: Path, plant: Plant, durable: bool) -> None:
+def test_a_file_replaces_what_is_there(
+    tmp_path: Path, secret: Path, plant: Plant, durable: bool
+) -> None:
     path = tmp_path / "loss.csv"
     plant(path, secret)
     write_file(path, "new", durable=durable)
@@ -81,7 +87,9 @@ def test_a_folder_of_ours_is_no_link(tmp_path: Path, secret: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes another user's links")
-def test_another_users_link_is_not_followed_where_an_output_is_named(tmp_path: Path, secret: Path) -> None:
+def test_another_users_link_is_not_followed_where_an_output_is_named(
+    tmp_path: Path, secret: Path
+) -> None:
     path = tmp_path / "sheet.png"
     path.symlink_to(secret)
     os.lchown(path, 4711, 4711)
@@ -90,7 +98,9 @@ def test_another_users_link_is_not_followed_where_an_output_is_named(tmp_path: P
     assert _is_kept(secret)
 
 
-def test_the_files_of_a_folder_do_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_a_folder_do_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     save_images(np.zeros((20, 4, 4), np.uint8), tmp_path / "many")

@@ -31,7 +31,9 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "zoo"
 
 
-def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(shelf: Path, tmp_path: Path) -> None:
+def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(
+    shelf: Path, tmp_path: Path
+) -> None:
     assert zoo.names() == [zoo.DEFAULT, "another"]
     assert zoo.find("another") == shelf / "another"
     save_model(small_models.model(small_models.config()), tmp_path / "here" / "another")
@@ -50,8 +52,12 @@ def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_its_data(name: str) -> None:
-    """It needs about as many bits for the samples on its card as for test images; untrained weights need 8."""
+def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_its_data(
+    name: str,
+) -> None:
+    """It needs about as many bits for the samples on its card as for test
+    images; untrained weights need 8.
+    """
     directory = zoo.find(name)
     model, card = load_model(directory), (directory / "README.md").read_text()
     tested = model_dir.tested_bits_per_dim(directory)
@@ -61,7 +67,9 @@ def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_
     assert f"**{tested:.3f} +- " in card
     height, width = model.config.height, model.config.width
     row = np.asarray(Image.open(directory / "samples.png"))[:height]
-    samples = np.stack([row[:, left : left + width].reshape(-1) for left in range(0, 4 * width, width)])
+    samples = np.stack(
+        [row[:, left : left + width].reshape(-1) for left in range(0, 4 * width, width)]
+    )
     assert bits(model, torch.from_numpy(samples)).mean().item() == pytest.approx(tested, abs=1)
 
 

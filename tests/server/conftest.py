@@ -1,4 +1,6 @@
-"""Real servers of the two tiny models, each shared by all tests whose limits are compatible with it."""
+"""Real servers of the two tiny models, each shared by all tests
+whose limits are compatible with it.
+"""
 
 import functools
 from collections.abc import Iterator
@@ -24,7 +26,9 @@ httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_
 
 @pytest.fixture(scope="session", autouse=True)
 def engines_on_the_cpu() -> Iterator[None]:
-    """Also on a machine with a GPU: what is tested here is the server, and images are compared with the CPU's."""
+    """Also on a machine with a GPU: what is tested here is the server, and
+    images are compared with the CPU's.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCANLINE_DEVICE", "cpu")
         yield
@@ -33,13 +37,17 @@ def engines_on_the_cpu() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server(grey_directory: Path) -> Iterator[Server]:
     """Default limits, except for many slots and large requests."""
-    with serve(grey_directory, "--slots", "64", "--max-images-per-request", "2000", *arguments(NO_DELAY)) as server:
+    with serve(
+        grey_directory, "--slots", "64", "--max-images-per-request", "2000", *arguments(NO_DELAY)
+    ) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def colour_server(colour_directory: Path) -> Iterator[Server]:
-    with serve(colour_directory, "--slots", "24", "--max-body-bytes", "100000", *arguments(NO_DELAY)) as server:
+    with serve(
+        colour_directory, "--slots", "24", "--max-body-bytes", "100000", *arguments(NO_DELAY)
+    ) as server:
         yield server
 
 
@@ -52,7 +60,9 @@ def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def digits_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A guided model of digits and a word."""
     classes = (("2", "two"), ("0",), ("6",), ("horse",))
-    config = small_models.config(height=7, width=5, layers=1, predicts="categorical", classes=classes)
+    config = small_models.config(
+        height=7, width=5, layers=1, predicts="categorical", classes=classes
+    )
     return shapes.save(tmp_path_factory.mktemp("digits") / "digits", config)
 
 
@@ -64,7 +74,9 @@ def shapes_model(shapes_directory: Path) -> Model:
 
 @pytest.fixture(scope="session")
 def shapes_server(shapes_directory: Path) -> Iterator[Server]:
-    """A model with classes, fewer slots than an image may have particles, and what other projects' clients need."""
+    """A model with classes, fewer slots than an image may have particles, and
+    what other projects' clients need.
+    """
     limits = {
         "max-images-per-request": shapes.MAX_IMAGES,
         "slots": shapes.SLOTS,
@@ -92,8 +104,14 @@ guarded_server = server_with(GUARDED)
 
 @pytest.fixture(scope="session")
 def small_room_server(grey_directory: Path) -> Iterator[Server]:
-    """So little room that one leaked slot shows; at the end, no request may have failed inside the server."""
-    limits = {"max-images-per-request": SLOTS + WAITING, "max-body-bytes": 1_000_000, "max-messages-per-second": 20}
+    """So little room that one leaked slot shows; at the end, no request
+    may have failed inside the server.
+    """
+    limits = {
+        "max-images-per-request": SLOTS + WAITING,
+        "max-body-bytes": 1_000_000,
+        "max-messages-per-second": 20,
+    }
     with serve(grey_directory, *arguments({**ROOM, **limits, **NO_DELAY})) as server:
         yield server
     log = "".join(server.log)

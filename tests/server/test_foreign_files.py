@@ -1,4 +1,6 @@
-"""Every reader of files of strangers: whatever they hold, they are read or refused in one printable sentence."""
+"""Every reader of files of strangers: whatever they hold, they are read or
+refused in one printable sentence.
+"""
 
 import os
 import resource
@@ -28,7 +30,8 @@ from tests.support.small_models import GREY
 from tests.support.waiting import PATIENCE
 
 MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take
-NAMED = (ValueError, OSError)  # what a file that the user names is refused by, as by Python's own `open`
+# what a file that the user names is refused by, as by Python's own `open`
+NAMED = (ValueError, OSError)
 
 
 def served(directory: Path) -> None:
@@ -38,10 +41,17 @@ def served(directory: Path) -> None:
     checkpoint.load_model(copy.directory)
 
 
-# of each reader: a file's name, how that is read, beside a model's others, and what it is refused by
-READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]] = {
+# of each reader: a file's name, how that is read, beside a
+# model's others, and what it is refused by
+READERS: dict[
+    str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]
+] = {
     "configuration": ("config.json", lambda path: model_dir.load_config(path.parent), FileError),
-    "defaults": ("generation_config.json", lambda path: model_dir.read_info(path.parent), FileError),
+    "defaults": (
+        "generation_config.json",
+        lambda path: model_dir.read_info(path.parent),
+        FileError,
+    ),
     "evaluation": ("evaluation.json", lambda path: model_dir.read_info(path.parent), FileError),
     "index": (model_dir.INDEX, lambda path: model_dir.weight_files(path.parent), FileError),
     "weights": (model_dir.WEIGHTS, lambda path: checkpoint.load_model(path.parent), FileError),
@@ -52,16 +62,32 @@ READERS: dict[str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[typ
     "codes": ("a.scan", lambda path: code_file.read(read_input(path)), NAMED),
     "IDX": ("a-ubyte", lambda path: mnist.images(path, files.unpacked(path)), FileError),
     "gzipped IDX": ("a-ubyte.gz", lambda path: mnist.images(path, files.unpacked(path)), FileError),
-    "batch": ("data_batch_1", lambda path: cifar10._unpickled(path, "", files.unpacked(path), True), FileError),
+    "batch": (
+        "data_batch_1",
+        lambda path: cifar10._unpickled(path, "", files.unpacked(path), True),
+        FileError,
+    ),
     "array": ("a.npy", source.mapped_array, FileError),
     "csv": ("a.csv", source.open_data, FileError),
     "parquet": ("a.parquet", lambda path: (parquet.rows_of(path), folder.load(path)), FileError),
     "pictures": ("a.png", lambda path: folder.load(path.parent), FileError),
     "picture": ("a.png", lambda path: given_images.read_images(path, GREY), NAMED),
-    "compressed": ("a.png", lambda path: compress_input.open_compress_input([path], GREY, "test", False), NAMED),
+    "compressed": (
+        "a.png",
+        lambda path: compress_input.open_compress_input([path], GREY, "test", False),
+        NAMED,
+    ),
     "keys": ("keys", read_keys, ValueError),
-    "certificate": ("cert.pem", lambda path: TlsCertificate(path, path.with_name("key.pem")), ValueError),
-    "private key": ("key.pem", lambda path: TlsCertificate(path.with_name("cert.pem"), path), ValueError),
+    "certificate": (
+        "cert.pem",
+        lambda path: TlsCertificate(path, path.with_name("key.pem")),
+        ValueError,
+    ),
+    "private key": (
+        "key.pem",
+        lambda path: TlsCertificate(path.with_name("cert.pem"), path),
+        ValueError,
+    ),
     "training state": (state.FILE, lambda path: state.saved_configs(path.parent), FileError),
     "run": (record.FILE, lambda path: record.load_run(path.parent), FileError),
     "curve": ("loss.csv", lambda path: curve.Curve(path.parent, until=9), FileError),
@@ -108,12 +134,15 @@ def refused(name: str, path: Path) -> bool:
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_or_too_large_or_empty_is_refused(place: Path, name: str, plant: str) -> None:
+def test_what_is_no_file_or_too_large_or_empty_is_refused(
+    place: Path, name: str, plant: str
+) -> None:
     path = place / READERS[name][0]
     path.unlink(missing_ok=True)
     PLANTS[plant](path)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    signal.alarm(PATIENCE)  # which ends this process: a reader that waits for a pipe waits without end
+    # which ends this process: a reader that waits for a pipe waits without end
+    signal.alarm(PATIENCE)
     assert refused(name, path) or (plant == "nothing" and name in MAY_BE_EMPTY)
     signal.alarm(0)
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MEMORY
@@ -129,7 +158,10 @@ def test_any_bytes_are_read_or_refused(place: Path, name: str, examples: int) ->
 
     @settings(max_examples=examples)
     @given(
-        st.lists(st.tuples(st.integers(0, len(whole)), st.integers(0, 9), st.binary(max_size=9)), max_size=4),
+        st.lists(
+            st.tuples(st.integers(0, len(whole)), st.integers(0, 9), st.binary(max_size=9)),
+            max_size=4,
+        ),
         st.integers(0, len(whole)) | st.just(len(whole)),
     )
     def check(edits: list[tuple[int, int, bytes]], end: int) -> None:

@@ -1,4 +1,6 @@
-"""A small data set in the format of MNIST: one bright spot in each image, whose quarter is the class."""
+"""A small data set in the format of MNIST: one bright spot in each
+image, whose quarter is the class.
+"""
 
 import gzip
 import struct
@@ -30,9 +32,12 @@ def labels(count: int, seed: int) -> np.ndarray:
 def write(directory: Path, counts: dict[str, int] = SPLITS, shift: int = 0) -> None:
     """Write the four files, gzipped; shift: of all labels."""
     for seed, (split, count) in enumerate(counts.items()):
-        data = gzip.compress(struct.pack(">IIII", 0x803, count, 28, 28) + images(count, seed).tobytes())
+        data = gzip.compress(
+            struct.pack(">IIII", 0x803, count, 28, 28) + images(count, seed).tobytes()
+        )
         (directory / f"{split}-images-idx3-ubyte.gz").write_bytes(data)
         data = gzip.compress(
-            struct.pack(">II", 0x801, count) + ((labels(count, seed) + shift) % 4).astype(np.uint8).tobytes()
+            struct.pack(">II", 0x801, count)
+            + ((labels(count, seed) + shift) % 4).astype(np.uint8).tobytes()
         )
         (directory / f"{split}-labels-idx1-ubyte.gz").write_bytes(data)

@@ -1,15 +1,26 @@
-"""assert_close: how tests check that two tensors agree up to rounding, with one bound everywhere."""
+"""assert_close: how tests check that two tensors agree up to
+rounding, with one bound everywhere.
+"""
 
 import torch
 
-BOUND = 5e-5  # float32 against float64 or another order of the same sums: 8e-6 is the largest error seen
+# float32 against float64 or another order of the same sums: 8e-6 is the largest error seen
+BOUND = 5e-5
 
 
-def assert_close(label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND) -> None:
-    """Fails where the largest difference exceeds `bound` times the root mean square of `reference`."""
+def assert_close(
+    label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND
+) -> None:
+    """Fails where the largest difference exceeds `bound` times the
+    root mean square of `reference`.
+    """
     __tracebackhide__ = True
-    assert result.shape == reference.shape, f"{label}: shape {list(result.shape)}, not {list(reference.shape)}"
+    assert result.shape == reference.shape, (
+        f"{label}: shape {list(result.shape)}, not {list(reference.shape)}"
+    )
     reference, result = reference.detach().double(), result.detach().double()
     assert result.isfinite().all(), f"{label}: not all finite"
     largest, size = (reference - result).abs().max().item(), reference.square().mean().sqrt().item()
-    assert largest <= bound * size, f"{label}: off by {largest:.3g} where values are about {size:.3g}"
+    assert largest <= bound * size, (
+        f"{label}: off by {largest:.3g} where values are about {size:.3g}"
+    )

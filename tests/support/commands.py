@@ -1,4 +1,6 @@
-"""The command line on a CPU, run in this process as the console script runs it, or as a process of its own."""
+"""The command line on a CPU, run in this process as the console script
+runs it, or as a process of its own.
+"""
 
 import os
 import resource
@@ -38,7 +40,10 @@ def scanline(*arguments: object) -> Ran:
 
 
 def in_a_process(*arguments: object) -> Ran:
-    command, environment = [SCANLINE, *map(str, arguments)], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    command, environment = (
+        [SCANLINE, *map(str, arguments)],
+        {**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
@@ -51,7 +56,9 @@ def done(*arguments: object) -> str:
 
 
 def refused(*arguments: object) -> str:
-    """Return the one sentence with which `scanline ARGUMENTS` ends; assert status 2 and no other output."""
+    """Return the one sentence with which `scanline ARGUMENTS` ends;
+    assert status 2 and no other output.
+    """
     ran = scanline(*arguments)
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
     assert ran.err.startswith("scanline: ")

@@ -1,7 +1,8 @@
-"""A server on this machine with the routes of the Hugging Face Hub that its client library calls, and faults to order.
+"""A server on this machine with the routes of the Hugging Face Hub that its client
+library calls, and faults to order.
 
-It keeps repositories in memory: commits by their hash, branches by their name. What it answers was compared with the
-library's code; it is no mock of that, which runs as it is.
+It keeps repositories in memory: commits by their hash, branches by their name. What it answers was
+compared with the library's code; it is no mock of that, which runs as it is.
 """
 
 import hashlib
@@ -72,7 +73,8 @@ class LocalHub:
     repositories: dict[str, Repository] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)  # METHOD PATH
     interrupted: set[str] = field(default_factory=set)  # files whose downloads end in their middle
-    sizes: dict[str, int] = field(default_factory=dict)  # that files are said to have in place of the true ones
+    # that files are said to have in place of the true ones
+    sizes: dict[str, int] = field(default_factory=dict)
     uploaded: Files = field(default_factory=dict)  # by SHA-256, before a commit names them
 
     def add(self, name: str, files: Path | Files, *, gated: bool = False) -> str:
@@ -87,7 +89,11 @@ class LocalHub:
 
     def downloaded(self) -> set[str]:
         """Return the names of the files that were sent, or part of them."""
-        return {request.rpartition("/")[2] for request in self.requests if re.match("GET .+/resolve/", request)}
+        return {
+            request.rpartition("/")[2]
+            for request in self.requests
+            if re.match("GET .+/resolve/", request)
+        }
 
     def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> Answer:
         self.requests.append(f"{method} {path}")
@@ -99,7 +105,11 @@ class LocalHub:
                     answered = getattr(self, name)(body, **match.groupdict())
                 except _RefusedError as refused:
                     return _refused(*refused.args)
-                return answered if isinstance(answered, Answer) else Answer(json.dumps(answered).encode())
+                return (
+                    answered
+                    if isinstance(answered, Answer)
+                    else Answer(json.dumps(answered).encode())
+                )
         return _refused(404, "", f"no route {path}")
 
     def _at(self, name: str, revision: str) -> tuple[Repository, str, Files]:
@@ -113,14 +123,23 @@ class LocalHub:
     def _info(self, body: bytes, name: str, revision: str = "main") -> dict[str, Any]:
         repository, commit, files = self._at(name, revision)
         about = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]}
-        return about | {"private": repository.private, "gated": "manual" if repository.gated else False}
+        return about | {
+            "private": repository.private,
+            "gated": "manual" if repository.gated else False,
+        }
 
     def _tree(self, body: bytes, name: str, revision: str) -> list[dict[str, Any]]:
         files = self._at(name, revision)[2]
-        return [{"type": "file", "path": file, **self._object(file, data)} for file, data in files.items()]
+        return [
+            {"type": "file", "path": file, **self._object(file, data)}
+            for file, data in files.items()
+        ]
 
     def _object(self, file: str, data: bytes) -> dict[str, Any]:
-        size, blob = self.sizes.get(file, len(data)), hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        size, blob = (
+            self.sizes.get(file, len(data)),
+            hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
+        )
         large = {"oid": hashlib.sha256(data).hexdigest(), "size": size, "pointerSize": 130}
         return {"size": size, "oid": blob, **({"lfs": large} if _is_large(file) else {})}
 
@@ -132,7 +151,11 @@ class LocalHub:
             raise _RefusedError(404, "EntryNotFound", "Entry not found")
         data, stored = files[file], self._object(file, files[file])
         oid = stored.get("lfs", stored)["oid"]
-        headers = {"X-Repo-Commit": commit, "ETag": f'"{oid}"', "X-Linked-Size": str(stored["size"])}
+        headers = {
+            "X-Repo-Commit": commit,
+            "ETag": f'"{oid}"',
+            "X-Linked-Size": str(stored["size"]),
+        }
         return Answer(data, headers=headers, interrupted=file in self.interrupted)
 
     def _upload(self, body: bytes, oid: str) -> Answer:
@@ -147,9 +170,13 @@ class LocalHub:
         name = f"{asked['organization']}/{asked['name']}"
         known = name in self.repositories
         if not known:
-            self.repositories[name] = Repository(private=asked.get("private") or asked.get("visibility") == "private")
+            self.repositories[name] = Repository(
+                private=asked.get("private") or asked.get("visibility") == "private"
+            )
             self.repositories[name].commit({".gitattributes": b""}, message="initial commit")
-        return Answer(json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200)
+        return Answer(
+            json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200
+        )
 
     def _branch(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
         repository, commit, _ = self._at(name, "main")
@@ -159,13 +186,21 @@ class LocalHub:
     def _preupload(self, body: bytes, name: str) -> dict[str, Any]:
         names = [file["path"] for file in json.loads(body)["files"]]
         modes = {name: "lfs" if _is_large(name) else "regular" for name in names}
-        files = [{"path": name, "uploadMode": mode, "shouldIgnore": False, "oid": None} for name, mode in modes.items()]
+        files = [
+            {"path": name, "uploadMode": mode, "shouldIgnore": False, "oid": None}
+            for name, mode in modes.items()
+        ]
         return {"files": files}
 
     def _batch(self, body: bytes, name: str) -> dict[str, Any]:
         objects = json.loads(body)["objects"]
-        actions = [{"actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}} for each in objects]
-        return {"transfer": "basic", "objects": [each | action for each, action in zip(objects, actions, strict=True)]}
+        actions = [
+            {"actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}} for each in objects
+        ]
+        return {
+            "transfer": "basic",
+            "objects": [each | action for each, action in zip(objects, actions, strict=True)],
+        }
 
     def _commit(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
         repository, _, before = self._at(name, branch)
@@ -182,7 +217,11 @@ class LocalHub:
                 case "deletedFile":
                     del files[value["path"]]
         commit = repository.commit(files, branch, message)
-        return {"success": True, "commitOid": commit, "commitUrl": f"{self.url}/{name}/commit/{commit}"}
+        return {
+            "success": True,
+            "commitOid": commit,
+            "commitUrl": f"{self.url}/{name}/commit/{commit}",
+        }
 
 
 class _RefusedError(Exception):
@@ -216,7 +255,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body[: len(answer.body) // 2] if answer.interrupted else answer.body)
+            self.wfile.write(
+                answer.body[: len(answer.body) // 2] if answer.interrupted else answer.body
+            )
             self.close_connection |= answer.interrupted
 
     do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (names of http.server)
@@ -228,7 +269,9 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
     hub = LocalHub()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})) as server:
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})
+    ) as server:
         hub.url = f"http://127.0.0.1:{server.server_port}"
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -240,9 +283,11 @@ def local_hub() -> Iterator[LocalHub]:
 
 
 def use(hub: LocalHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let huggingface_hub ask this server, without a token, and keep files in `cache`: what it reads from HF_ENDPOINT,
-    HF_HUB_CACHE and HF_HOME when it is imported."""
-    constants = pytest.importorskip("huggingface_hub.constants", reason="huggingface_hub is not installed")
+    """Let huggingface_hub ask this server, without a token, and keep files in `cache`: what it
+    reads from HF_ENDPOINT, HF_HUB_CACHE and HF_HOME when it is imported."""
+    constants = pytest.importorskip(
+        "huggingface_hub.constants", reason="huggingface_hub is not installed"
+    )
     changed = {
         "ENDPOINT": hub.url,
         "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",

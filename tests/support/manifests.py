@@ -1,4 +1,6 @@
-"""The files of deploy/, parsed: for tests that hold them against schemas, the server and each other."""
+"""The files of deploy/, parsed: for tests that hold them against
+schemas, the server and each other.
+"""
 
 import re
 from pathlib import Path
@@ -22,7 +24,9 @@ def nginx(name: str) -> str:
     return value
 
 
-COMPOSE, COMPOSE_CUDA = (documents(name)[0]["services"] for name in ("compose.yaml", "compose.cuda.yaml"))
+COMPOSE, COMPOSE_CUDA = (
+    documents(name)[0]["services"] for name in ("compose.yaml", "compose.cuda.yaml")
+)
 (CPU,), (CUDA,) = (documents(f"kubernetes/{name}/deployment.yaml") for name in ("cpu", "cuda"))
 PROXY = documents("kubernetes/ray/proxy.yaml")[0]
 NGINX_CONF = (DEPLOY / "kubernetes/ray/nginx.conf").read_text()

@@ -22,7 +22,10 @@ def decode(data: bytes) -> np.ndarray:
 def film_frames(data: bytes) -> tuple[np.ndarray, list[int]]:
     """The frames [n, H, W, 3] of an animation, and the milliseconds of each."""
     with Image.open(io.BytesIO(data)) as picture:
-        frames = [(np.asarray(each.convert("RGB")), each.info["duration"]) for each in ImageSequence.Iterator(picture)]
+        frames = [
+            (np.asarray(each.convert("RGB")), each.info["duration"])
+            for each in ImageSequence.Iterator(picture)
+        ]
     return np.stack([frame for frame, _ in frames]), [int(duration) for _, duration in frames]
 
 

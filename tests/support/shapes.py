@@ -1,6 +1,7 @@
-"""Saved models that know classes: 7 x 5 grey pixels, whose bits differ between classes by several percent. The server
-of SHAPES that several test modules share has the slots of one image of 16 particles and of some others. GUIDED can be
-guided. An evaluated model has ranges of bits that no image of it lies in, and cleans drawings on black.
+"""Saved models that know classes: 7 x 5 grey pixels, whose bits differ between classes by several
+percent. The server of SHAPES that several test modules share has the slots of one image of 16
+particles and of some others. GUIDED can be guided. An evaluated model has ranges of bits that no
+image of it lies in, and cleans drawings on black.
 """
 
 from pathlib import Path
@@ -26,7 +27,9 @@ GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predi
 
 def evaluate(directory: Path) -> Path:
     """Add an evaluation to a saved model; return its directory."""
-    typical = Typicality(1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS))))
+    typical = Typicality(
+        1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS)))
+    )
     parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
     parts["classes"] = {"classification": {"temperature": 0.02}}
     write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})

@@ -1,4 +1,6 @@
-"""Small real models: every option of ModelConfig, weights large enough that each of them matters."""
+"""Small real models: every option of ModelConfig, weights large
+enough that each of them matters.
+"""
 
 from typing import Any
 
@@ -15,8 +17,19 @@ WINDOW = {"step": "pixel", "window_rows": 2, "window_columns": 3}
 WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 CLASSES = {"classes": (("7", "seven"), ("horse",), ("sea shell", "shell")), "class_biases": True}
 MIXED = {"causal_conv": True, "blocks": 1, "block_width": 9}
-COLOUR_PIXELS = {"channels": 3, "predicts": "pixel_logistics", "window_centred": True, "outside": 128}
-AUTHORS = {"channels": 3, "norm": "post", "activation": "gelu", "embedding_join": "concat", "position": "sincos"}
+COLOUR_PIXELS = {
+    "channels": 3,
+    "predicts": "pixel_logistics",
+    "window_centred": True,
+    "outside": 128,
+}
+AUTHORS = {
+    "channels": 3,
+    "norm": "post",
+    "activation": "gelu",
+    "embedding_join": "concat",
+    "position": "sincos",
+}
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "post": {"norm": "post"},
@@ -29,36 +42,61 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "categorical": {"predicts": "categorical"},
     "window": {**WINDOW, "blocks": 2, "block_width": 20},
     "strokes": {**WINDOW, **WAVES, "predicts": "categorical"},
-    "grey pixels": {**WINDOW, "predicts": "pixel_logistics", "window_centred": True, "outside": 128},
+    "grey pixels": {
+        **WINDOW,
+        "predicts": "pixel_logistics",
+        "window_centred": True,
+        "outside": 128,
+    },
     "pixels": {**WINDOW, **COLOUR_PIXELS, "causal_conv": True},
     "waves of pixels": {**WINDOW, **WAVES, **COLOUR_PIXELS, **MIXED, "norm": "post"},
     "authors": {**AUTHORS, "scale": "elu", **NO_START},
 }
-CORE = ["plain", "authors", "strokes", "waves of pixels"]  # between them each way to read and predict, and most options
+# between them each way to read and predict, and most options
+CORE = ["plain", "authors", "strokes", "waves of pixels"]
 REST = [variant for variant in VARIANTS if variant not in CORE]
 
 
 def config(**changes: Any) -> ModelConfig:
     """4 x 5 grey pixels, 2 layers, 2 heads, C = 8, M = 6, unless changed."""
-    sizes = {"height": 4, "width": 5, "channels": 1, "layers": 2, "heads": 2, "key_width": 8, "value_width": 6}
+    sizes = {
+        "height": 4,
+        "width": 5,
+        "channels": 1,
+        "layers": 2,
+        "heads": 2,
+        "key_width": 8,
+        "value_width": 6,
+    }
     return ModelConfig(**{**sizes, "feed_forward": 20, "components": 3, **changes})
 
 
-GREY, COLOUR = config(height=7, width=5, layers=1), config(height=3, width=4, channels=3)  # as most tests paint with
+# as most tests paint with
+GREY, COLOUR = config(height=7, width=5, layers=1), config(height=3, width=4, channels=3)
 
 
 def model(config: ModelConfig, seed: int = 0) -> Transformer:
     """A model whose every weight is random, so that no path through it is silent."""
     torch.manual_seed(seed)
     model = Transformer(config).eval().requires_grad_(False)
-    for name, parameter in sorted(model.named_parameters(), key=lambda each: "class_bias" in each[0]):
-        size = 1.0 if "embedding" in name else parameter.shape[-1] ** -0.5 if parameter.dim() == 2 else 0.3
+    for name, parameter in sorted(
+        model.named_parameters(), key=lambda each: "class_bias" in each[0]
+    ):
+        size = (
+            1.0
+            if "embedding" in name
+            else parameter.shape[-1] ** -0.5
+            if parameter.dim() == 2
+            else 0.3
+        )
         parameter.add_(torch.randn_like(parameter) * size)
     return model
 
 
 def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
-    """A class head of random weights on the outputs of the blocks and of layer 1, of 3 x 3 cells."""
+    """A class head of random weights on the outputs of the
+    blocks and of layer 1, of 3 x 3 cells.
+    """
     generator, shape = torch.Generator().manual_seed(seed), FeatureShape((0, 1), 3)
     given = {
         name: torch.rand(tensor.shape, generator=generator) + (0.5 if tensor.dim() < 2 else -0.5)
@@ -68,7 +106,9 @@ def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
 
 
 def with_small_features(model: Transformer) -> Transformer:
-    """The model with keys of about -13, whose features are about 2e-6: training leads some keys there."""
+    """The model with keys of about -13, whose features are about
+    2e-6: training leads some keys there.
+    """
     queries = model.config.heads * model.config.key_width
     for layer in model.layers:
         layer.query_key_value.bias.data[queries : 2 * queries] -= 13

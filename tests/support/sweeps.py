@@ -6,7 +6,10 @@ import pytest
 
 
 def and_slow(always: list[Any], *swept: Any) -> list[Any]:
-    """Return the parameters `always`, and `swept` marked slow; a tuple is one set of several arguments."""
+    """Return the parameters `always`, and `swept` marked slow; a tuple
+    is one set of several arguments.
+    """
     return always + [
-        pytest.param(*(values if isinstance(values, tuple) else (values,)), marks=pytest.mark.slow) for values in swept
+        pytest.param(*(values if isinstance(values, tuple) else (values,)), marks=pytest.mark.slow)
+        for values in swept
     ]

@@ -3,7 +3,8 @@
     python -m tests.support.tokens              # each part of the repository
     python -m tests.support.tokens FILE ...     # each file
 
-Comments, docstrings, blank lines, line ends and indentation are not counted, so that folding lines gains nothing.
+Comments, docstrings, blank lines, line ends, indentation and the comma before a closing bracket are
+not counted, so that folding lines gains nothing.
 """
 
 import ast
@@ -31,6 +32,7 @@ LAYOUT = {
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 }
+CLOSING = (")", "]", "}")
 WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -64,10 +66,14 @@ def _weight_of(source: str) -> Weight:
     docstrings = set(_docstrings(ast.parse(source)))
     tokens = 0
     lines: set[int] = set()
+    previous = ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in LAYOUT or token.start in docstrings:
             continue
         tokens += 1
+        if previous == "," and token.string in CLOSING:
+            tokens -= 1
+        previous = token.string
         lines.update(range(token.start[0], token.end[0] + 1))
     return Weight(tokens, len(lines))
 

@@ -1,4 +1,5 @@
-"""Images that are painted from codes: those of a code one after the other, each from where the one before it has ended.
+"""Images that are painted from codes: those of a code one after the other, each
+from where the one before it has ended.
 
 An image that is not wanted is painted too where a later one of its code is.
 """
@@ -18,7 +19,9 @@ from scanline.model.sampling.kinds.kind import Kind
 
 
 class Coded(Kind):
-    """The kind of all images of a request with codes, of which it knows how far they are decoded."""
+    """The kind of all images of a request with codes, of which
+    it knows how far they are decoded.
+    """
 
     may_share_beginnings = False  # no random number decides their bytes
     is_followed = True
@@ -30,8 +33,10 @@ class Coded(Kind):
         self.last: dict[int, int] = {}  # the last image that is wanted, by code
         for index in sorted(wanted):
             self.last[index // codes.length] = index
-        self.before = {number: Decoder(codes.codes[number]) for number in self.last}  # its next image, by code
-        self.begun: dict[int, Decoder] = {}  # where the bytes begin of the image that is painted now, by code
+        # its next image, by code
+        self.before = {number: Decoder(codes.codes[number]) for number in self.last}
+        # where the bytes begin of the image that is painted now, by code
+        self.begun: dict[int, Decoder] = {}
 
     @property
     def first(self) -> list[int]:
@@ -42,7 +47,9 @@ class Coded(Kind):
         return index in self.wanted
 
     def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
-        """Return an image with its label, its first byte where no network predicts it, and the code of all others."""
+        """Return an image with its label, its first byte where no network
+        predicts it, and the code of all others.
+        """
         number = spec.index // self.codes.length
         code = replace(self.before[number])
         label = 0
@@ -62,7 +69,9 @@ class Coded(Kind):
         return (replace(spec, label=label, known=known, mask=mask, code=code),)
 
     def following(self, index: int, read: np.ndarray) -> int | None:
-        """See Kind.following. The image has read read[0] bytes of its code, up to the value and range of read[1:]."""
+        """See Kind.following. The image has read read[0] bytes of its code, up to
+        the value and range of read[1:].
+        """
         number = index // self.codes.length
         at, value, range_ = read.tolist()
         begun = self.begun[number]

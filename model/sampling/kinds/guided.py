@@ -1,4 +1,5 @@
-"""An image of a class that is painted by two slots: one with its label, one without (classifier-free guidance).
+"""An image of a class that is painted by two slots: one with its label, one
+without (classifier-free guidance).
 
 Both draw the same bytes, from the logits of both, so the second one is no candidate of its own.
 """

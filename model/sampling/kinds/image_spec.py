@@ -10,7 +10,9 @@ from scanline.model.sampling_options import DrawingParams
 
 @dataclass(frozen=True)
 class ImageSpec(DrawingParams):
-    """One image to paint, or one of its particles; its random numbers are those of (seed, index, particle)."""
+    """One image to paint, or one of its particles; its random numbers are
+    those of (seed, index, particle).
+    """
 
     seed: int
     index: int

@@ -1,7 +1,8 @@
-"""What the engine asks of an image: its slots, what is placed in each, where its steps must stop, what may be sent.
+"""What the engine asks of an image: its slots, what is placed in each, where
+its steps must stop, what may be sent.
 
-The answers here are those of most kinds; each kind's file has those that differ. Knows no request, no slot by number
-and no torch.
+The answers here are those of most kinds; each kind's file has those that differ. Knows no
+request, no slot by number and no torch.
 """
 
 import numpy as np
@@ -17,8 +18,8 @@ class Kind:
     is_followed = False  # whether `following` may return an image
 
     def labels(self, label: int) -> tuple[int, ...]:
-        """Return the labels under which the known first bytes of an image of this label are read: one or for each
-        slot."""
+        """Return the labels under which the known first bytes of an image of this
+        label are read: one or for each slot."""
         return (label,)
 
     def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
@@ -26,7 +27,9 @@ class Kind:
         return (spec,)
 
     def checks(self, spec: ImageSpec, config: ModelConfig) -> tuple[int, ...]:
-        """Return the positions, ascending, at which steps must stop: there the candidates are resampled."""
+        """Return the positions, ascending, at which steps must stop:
+        there the candidates are resampled.
+        """
         return ()
 
     def is_wanted(self, index: int) -> bool:
@@ -34,16 +37,17 @@ class Kind:
         return True
 
     def wants_frame(self, sent: int, stop: int, is_due: bool) -> bool:
-        """Return whether a stream gets a frame of an image that is painted up to byte `stop`, of which frames up to
-        byte `sent` have been made: the first and last ones at once, others when they are due."""
+        """Return whether a stream gets a frame of an image that is painted up to byte
+        `stop`, of which frames up to byte `sent` have been made: the first and last ones
+        at once, others when they are due."""
         return stop > sent and (is_due or not sent)
 
     def final(self, images: np.ndarray, stop: int) -> int:
-        """Return the byte up to which nothing can change of what is painted up to byte `stop`; images: [P, N] uint8,
-        of the slots that were fetched."""
+        """Return the byte up to which nothing can change of what is painted up to byte `stop`;
+        images: [P, N] uint8, of the slots that were fetched."""
         return stop
 
     def following(self, index: int, read: np.ndarray) -> int | None:
-        """Return the image that can be painted once image `index` is complete, and could not before; read: [3] int64,
-        what that has read of its code (Fetched.decoders)."""
+        """Return the image that can be painted once image `index` is complete, and could not
+        before; read: [3] int64, what that has read of its code (Fetched.decoders)."""
         return None

@@ -1,9 +1,10 @@
-"""A completion by several particles, a slot each, weighed by the known bytes after hidden ones (sequential Monte Carlo;
-Chopin and Papaspiliopoulos 2020, chapter 10). The arithmetic is that of `model/backends/particles.py`.
+"""A completion by several particles, a slot each, weighed by the known bytes after hidden
+ones (sequential Monte Carlo; Chopin and Papaspiliopoulos 2020, chapter 10). The arithmetic is
+that of `model/backends/particles.py`.
 
-At a check, an image's particles are resampled where few of them carry most of the weight. Where the checks are is a
-function of the image's mask alone, so that its bytes do not depend on what else is painted. Streams get the bytes in
-which all particles agree.
+At a check, an image's particles are resampled where few of them carry most of the weight. Where the
+checks are is a function of the image's mask alone, so that its bytes do not depend on what else is
+painted. Streams get the bytes in which all particles agree.
 """
 
 from dataclasses import replace
@@ -28,7 +29,9 @@ class Particles(Kind):
         return tuple(checks(spec.mask, config))
 
     def wants_frame(self, sent: int, stop: int, is_due: bool) -> bool:
-        """See Kind.wants_frame: all particles are fetched, to be compared, so never sooner than others are."""
+        """See Kind.wants_frame: all particles are fetched, to be compared,
+        so never sooner than others are.
+        """
         return is_due
 
     def final(self, images: np.ndarray, stop: int) -> int:
@@ -38,8 +41,9 @@ class Particles(Kind):
 def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
     """Return the positions, ascending, before which the particles of an image are resampled.
 
-    mask: [N] bool, True where a byte is known. A check is before the first step of a row of pixels that has a hidden
-    byte, if a known byte lies between the check before it, or at first the first hidden byte, and the step.
+    mask: [N] bool, True where a byte is known. A check is before the first step of a row of
+    pixels that has a hidden byte, if a known byte lies between the check before it, or at first
+    the first hidden byte, and the step.
     """
     hidden = np.flatnonzero(~mask)
     if not len(hidden):
@@ -57,9 +61,11 @@ def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
 
 
 def agreed(images: np.ndarray, stop: int) -> int:
-    """Return the first byte before `stop` in which particles [P, N] uint8 differ; `stop` where there is none.
+    """Return the first byte before `stop` in which particles [P, N] uint8
+    differ; `stop` where there is none.
 
-    It only grows: what is resampled later comes from these, and so does the image that is chosen at the end.
+    It only grows: what is resampled later comes from these, and so does
+    the image that is chosen at the end.
     """
     differs = (images[1:, :stop] != images[0, :stop]).any(axis=0)
     return int(differs.argmax()) if differs.any() else stop

@@ -1,10 +1,11 @@
 """Prefixes: the states after the known first bytes of waiting images, a fixed number in all.
 
-A request is on hold in the scheduler until the prefix of its next image is there. Those of the images behind it are
-run ahead, as many as the backend runs at once, while half of the room is free. The images of a request that complete
-the same picture share a prefix, which is kept between them while there is room for all. Where requests wait for room, a
-prefix is dropped after one image for another client's, after a few for the same client's, and run again later. So
-memory is bounded whatever arrives, no client waits for another's long requests, and little is run twice. What is run
+A request is on hold in the scheduler until the prefix of its next image is there. Those of the
+images behind it are run ahead, as many as the backend runs at once, while half of the room is free.
+The images of a request that complete the same picture share a prefix, which is kept between them
+while there is room for all. Where requests wait for room, a prefix is dropped after one image for
+another client's, after a few for the same client's, and run again later. So memory is bounded
+whatever arrives, no client waits for another's long requests, and little is run twice. What is run
 for room that was given back since is dropped.
 """
 
@@ -23,13 +24,14 @@ MAX_IMAGES = 8  # that start from a prefix while requests of the same client wai
 
 @dataclass
 class HeldPrefix:
-    """Room for the prefixes of a request's known image `source`: one, or for guided images one with their label and
-    one without."""
+    """Room for the prefixes of a request's known image `source`: one, or for guided images one
+    with their label and one without."""
 
     source: int
     client: str
     labels: tuple[int, ...]
-    prefixes: dict[int, "Prefix"] = field(default_factory=dict)  # by label, as soon as each is there
+    # by label, as soon as each is there
+    prefixes: dict[int, "Prefix"] = field(default_factory=dict)
     images: int = 0  # that have started from it
 
     @property
@@ -38,13 +40,15 @@ class HeldPrefix:
 
 
 class Prefixes:
-    """Invariant: a request is in `wanted`, holds the prefix of its next image, or needs none now; all together hold at
-    most `room` prefixes, and one more where the last one is guided."""
+    """Invariant: a request is in `wanted`, holds the prefix of its next image, or needs none now;
+    all together hold at most `room` prefixes, and one more where the last one is guided."""
 
     def __init__(self, slots: int) -> None:
         self.room = max(1, int(PER_SLOT * slots))
-        self.wanted = RoundRobin()  # requests whose next image needs a prefix for which there is no room yet
-        self.held: dict[int, dict[int, HeldPrefix]] = {}  # by request and source: of its next images
+        # requests whose next image needs a prefix for which there is no room yet
+        self.wanted = RoundRobin()
+        # by request and source: of its next images
+        self.held: dict[int, dict[int, HeldPrefix]] = {}
         self.used = 0  # of the room, in prefixes
 
     def want(self, request: int, client: str) -> None:
@@ -53,7 +57,9 @@ class Prefixes:
             self.wanted.join(request, client)
 
     def next_wanted(self) -> int | None:
-        """Take the next request for which there is room now; None where there is none. `reserve` its room."""
+        """Take the next request for which there is room now; None where
+        there is none. `reserve` its room.
+        """
         if self._is_full or (request := self.wanted.next()) is None:
             return None
         self.wanted.end_turn(request)
@@ -61,13 +67,17 @@ class Prefixes:
         return request
 
     def reserve(self, request: int, client: str, source: int, labels: tuple[int, ...]) -> None:
-        """Take room for the prefixes of a request's image `source`, its next one or a later one, which are run now."""
+        """Take room for the prefixes of a request's image `source`, its next one
+        or a later one, which are run now.
+        """
         assert not self._is_full
         self.held.setdefault(request, {})[source] = HeldPrefix(source, client, labels)
         self.used += len(labels)
 
     def may_prefill_ahead(self, request: int, most: int) -> bool:
-        """Return whether there is room for one more later prefix of a request, of which `most` may be run ahead."""
+        """Return whether there is room for one more later prefix of a request,
+        of which `most` may be run ahead.
+        """
         return self.used < AHEAD * self.room and len(self.held[request]) <= most
 
     def has_room_for(self, request: int, source: int) -> bool:
@@ -85,14 +95,16 @@ class Prefixes:
             held.prefixes[label] = prefix
 
     def start_from(self, request: int, source: int) -> list["Prefix"]:
-        """Return the prefixes of a request's image `source`, which are held, for one of its images."""
+        """Return the prefixes of a request's image `source`, which
+        are held, for one of its images.
+        """
         held = self.held[request][source]
         held.images += 1
         return [held.prefixes[label] for label in held.labels]
 
     def move_on(self, request: int, source: int | None) -> None:
-        """Free the room of what the request's images have started from, if the next one, of `source`, needs another
-        prefix or this one has to make room for others."""
+        """Free the room of what the request's images have started from, if the next one, of
+        `source`, needs another prefix or this one has to make room for others."""
         for held in [*self.held.get(request, {}).values()]:
             if held.images and (held.source != source or self._is_due(held)):
                 self._free(request, held)

@@ -1,14 +1,15 @@
-"""The prefill queue: known bytes that are run through the network at once, of images to score and of the prefixes of
-completions.
+"""The prefill queue: known bytes that are run through the network at once, of images to score
+and of the prefixes of completions.
 
-Prefills take turns as slots do, round robin over clients and then over a client's requests; a client whose prefills
-took longer than those of others waits until these have caught up. While images are painted prefills have their clients'
-equal shares of the engine's time, at most a quarter; all of it while none are. Several are run in one pass where the
-backend gains by it. A pass is much shorter than a tick: where a backend gives the same bits either way, an image is
-prefilled in chunks.
+Prefills take turns as slots do, round robin over clients and then over a client's requests;
+a client whose prefills took longer than those of others waits until these have caught up.
+While images are painted prefills have their clients' equal shares of the engine's time, at
+most a quarter; all of it while none are. Several are run in one pass where the backend
+gains by it. A pass is much shorter than a tick: where a backend gives the same bits either
+way, an image is prefilled in chunks.
 
-A device that works on its own is given passes behind the steps of the last tick and before those of the next, so that
-it never waits for the host, which takes their results a tick later.
+A device that works on its own is given passes behind the steps of the last tick and before those of
+the next, so that it never waits for the host, which takes their results a tick later.
 """
 
 import logging
@@ -82,7 +83,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class Scores:
-    """How many requests for likelihoods, and images of theirs, are in progress. A request runs once an image does."""
+    """How many requests for likelihoods, and images of theirs, are in progress. A
+    request runs once an image does.
+    """
 
     requests_running: int
     requests_waiting: int
@@ -91,9 +94,13 @@ class Scores:
 
 
 class PrefillQueue:
-    """Invariant: a request has turns iff it has prefills that have not begun; `left` counts those not yet ended."""
+    """Invariant: a request has turns iff it has prefills that have not begun;
+    `left` counts those not yet ended.
+    """
 
-    def __init__(self, generator: Generator, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, generator: Generator, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self.generator = generator
         self.clock = clock
         self.turns = RoundRobin()
@@ -103,7 +110,8 @@ class PrefillQueue:
         self.spent: dict[str, float] = {}  # seconds of the last `run`, by client
         self.time_shares = TimeShares(PASS_SECONDS)  # of the clients that have prefills
         self.begun: set[int] = set()  # requests of which one prefill has begun
-        self.alone: deque[PrefillRequest] = deque()  # of a batch that failed: one at a time, to find the one at fault
+        # of a batch that failed: one at a time, to find the one at fault
+        self.alone: deque[PrefillRequest] = deque()
         self.batch: list[PrefillRequest] = []  # what is being run now
         self.state: PrefillState | None = None
         self.passes: deque[Pass] = deque()  # that have been started and not waited for
@@ -118,7 +126,9 @@ class PrefillQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be prefilled, and the device has no pass of requests that were dropped meanwhile."""
+        """Whether nothing is to be prefilled, and the device has no pass of
+        requests that were dropped meanwhile.
+        """
         return not self.left and not self.passes
 
     def add(self, request: int, client: str, prefills: Sequence[PrefillRequest]) -> None:
@@ -130,7 +140,9 @@ class PrefillQueue:
         self.client_of[request] = client
 
     def drop(self, request: int) -> None:
-        """Forget a request, if it is there. One that is being run stays in its batch, for the others."""
+        """Forget a request, if it is there. One that is being run
+        stays in its batch, for the others.
+        """
         self.turns.leave(request)
         self.waiting.pop(request, None)
         self.left.pop(request, None)
@@ -140,20 +152,30 @@ class PrefillQueue:
         if not any(prefill.request in self.left for prefill in self.batch):
             self.batch, self.state = [], None
 
-    def run(self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()) -> list[EndedPrefill]:
-        """Prefill for a share of the time after `painted` seconds of painting the images of the clients `painting`.
+    def run(
+        self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()
+    ) -> list[EndedPrefill]:
+        """Prefill for a share of the time after `painted` seconds of painting
+        the images of the clients `painting`.
 
-        Where nothing is painted (None), prefill for `idle_seconds`, or until a prefix is there, so that painting can
-        begin. Passes that a device does on its own have ended by then, or when `end` returns.
+        Where nothing is painted (None), prefill for `idle_seconds`, or until a prefix is
+        there, so that painting can begin. Passes that a device does on its own have
+        ended by then, or when `end` returns.
         """
         self.spent = {}
         ended = [] if painted is None else self._end_passes()
         share = self._share(painting)
-        # What was not spent is lost, but for one pass: a long time without prefills is no reason for a long pause.
-        self.credit = 0.0 if painted is None else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
+        # What was not spent is lost, but for one pass: a long time without
+        # prefills is no reason for a long pause.
+        self.credit = (
+            0.0
+            if painted is None
+            else min(self.credit, PASS_SECONDS) + painted * share / (1 - share)
+        )
         most_waiting = inf if self.generator.is_asynchronous else 0
         if self.generator.is_asynchronous and painted is None:
-            most_waiting = 1  # a device that has nothing else to do gets a second pass before the first is waited for
+            # a device that has nothing else to do gets a second pass before the first is waited for
+            most_waiting = 1
         began = self.clock()
         while self._may_pass(painted):
             ended += self._start_pass()
@@ -179,24 +201,34 @@ class PrefillQueue:
         """Return what there is to score now."""
         waiting = [queued for queued in self.waiting.values() if queued[0].is_score]
         last = [prefill for each in self.passes if each.is_last for prefill in each.batch]
-        begun = [prefill.request for prefill in (*last, *self.batch, *self.alone) if prefill.is_score]
+        begun = [
+            prefill.request for prefill in (*last, *self.batch, *self.alone) if prefill.is_score
+        ]
         in_progress = [request for request in begun if request in self.left]
         requests = {queued[0].request for queued in waiting} | set(in_progress)
         running = len(requests & self.begun)
         return Scores(running, len(requests) - running, len(in_progress), sum(map(len, waiting)))
 
     def _share(self, painting: Set[str]) -> float:
-        """Return the share of the time that prefills may have while clients paint: equal for each client."""
+        """Return the share of the time that prefills may have while
+        clients paint: equal for each client.
+        """
         clients = set(self.client_of.values())
         return min(SHARE, len(clients) / len(clients | painting)) if clients and painting else SHARE
 
     def _start_pass(self) -> list[EndedPrefill]:
-        """Start to run one chunk of the current batch, or of the next one; return the prefills of one that fails."""
+        """Start to run one chunk of the current batch, or of the next one;
+        return the prefills of one that fails.
+        """
         began = self.clock()
         if self.state is None:
             self.batch = self._next_batch()
         # Requests that were cancelled since are still in the batch, and pay nothing.
-        clients = [self.client_of[prefill.request] for prefill in self.batch if prefill.request in self.left]
+        clients = [
+            self.client_of[prefill.request]
+            for prefill in self.batch
+            if prefill.request in self.left
+        ]
         try:
             if self.state is None:
                 self.state = self._begun_batch()
@@ -212,7 +244,9 @@ class PrefillQueue:
         expected = self.pass_seconds or PASS_SECONDS
         self.credit -= expected
         host_seconds = self.clock() - began
-        started = Pass(self.batch, state, steps, state.done, clients, began, host_seconds, expected, seconds)
+        started = Pass(
+            self.batch, state, steps, state.done, clients, began, host_seconds, expected, seconds
+        )
         self.passes.append(started)
         if state.done:
             self.batch, self.state = [], None
@@ -230,7 +264,9 @@ class PrefillQueue:
         )
 
     def _steps_of_pass(self) -> int:
-        """Return as many steps as fit into a pass, judged by the last one, in whole tiles of the kernel."""
+        """Return as many steps as fit into a pass, judged by the last
+        one, in whole tiles of the kernel.
+        """
         if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
             return INSPECTED_STEPS
         tile = self.generator.backend.prefill_steps
@@ -256,8 +292,11 @@ class PrefillQueue:
             self._charge(self.clock() - each.began, each.clients)
             return self._fail(each.batch, each.state)
         whole = self.clock() - each.began
-        # Of a device that works on its own, the time of a pass is not the time until its result is asked for.
-        self.pass_seconds = max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
+        # Of a device that works on its own, the time of a pass is not the
+        # time until its result is asked for.
+        self.pass_seconds = (
+            max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
+        )
         self._charge(self.pass_seconds, each.clients)
         if each.batch[0].inspected is None and each.steps:
             self.image_seconds = self.pass_seconds / len(each.batch)
@@ -274,7 +313,9 @@ class PrefillQueue:
             self.time_shares.spent(seconds, Counter(clients))
 
     def _next_batch(self) -> list[PrefillRequest]:
-        """Take prefills in turn: as many as the backend runs at once, or, where it runs them whole, in a pass."""
+        """Take prefills in turn: as many as the backend runs at once, or,
+        where it runs them whole, in a pass.
+        """
         if self.alone:
             return [self.alone.popleft()]
         most = self.images_at_once
@@ -282,9 +323,12 @@ class PrefillQueue:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[PrefillRequest] = []
         clients = self.time_shares.next(dict.fromkeys(self.client_of.values(), 1))
-        if clients.isdisjoint(self.turns.clients):  # all that they asked for has begun: others need not wait for it
+        # all that they asked for has begun: others need not wait for it
+        if clients.isdisjoint(self.turns.clients):
             clients = {*self.turns.clients}
-        while len(batch) < most and (allowed := [client for client in self.turns.clients if client in clients]):
+        while len(batch) < most and (
+            allowed := [client for client in self.turns.clients if client in clients]
+        ):
             request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
             if batch and waiting[0].work != batch[0].work:
@@ -299,7 +343,9 @@ class PrefillQueue:
         return batch
 
     def _fail(self, batch: list[PrefillRequest], state: PrefillState | None) -> list[EndedPrefill]:
-        """Queue the images of a batch that failed to be run one at a time; fail the request of a single one."""
+        """Queue the images of a batch that failed to be run one at a time;
+        fail the request of a single one.
+        """
         log.exception("the prefill of %s images failed", len(batch))
         for each in [each for each in self.passes if each.batch is batch]:  # its later chunks
             self.passes.remove(each)

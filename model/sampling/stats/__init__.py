@@ -1,1 +1,3 @@
-"""Statistics of an engine: counters, histograms, shares of its time, and the tick length that follows from them."""
+"""Statistics of an engine: counters, histograms, shares of its time, and the
+tick length that follows from them.
+"""

@@ -1,7 +1,7 @@
 """Counters of an engine's work: bytes, steps, and how long requests waited. Constant in size.
 
-An image of several particles counts as so many images where slots are meant: those that run, and those of a step. Its
-painted and known bytes count once.
+An image of several particles counts as so many images where slots are meant: those that run, and
+those of a step. Its painted and known bytes count once.
 """
 
 import time
@@ -25,11 +25,14 @@ class StatsRecorder:
         self.step_seconds = Histogram(STEPS)
         self.step_images = Histogram(BATCHES)
         self.reported = time.monotonic()
-        self.unpainted: list[float] = []  # when the requests were accepted that got their first slot in this tick
+        # when the requests were accepted that got their first slot in this tick
+        self.unpainted: list[float] = []
         self.drawn_bytes = 0  # first bytes of images placed in this tick that take no step
 
     def scheduled(self, accepted: float) -> float:
-        """Count a request, accepted at that time, that has its first slot; return the seconds that it waited."""
+        """Count a request, accepted at that time, that has its first slot;
+        return the seconds that it waited.
+        """
         seconds = time.monotonic() - accepted
         self.queue.add(seconds)
         self.unpainted.append(accepted)
@@ -42,8 +45,8 @@ class StatsRecorder:
         self.step_images.add(images, steps)
 
     def launched(self, count: int) -> tuple[int, list[float]]:
-        """Return how many bytes the started steps paint with those that were drawn, and when the requests were accepted
-        whose first bytes are among them."""
+        """Return how many bytes the started steps paint with those that were drawn, and when the
+        requests were accepted whose first bytes are among them."""
         painted = count + self.drawn_bytes
         accepted = self.unpainted
         self.drawn_bytes = 0
@@ -51,7 +54,9 @@ class StatsRecorder:
         return painted, accepted
 
     def painted(self, count: int, accepted: list[float]) -> None:
-        """Count painted bytes, among them the first ones of requests that were accepted at those times."""
+        """Count painted bytes, among them the first ones of requests
+        that were accepted at those times.
+        """
         self.painted_bytes += count
         now = time.monotonic()
         for then in accepted:

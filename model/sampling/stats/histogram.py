@@ -1,10 +1,31 @@
-"""Histograms as Prometheus has them, as plain numbers that cross the process boundary; adding costs a bisection."""
+"""Histograms as Prometheus has them, as plain numbers that cross the process
+boundary; adding costs a bisection.
+"""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)  # seconds
-STEPS = (1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+# seconds
+LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+STEPS = (
+    1e-5,
+    2.5e-5,
+    5e-5,
+    1e-4,
+    2.5e-4,
+    5e-4,
+    1e-3,
+    2.5e-3,
+    5e-3,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+)
 BATCHES = tuple(2**power for power in range(15))  # images
 
 

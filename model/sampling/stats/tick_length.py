@@ -2,9 +2,11 @@
 
 import sys
 
-TICK_SECONDS = 0.025  # short enough for smooth streams and prompt cancellation, much longer than a tick's own cost
+# short enough for smooth streams and prompt cancellation, much longer than a tick's own cost
+TICK_SECONDS = 0.025
 MAX_STEPS = 32  # a slot whose image is done stays idle for the rest of the tick
-LONG_TICK_SECONDS = 0.016  # where nothing is streamed, beyond MAX_STEPS until an image is done: few images cost less
+# where nothing is streamed, beyond MAX_STEPS until an image is done: few images cost less
+LONG_TICK_SECONDS = 0.016
 MIN_IMAGES = 64  # of a step that is not of all: more cost no less each
 
 
@@ -16,8 +18,8 @@ class TickLength:
         self.by_size: dict[int, tuple[float, int]] = {}
 
     def steps(self, images: int, most_left: int, least_left: int, *, streamed: bool) -> int:
-        """Return the steps of a tick of so many images, of which the least painted one has `most_left` steps, and the
-        most painted one `least_left`.
+        """Return the steps of a tick of so many images, of which the least painted one has
+        `most_left` steps, and the most painted one `least_left`.
 
         A tick is short where something is streamed, so that its pixels are sent in several frames.
         """
@@ -29,7 +31,9 @@ class TickLength:
         return max(1, min(most_left, most, int(TICK_SECONDS / expected)))
 
     def images(self) -> int:
-        """Return how many images fit into a tick of one step, judged by the quickest batch; at least MIN_IMAGES."""
+        """Return how many images fit into a tick of one step, judged by the
+        quickest batch; at least MIN_IMAGES.
+        """
         fitting = (TICK_SECONDS * images / seconds for seconds, images in self.by_size.values())
         return max(MIN_IMAGES, int(max(fitting, default=sys.maxsize)))
 

@@ -1,14 +1,14 @@
-"""The positions that an update computes: in drawings, all those where something is painted nearby, and a random sample
-of the others.
+"""The positions that an update computes: in drawings, all those where something is painted
+nearby, and a random sample of the others.
 
-Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much as any. A
-background position that is drawn stands for others: its loss counts by the inverse of its rate (Horvitz and Thompson,
-1952), and so does its key for later positions, so that the loss and the sums of the attention's state stay right on
-average.
+Most of a drawing is background, whose bytes are known in advance and teach little, but cost as much
+as any. A background position that is drawn stands for others: its loss counts by the inverse of its
+rate (Horvitz and Thompson, 1952), and so does its key for later positions, so that the loss and the
+sums of the attention's state stay right on average.
 
-The sample must not reveal to a position what is not painted yet: training would learn to read it. So the rate is the
-same in all images, and every position is drawn independently of the others. A position's key has weight 1 for its own
-query, because its weight depends on its own byte.
+The sample must not reveal to a position what is not painted yet: training would learn to read it.
+So the rate is the same in all images, and every position is drawn independently of the others. A
+position's key has weight 1 for its own query, because its weight depends on its own byte.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ from scanline.model.training.data.batches import DRAWN
 
 NEAR_ROWS, NEAR_COLUMNS = 2, 2
 MEASURED_IMAGES = 1_000
-COVERED = 0.95  # of the images have room for all that is drawn; of the others the last positions are left out
+# of the images have room for all that is drawn; of the others the last positions are left out
+COVERED = 0.95
 MULTIPLE = 32  # of the number of positions, for the attention's chunks
 WORTHWHILE = 0.9  # of the positions: where more would be drawn, all are computed
 
@@ -33,14 +34,17 @@ class Positions:
     """The positions of a batch that an update computes."""
 
     position: torch.Tensor  # [B, n] int64, ascending
-    weight: torch.Tensor  # [B, n] float32: for how many positions each stands; 0 for those that fill up an image
+    # [B, n] float32: for how many positions each stands; 0 for those that fill up an image
+    weight: torch.Tensor
 
     def to(self, device: torch.device) -> "Positions":
         return Positions(self.position.to(device), self.weight.to(device))
 
 
 class PositionSampler:
-    """Draws the positions of the updates of a run: as many in every image, since a compiled loss has one shape."""
+    """Draws the positions of the updates of a run: as many in every image,
+    since a compiled loss has one shape.
+    """
 
     def __init__(self, images: Images, config: TrainingConfig, model: ModelConfig) -> None:
         """images [n, N] uint8: those to train on, which decide the number of positions."""
@@ -53,8 +57,8 @@ class PositionSampler:
             self.count = rounded if rounded < WORTHWHILE * model.steps else model.steps
 
     def at(self, batch: torch.Tensor, update: int) -> Positions | None:
-        """Return the positions of an update's images [B, N] uint8: a function of them, the seed and the update. None
-        where all are computed."""
+        """Return the positions of an update's images [B, N] uint8: a function of them, the seed and
+        the update. None where all are computed."""
         if self.count == self.model.steps:
             return None
         random = np.random.default_rng([self.config.seed, DRAWN, update])
@@ -65,8 +69,8 @@ class PositionSampler:
 
 
 def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
-    """Return [B, steps] bool: whether a pixel of images [B, N] uint8, or one painted close before it, is not
-    background, which is the byte that the window reads outside the picture."""
+    """Return [B, steps] bool: whether a pixel of images [B, N] uint8, or one painted close before
+    it, is not background, which is the byte that the window reads outside the picture."""
     shape = (len(images), model.height, model.width, model.channels)
     paint = (images.reshape(shape) != model.outside).any(axis=3)
     height, width = paint.shape[1:]
@@ -80,11 +84,15 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
     return near.reshape(len(images), -1)
 
 
-def draw(near: np.ndarray, count: int, background: float, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` positions of an image, ascending, and their weights, both [count]; the first of those that are
-    drawn where they are more, and the last position with a weight of 0 where they are fewer.
+def draw(
+    near: np.ndarray, count: int, background: float, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `count` positions of an image, ascending, and their weights, both
+    [count]; the first of those that are drawn where they are more, and the last
+    position with a weight of 0 where they are fewer.
 
-    near [steps] bool: positions that are all drawn; each of the others is with probability `background`.
+    near [steps] bool: positions that are all drawn; each of the
+    others is with probability `background`.
     """
     drawn = np.flatnonzero(near | (random.random(len(near)) < background))[:count]
     position, weight = np.full(count, len(near) - 1), np.zeros(count)

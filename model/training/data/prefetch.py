@@ -1,5 +1,5 @@
-"""Batches by the numbers of their updates. Those of a GPU, which trains on digits faster than one process draws them
-again, are prepared by several."""
+"""Batches by the numbers of their updates. Those of a GPU, which trains on digits faster than one
+process draws them again, are prepared by several."""
 
 import multiprocessing
 from collections.abc import Iterator
@@ -17,26 +17,44 @@ from scanline.model.training.data.positions import Positions, PositionSampler
 
 AHEAD = 4  # batches that each process prepares before they are needed
 
-Batch = tuple[torch.Tensor, torch.Tensor | None, Positions | None]  # images, their labels, the positions to compute
+# images, their labels, the positions to compute
+Batch = tuple[torch.Tensor, torch.Tensor | None, Positions | None]
 
 
 class Batches(Dataset[Batch]):
-    """What the updates of a run train on: a function of seed, update and the present learning rate."""
+    """What the updates of a run train on: a function of seed,
+    update and the present learning rate.
+    """
 
-    def __init__(self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig) -> None:
+    def __init__(
+        self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig
+    ) -> None:
         """images: [n, N] uint8; labels: [n] int64, or None."""
         self.images = images
         self.labels = labels
         self.config = config
         self.model = model
         self.sampler = PositionSampler(images, config, model)
-        self.rate = multiprocessing.Value("d", 0.0, lock=False)  # shared by processes; a killed one would leave a lock
+        # shared by processes; a killed one would leave a lock
+        self.rate = multiprocessing.Value("d", 0.0, lock=False)
 
     def __getitem__(self, number: int) -> Batch:
         batch = batch_at(self.images, number, self.config, self.model, self.rate.value)
-        labels = None if self.labels is None else labels_at(self.labels, number, self.config, len(self.model.classes))
+        labels = (
+            None
+            if self.labels is None
+            else labels_at(self.labels, number, self.config, len(self.model.classes))
+        )
         return batch, labels, self.sampler.at(batch, number)
 
     def prepared(self, first: int, processes: int) -> Iterator[Batch]:
-        """Yield the batches from number `first` on. They are prepared ahead, with the rates of that moment."""
-        yield from DataLoader(self, batch_size=None, sampler=count(first), num_workers=processes, prefetch_factor=AHEAD)
+        """Yield the batches from number `first` on. They are prepared
+        ahead, with the rates of that moment.
+        """
+        yield from DataLoader(
+            self,
+            batch_size=None,
+            sampler=count(first),
+            num_workers=processes,
+            prefetch_factor=AHEAD,
+        )

@@ -1,7 +1,8 @@
-"""Updates on a GPU as one CUDA graph: a host needs longer for several hundred launches than the device for its work.
+"""Updates on a GPU as one CUDA graph: a host needs longer for several hundred
+launches than the device for its work.
 
-A graph repeats the launches that it was recorded from, with the same numbers: what changes from update to update is
-copied to where it was recorded, rates and the average's share as tensors.
+A graph repeats the launches that it was recorded from, with the same numbers: what changes from
+update to update is copied to where it was recorded, rates and the average's share as tensors.
 """
 
 import copy
@@ -25,14 +26,20 @@ log = logging.getLogger("scanline.training")
 
 
 class RecordedUpdater(Updater):
-    """An Updater whose updates are recorded, after the first few; where that fails, as written. Every batch must have
-    one size."""
+    """An Updater whose updates are recorded, after the first few; where that fails, as
+    written. Every batch must have one size."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
+        self,
+        model: Transformer,
+        config: TrainingConfig,
+        group: Group,
+        dtype: torch.dtype,
+        compiled: bool | Path,
     ) -> None:
         if model.device.type == "cuda":
-            # Gradients are added up on the stream of the first update, and nothing can be recorded on the default one.
+            # Gradients are added up on the stream of the first update, and nothing
+            # can be recorded on the default one.
             torch.cuda.set_stream(torch.cuda.Stream(model.device))
         super().__init__(model, config, group, dtype, compiled)
         self.written = 0  # updates as written so far
@@ -40,7 +47,11 @@ class RecordedUpdater(Updater):
         self.refused = False
 
     def _move(
-        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None, share: float | torch.Tensor
+        self,
+        batch: torch.Tensor,
+        labels: torch.Tensor | None,
+        drawn: Positions | None,
+        share: float | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if self.refused or self.written < WARM_UP:
             self.written += 1
@@ -48,9 +59,12 @@ class RecordedUpdater(Updater):
         rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
         changing = [batch, *(given for given in (labels, *_tensors(drawn)) if given is not None)]
         if self.graph is None:
-            # In the host's memory: the card's may have no room for weights, average and optimiser a second time.
+            # In the host's memory: the card's may have no room for weights,
+            # average and optimiser a second time.
             before = _on_host(self.state_dict())
-            expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast).detach()
+            expected_loss = self.loss(
+                self.model, batch, self.dtype, labels, drawn, self.config.contrast
+            ).detach()
             # Before anything can fail in one process alone: all of them average equally often.
             self.group.average([expected_loss])
             expected = expected_loss.item()
@@ -58,7 +72,9 @@ class RecordedUpdater(Updater):
                 self._record(batch, labels, drawn)
                 loss, norm = self._replay(changing, rates, float(share))
                 if not abs(loss.item() - expected) <= SAME_LOSS:
-                    raise RuntimeError(f"the loss of a recorded update is {loss.item()} instead of {expected}")
+                    raise RuntimeError(
+                        f"the loss of a recorded update is {loss.item()} instead of {expected}"
+                    )
                 log.info("an update is one CUDA graph")
                 return loss, norm
             except Exception as error:  # of the driver, the compiler or torch
@@ -70,11 +86,15 @@ class RecordedUpdater(Updater):
                 return super()._move(batch, labels, drawn, share)
         return self._replay(changing, rates, float(share))
 
-    def _record(self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None) -> None:
+    def _record(
+        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None
+    ) -> None:
         """Record an update with tensors of its own for all that changes; nothing is moved."""
         self.rates = [torch.zeros((), device=batch.device) for _ in self.optimiser.param_groups]
         self.share = torch.zeros((), device=batch.device)
-        own = [None if given is None else given.clone() for given in (batch, labels, *_tensors(drawn))]
+        own = [
+            None if given is None else given.clone() for given in (batch, labels, *_tensors(drawn))
+        ]
         self.inputs = [given for given in own if given is not None]
         for parameters, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             parameters["lr"] = rate
@@ -84,7 +104,9 @@ class RecordedUpdater(Updater):
             graph = torch.cuda.CUDAGraph()
             # A thread of NCCL asks for events meanwhile, which only its own recording must not.
             mode = "global" if self.group.size == 1 else "thread_local"
-            with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode=mode):
+            with torch.cuda.graph(
+                graph, stream=torch.cuda.current_stream(), capture_error_mode=mode
+            ):
                 assert own[0] is not None
                 positions = None if own[2] is None or own[3] is None else Positions(own[2], own[3])
                 self.results = super()._move(own[0], own[1], positions, self.share)
@@ -106,7 +128,9 @@ class RecordedUpdater(Updater):
         return loss.clone(), norm.clone()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are others, or none."""
+        """See Updater.load_state_dict; a graph is recorded anew, since an
+        optimiser's tensors are others, or none.
+        """
         super().load_state_dict(state)
         self.graph, self.written = None, 0
 
@@ -115,14 +139,20 @@ class RecordedUpdater(Updater):
         self.graph = None
 
     def _set_capturable(self, capturable: bool) -> None:
-        """Have torch's optimisers take their rates and steps from tensors, which they refuse to be recorded without."""
+        """Have torch's optimisers take their rates and steps from tensors, which
+        they refuse to be recorded without.
+        """
         for parameters in self.optimiser.param_groups:
             if "capturable" in parameters:
                 parameters["capturable"] = capturable
 
 
 def new_updater(
-    model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
+    model: Transformer,
+    config: TrainingConfig,
+    group: Group,
+    dtype: torch.dtype,
+    compiled: bool | Path,
 ) -> Updater:
     """Return the updater for the model's device."""
     kind = RecordedUpdater if model.device.type == "cuda" else Updater
@@ -130,7 +160,9 @@ def new_updater(
 
 
 def _on_host(state: Any) -> Any:
-    """Return a copy of a state, dictionaries of tensors and other values, with its tensors in the host's memory."""
+    """Return a copy of a state, dictionaries of tensors and other values, with
+    its tensors in the host's memory.
+    """
     if isinstance(state, torch.Tensor):
         return state.to("cpu", copy=True)
     if isinstance(state, dict):

@@ -1,9 +1,10 @@
-"""Branches of a run (local SGD; Stich, "Local SGD Converges Fast and Communicates Little", 2019): each process trains
-weights of its own on batches of its own, and every so many updates all branches continue from their mean.
+"""Branches of a run (local SGD; Stich, "Local SGD Converges Fast and Communicates Little",
+2019): each process trains weights of its own on batches of its own, and every so many updates
+all branches continue from their mean.
 
-The mean is that of their averaged weights and of their optimisers' states. The first branch has the clock: it sends the
-others the rate of each update, or GATHER, to save their states with its own. So a checkpoint changes no branch, and a
-run that resumes from one continues bit for bit.
+The mean is that of their averaged weights and of their optimisers' states. The first branch has the
+clock: it sends the others the rate of each update, or GATHER, to save their states with its own. So
+a checkpoint changes no branch, and a run that resumes from one continues bit for bit.
 """
 
 import copy
@@ -20,21 +21,26 @@ GATHER = -1.0  # sent instead of a rate: the others send their states
 
 
 class Branches:
-    """This process among those of a run, which has a branch in each; or one branch, whose batches they share."""
+    """This process among those of a run, which has a branch in each; or one
+    branch, whose batches they share.
+    """
 
     def __init__(self, group: Group, config: TrainingConfig, updater: Updater) -> None:
         self.group, self.config, self.updater = group, config, updater
         self.several = config.branches > 1
         average = updater.average.model
-        self.model = copy.deepcopy(average) if self.several else average  # the mean, as of the last state_dict()
+        # the mean, as of the last state_dict()
+        self.model = copy.deepcopy(average) if self.several else average
 
     def batch_number(self, update: int) -> int:
-        """Return the number of this branch's batch among the batches of all updates and branches."""
+        """Return the number of this branch's batch among the
+        batches of all updates and branches.
+        """
         return update * self.group.size + self.group.rank if self.several else update
 
     def rate(self, first_rate: float = 0.0) -> float:
-        """Return the first process's rate of the next update. The others wait for it, and send their states at GATHER.
-        WorkerError where another process has ended."""
+        """Return the first process's rate of the next update. The others wait for it, and send
+        their states at GATHER. WorkerError where another process has ended."""
         while (sent := self.group.broadcast(first_rate)) == GATHER:
             self.group.gather(self.updater.state_dict())
         return sent
@@ -48,7 +54,9 @@ class Branches:
         self.updater.model.load_state_dict(state["average"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all branches to the first process, which alone may ask, and make `model` their mean."""
+        """Return the state of all branches to the first process, which alone may
+        ask, and make `model` their mean.
+        """
         own = self.updater.state_dict()
         if not self.several:
             return own
@@ -68,12 +76,17 @@ class Branches:
 
     def _set_mean(self, states: list[dict[str, Any]]) -> None:
         averages = [state["average"] for state in states]
-        mean = {name: torch.stack([average[name] for average in averages]).mean(0) for name in averages[0]}
+        mean = {
+            name: torch.stack([average[name] for average in averages]).mean(0)
+            for name in averages[0]
+        }
         self.model.load_state_dict(mean)
 
 
 def _floats(tree: Any) -> Iterator[torch.Tensor]:
-    """Yield the floating-point tensors of nested dicts and lists, in the same order in every branch."""
+    """Yield the floating-point tensors of nested dicts and lists,
+    in the same order in every branch.
+    """
     if isinstance(tree, torch.Tensor):
         if tree.is_floating_point():
             yield tree

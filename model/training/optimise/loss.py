@@ -1,4 +1,6 @@
-"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is a compiler."""
+"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile
+fuses where there is a compiler.
+"""
 
 import logging
 import time
@@ -16,10 +18,15 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Positions
 
-SAME_LOSS = 0.02  # bits; bfloat16 rounds a sum of several products at other places when they are fused
-SAME_GRADIENTS = 0.05  # of their norm: how much further than those of the loss as it is written from float32's
+# bits; bfloat16 rounds a sum of several products at other places when they are fused
+SAME_LOSS = 0.02
+# of their norm: how much further than those of the loss as it is written from float32's
+SAME_GRADIENTS = 0.05
 
-Loss = Callable[[Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None, float], torch.Tensor]
+Loss = Callable[
+    [Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None, float],
+    torch.Tensor,
+]
 
 AUTOCAST = ("torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast")
 
@@ -34,29 +41,44 @@ def loss_of(
     drawn: Positions | None = None,
     contrast: float = 0.0,
 ) -> torch.Tensor:
-    """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but the first.
+    """Return the mean bits of the bytes of batch [B, N] that the network
+    predicts: all, or all but the first.
 
-    labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to estimate it; None for
-    all. dtype: of the network's products. The parameters of the distribution and all that follows are float32.
+    labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to
+    estimate it; None for all. dtype: of the network's products. The parameters of the
+    distribution and all that follows are float32.
 
-    contrast: the weight of a second loss, which is added: the logistic loss of an image's class against another one by
-    its bits under both, the mean over the first images of the batch, 0 for those without a class. labels is then
-    [B, 2], the other class in the second column.
+    contrast: the weight of a second loss, which is added: the logistic loss of an image's class
+    against another one by its bits under both, the mean over the first images of the batch, 0 for
+    those without a class. labels is then [B, 2], the other class in the second column.
     """
     if not contrast:
         return _bits(model, batch, dtype, labels, drawn).mean()
     assert labels is not None
     again = slice(len(batch) // CONTRASTED)
-    positions = drawn and Positions(*(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight)))
-    bits = _bits(model, torch.cat((batch, batch[again])), dtype, torch.cat((labels[:, 0], labels[again, 1])), positions)
+    positions = drawn and Positions(
+        *(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight))
+    )
+    bits = _bits(
+        model,
+        torch.cat((batch, batch[again])),
+        dtype,
+        torch.cat((labels[:, 0], labels[again, 1])),
+        positions,
+    )
     own, other = bits[: len(batch)], bits[len(batch) :]
-    of_image = (model.config.bytes - model.config.first) * LN2  # nats of an image in one bit of each of its bytes
+    # nats of an image in one bit of each of its bytes
+    of_image = (model.config.bytes - model.config.first) * LN2
     apart = F.softplus((own[again] - other) * of_image) * (labels[again, 0] > 0)
     return own.mean() + contrast * apart.mean() / of_image
 
 
 def _bits(
-    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, labels: torch.Tensor | None, drawn: Positions | None
+    model: Transformer,
+    batch: torch.Tensor,
+    dtype: torch.dtype,
+    labels: torch.Tensor | None,
+    drawn: Positions | None,
 ) -> torch.Tensor:
     """Return the mean bits [B] of the predicted bytes of each image."""
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
@@ -73,15 +95,16 @@ def _bits(
 
 
 class CompiledLoss:
-    """`loss_of`, compiled at its first call; where that fails, or gives another value or other gradients, as it is.
-    Every batch must have one size.
+    """`loss_of`, compiled at its first call; where that fails, or gives another value or other
+    gradients, as it is. Every batch must have one size.
 
-    cache: a file from which torch takes what it compiled before; it checks that the code is of the same loss, torch and
-    device, and it runs that code. `writes`: the file gets what it lacks.
+    cache: a file from which torch takes what it compiled before; it checks that the code is of the
+    same loss, torch and device, and it runs that code. `writes`: the file gets what it lacks.
     """
 
     def __init__(self, cache: Path | None = None, writes: bool = True) -> None:
-        torch.compiler.reset()  # graphs of an earlier run in this process count against the limit of this one
+        # graphs of an earlier run in this process count against the limit of this one
+        torch.compiler.reset()
         self.cache, self.writes = cache, writes
         self.compiled: Loss = loss_of
         self.chosen = False
@@ -105,11 +128,13 @@ class CompiledLoss:
             return loss_of(model, batch, dtype, labels, drawn, contrast)
         return loss
 
-    def _choose(self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *given: Any) -> None:
-        """Use the compiled loss from now on if it has the value of the loss as it is written, and gradients as near to
-        those in float32: in bfloat16 both are rounded, each in its own way."""
-        # The loss as it is written is first: it also fills the tables that a network computes once, before its code is
-        # traced.
+    def _choose(
+        self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *given: Any
+    ) -> None:
+        """Use the compiled loss from now on if it has the value of the loss as it is written, and
+        gradients as near to those in float32: in bfloat16 both are rounded, each in its own way."""
+        # The loss as it is written is first: it also fills the tables that a network
+        # computes once, before its code is traced.
         _, exact = _with_gradients(loss_of, model, batch, torch.float32, *given)
         expected, as_written = _with_gradients(loss_of, model, batch, dtype, *given)
         began = time.monotonic()
@@ -117,10 +142,13 @@ class CompiledLoss:
             self._read_cache()
             compiled = compile_loss(batch.device)
             value, gradients = _with_gradients(compiled, model, batch, dtype, *given)
-        except RuntimeError as error:  # of torch._dynamo or torch._inductor, which also says that there is no compiler
+        # of torch._dynamo or torch._inductor, which also says that there is no compiler
+        except RuntimeError as error:
             self._refuse(str(error).strip().splitlines()[0])
             return
-        off, rounding = (((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written))
+        off, rounding = (
+            ((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written)
+        )
         if not abs(value - expected) <= SAME_LOSS:
             self._refuse(f"compiled it is {value}, as it is written {expected}")
         elif not off <= rounding + SAME_GRADIENTS:
@@ -133,16 +161,26 @@ class CompiledLoss:
     def _read_cache(self) -> None:
         if self.cache is None:
             return
-        # By default torch keeps no graph with autocast or an autograd function in it. What both do is in the graph, and
-        # so in its key; and a compiled loss is compared with the one as it is written before it is used.
-        torch._inductor.config.unsafe_marked_cacheable_functions |= dict.fromkeys(AUTOCAST, torch.__version__)
+        # By default torch keeps no graph with autocast or an autograd function in it. What
+        # both do is in the graph, and so in its key; and a compiled loss is compared with the
+        # one as it is written before it is used.
+        torch._inductor.config.unsafe_marked_cacheable_functions |= dict.fromkeys(
+            AUTOCAST, torch.__version__
+        )
         torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
         if self.cache.exists():
-            torch.compiler.load_cache_artifacts(read_file(self.cache))  # of another torch: it warns, and compiles
+            # of another torch: it warns, and compiles
+            torch.compiler.load_cache_artifacts(read_file(self.cache))
 
     def _write_cache(self) -> None:
-        """Write what was compiled, or found in the cache, atomically: the next run needs all of it."""
-        if self.cache is not None and self.writes and (compiled := torch.compiler.save_cache_artifacts()):
+        """Write what was compiled, or found in the cache,
+        atomically: the next run needs all of it.
+        """
+        if (
+            self.cache is not None
+            and self.writes
+            and (compiled := torch.compiler.save_cache_artifacts())
+        ):
             write_file(self.cache, compiled[0])
 
     def _refuse(self, reason: str) -> None:
@@ -151,26 +189,33 @@ class CompiledLoss:
 
 
 def compile_loss(device: torch.device) -> Loss:
-    """Return `loss_of`, which torch.compile compiles at its first call. RuntimeError where there is no compiler.
+    """Return `loss_of`, which torch.compile compiles at its first call.
+    RuntimeError where there is no compiler.
 
-    On a CPU the width of its vectors is an option of the compiler: torch keeps generated code on disk and finds it
-    again by its options, but (in 2.13) not by the instruction set it was generated for. Loops over vectors of AVX-512,
-    compiled for AVX2, skip the upper half of every vector. It happens where machines share the folder, or
-    ATEN_CPU_CAPABILITY has changed.
+    On a CPU the width of its vectors is an option of the compiler: torch keeps generated code on
+    disk and finds it again by its options, but (in 2.13) not by the instruction set it was
+    generated for. Loops over vectors of AVX-512, compiled for AVX2, skip the upper half of every
+    vector. It happens where machines share the folder, or ATEN_CPU_CAPABILITY has changed.
     """
-    # A layer is compiled for each number; those beyond torch's own limit, which is 8, would run as they are written.
+    # A layer is compiled for each number; those beyond torch's own limit, which
+    # is 8, would run as they are written.
     torch._dynamo.config.recompile_limit = 64
-    torch.compiler.assume_constant_result(gpu.trains)  # marks it: the compiler calls it and does not trace it
+    # marks it: the compiler calls it and does not trace it
+    torch.compiler.assume_constant_result(gpu.trains)
     if device.type != "cpu":
         attention.keep_out_of_graphs()
         return torch.compile(loss_of, dynamic=False)
     from torch._inductor.cpu_vec_isa import pick_vec_isa  # imported late: it costs 150 MB
 
-    return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()})
+    return torch.compile(
+        loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()}
+    )
 
 
 def _with_gradients(loss: Loss, model: Transformer, *given: Any) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all weights as one vector."""
     value = loss(model, *given)
     gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
-    return value.item(), torch.cat([gradient.flatten().float() for gradient in gradients if gradient is not None])
+    return value.item(), torch.cat(
+        [gradient.flatten().float() for gradient in gradients if gradient is not None]
+    )

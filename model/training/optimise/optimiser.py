@@ -49,27 +49,40 @@ def optimiser(
 ) -> torch.optim.Optimizer | CombinedOptimiser:
     """Return the recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
 
-    Weight decay is decoupled, and on the matrices of blocks and layers alone: none on embeddings, norms, biases, head.
-    Muon moves those matrices, with products in `dtype`, and AdamW the rest. The head learns at a lower rate: one step
-    moves a mean by rate x sum |x|, which at the full rate is many bytes, and the loss jumps.
+    Weight decay is decoupled, and on the matrices of blocks and layers alone: none on embeddings,
+    norms, biases, head. Muon moves those matrices, with products in `dtype`, and AdamW the rest.
+    The head learns at a lower rate: one step moves a mean by rate x sum |x|, which at the full
+    rate is many bytes, and the loss jumps.
     """
     stacks = [part for name, part in model.named_children() if name in STACKS]
-    linear = [module for stack in stacks for module in stack.modules() if isinstance(module, nn.Linear)]
+    linear = [
+        module for stack in stacks for module in stack.modules() if isinstance(module, nn.Linear)
+    ]
     matrices = [module.weight for module in linear]
     head = _head(model)
     others = [p for p in model.parameters() if not any(p is q for q in (*matrices, *head))]
     muon = config.optimiser == "muon"
     decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
     kept: list[dict[str, Any]] = [
-        {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE_WITH_MUON if muon else OTHERS_SCALE},
-        {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE_WITH_MUON if muon else HEAD_SCALE},
+        {
+            "params": others,
+            "weight_decay": 0.0,
+            "scale": OTHERS_SCALE_WITH_MUON if muon else OTHERS_SCALE,
+        },
+        {
+            "params": head,
+            "weight_decay": 0.0,
+            "scale": HEAD_SCALE_WITH_MUON if muon else HEAD_SCALE,
+        },
     ]
     rate, betas = config.learning_rate, (0.9, config.second_moment)
     if muon:
         adamw = torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True)
         return CombinedOptimiser(Muon([decayed], lr=rate, dtype=dtype), adamw)
     if config.optimiser == "radam":
-        return torch.optim.RAdam([decayed, *kept], lr=rate, betas=betas, decoupled_weight_decay=True)
+        return torch.optim.RAdam(
+            [decayed, *kept], lr=rate, betas=betas, decoupled_weight_decay=True
+        )
     return torch.optim.AdamW([decayed, *kept], lr=rate, betas=betas, fused=True)
 
 
@@ -78,24 +91,33 @@ def _head(model: nn.Module) -> list[nn.Parameter]:
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
-    """Return the rate of an update: a linear warm-up, then the schedule, which ends at zero unless it is constant."""
+    """Return the rate of an update: a linear warm-up, then the schedule, which
+    ends at zero unless it is constant.
+    """
     if update < config.warm_up:
         return config.learning_rate * (update + 1) / config.warm_up
-    return config.learning_rate * falling(config, (config.updates - update) / max(1, config.updates - config.warm_up))
+    return config.learning_rate * falling(
+        config, (config.updates - update) / max(1, config.updates - config.warm_up)
+    )
 
 
 def falling(config: TrainingConfig, left: float) -> float:
-    """Return the share of the rate that the schedule has where so much of the run is left, from 1 to 0."""
+    """Return the share of the rate that the schedule has where so much
+    of the run is left, from 1 to 0.
+    """
     if config.schedule == "constant":
         return 1.0
-    return (1 - cos(pi * left)) / 2 if config.schedule == "cosine" else min(1.0, left / config.decay)
+    return (
+        (1 - cos(pi * left)) / 2 if config.schedule == "cosine" else min(1.0, left / config.decay)
+    )
 
 
 def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
-    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in place, and return the
-    norm of both together before.
+    """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in
+    place, and return the norm of both together before.
 
-    They are clipped apart because nearly all of the norm is the head's, in jumps that would silence the layers.
+    They are clipped apart because nearly all of the norm is the head's, in
+    jumps that would silence the layers.
     """
     head = _head(model)
     rest = [p for p in model.parameters() if not any(p is q for q in head)]
@@ -104,14 +126,18 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
 
 
 class MovingAverage:
-    """The exponential moving average of the weights: the model that is evaluated, sampled and shipped."""
+    """The exponential moving average of the weights: the model that
+    is evaluated, sampled and shipped.
+    """
 
     def __init__(self, model: Transformer, decay: float) -> None:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
         self.decay = decay
 
     def share(self, update: int) -> float:
-        """Return the share of the weights after `update` in the average, which is larger in a run's first updates."""
+        """Return the share of the weights after `update` in the average, which is
+        larger in a run's first updates.
+        """
         return 1 - min(self.decay, (1 + update) / (10 + update))
 
     @torch.no_grad()

@@ -1,7 +1,8 @@
-"""The precision of training's products: bfloat16 where the processor multiplies it in hardware, else float32.
+"""The precision of training's products: bfloat16 where the processor
+multiplies it in hardware, else float32.
 
-It belongs to the machine, not to the recipe: no preset has one. Weights, running sums, norms, the head and the
-likelihood are float32 in either.
+It belongs to the machine, not to the recipe: no preset has one. Weights, running sums, norms, the
+head and the likelihood are float32 in either.
 """
 
 import torch
@@ -10,7 +11,8 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def product_dtype(device: torch.device, precision: str | None = None) -> torch.dtype:
-    """Return the dtype of products on the device: that of `precision`, by default the fastest that is good enough.
+    """Return the dtype of products on the device: that of `precision`, by
+    default the fastest that is good enough.
 
     ValueError for an unknown precision.
     """
@@ -19,8 +21,13 @@ def product_dtype(device: torch.device, precision: str | None = None) -> torch.d
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
         return PRECISIONS[precision]
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    # The capability, which ATEN_CPU_CAPABILITY lowers, before the processor's own answer, which it does not.
+        return (
+            torch.bfloat16
+            if torch.cuda.is_bf16_supported(including_emulation=False)
+            else torch.float32
+        )
+    # The capability, which ATEN_CPU_CAPABILITY lowers, before the
+    # processor's own answer, which it does not.
     if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() != "AVX512":
         return torch.float32
     multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

@@ -1,14 +1,15 @@
-"""Training in several processes of one machine (torch.distributed): each computes the gradients of its share of every
-batch, on a CPU or on a GPU of its own, and all move the same weights by their average; or each has a branch of its own
-(local_sgd.py).
+"""Training in several processes of one machine (torch.distributed): each computes the gradients of
+its share of every batch, on a CPU or on a GPU of its own, and all move the same weights by their
+average; or each has a branch of its own (local_sgd.py).
 
-Gradients are averaged as one vector, by gloo on a CPU and by NCCL on GPUs, and not by torch's DistributedDataParallel:
-that hooks a module's forward pass, and an update is a compiled loss of other methods, recorded with its backward pass,
-the average and the optimiser's step in one CUDA graph. DDP hides the exchange behind the backward pass, but 43 MB of
-gradients (10.8 million weights) between two GPUs are under a millisecond of an update of tens.
+Gradients are averaged as one vector, by gloo on a CPU and by NCCL on GPUs, and not by torch's
+DistributedDataParallel: that hooks a module's forward pass, and an update is a compiled loss of
+other methods, recorded with its backward pass, the average and the optimiser's step in one CUDA
+graph. DDP hides the exchange behind the backward pass, but 43 MB of gradients (10.8 million
+weights) between two GPUs are under a millisecond of an update of tens.
 
-The caller's process has rank 0: it alone reads the clock, tests, reports and writes. The others follow it until it
-kills them. If one of them ends before, the next exchange fails in all others.
+The caller's process has rank 0: it alone reads the clock, tests, reports and writes. The others
+follow it until it kills them. If one of them ends before, the next exchange fails in all others.
 """
 
 import os
@@ -29,10 +30,12 @@ from torch import nn
 
 from scanline.model.safe_path import safe_path
 
-BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}  # rates are sent by gloo: it sees that a process has ended
+# rates are sent by gloo: it sees that a process has ended
+BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
 AVERAGE_TIMEOUT = timedelta(days=7)  # the other ranks wait for rank 0 while it tests and paints
 SECONDS_TO_END = 5
-OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # torch's words, of GPUs and of CPUs
+# torch's words, of GPUs and of CPUs
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")
 
 
 class WorkerError(ChildProcessError):
@@ -40,8 +43,8 @@ class WorkerError(ChildProcessError):
 
 
 def memory_reason(error: Exception) -> str | None:
-    """Return what was asked of a machine without the memory for it, as Python, numpy or torch say it; None for any
-    other error."""
+    """Return what was asked of a machine without the memory for it, as Python, numpy or torch
+    say it; None for any other error."""
     text = str(error).partition("\n")[0]
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return f"there is not enough memory: {text}".removesuffix(": ")
@@ -55,22 +58,28 @@ class Group:
         self.rank, self.size = rank, size
 
     def device(self, given: torch.device) -> torch.device:
-        """Return this process's device: the one given, or a GPU of its own, which is torch's own from now on."""
+        """Return this process's device: the one given, or a GPU of its own,
+        which is torch's own from now on.
+        """
         if self.size == 1 or given.type == "cpu":
             return given
         torch.cuda.set_device(self.rank)
         return torch.device(given.type, self.rank)
 
     def share(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return this process's images of a batch [B, N], or their labels of [B], where `size` divides B."""
+        """Return this process's images of a batch [B, N], or their
+        labels of [B], where `size` divides B.
+        """
         return batch[self.rank :: self.size]
 
     def average_gradients(self, model: nn.Module, loss: torch.Tensor) -> torch.Tensor:
-        """Average gradients over processes, in place, and return the average loss. WorkerError where another process
-        has ended."""
+        """Average gradients over processes, in place, and return the average loss. WorkerError
+        where another process has ended."""
         if self.size == 1:
             return loss
-        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        gradients = [
+            parameter.grad for parameter in model.parameters() if parameter.grad is not None
+        ]
         average = loss.detach().clone()
         self.average([*gradients, average])
         return average
@@ -87,7 +96,9 @@ class Group:
             tensor.copy_(averaged.view_as(tensor))
 
     def broadcast(self, value: float) -> float:
-        """Return the value of rank 0, which does not wait for the others. WorkerError where one of them has ended."""
+        """Return the value of rank 0, which does not wait for the others.
+        WorkerError where one of them has ended.
+        """
         if self.size == 1:
             return value
         sent = torch.tensor([value], dtype=torch.float64)
@@ -96,8 +107,8 @@ class Group:
         return sent.item()
 
     def gather(self, state: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the states of all processes to rank 0, an empty list to the others. WorkerError where one of them has
-        ended."""
+        """Return the states of all processes to rank 0, an empty list to the others.
+        WorkerError where one of them has ended."""
         states: list[Any] = [None] * self.size if self.rank == 0 else []
         with _worker_error():
             dist.gather_object(state, states or None, dst=0)
@@ -117,10 +128,11 @@ def _worker_error() -> Iterator[None]:
 def processes(
     size: int, follow: Callable[..., None], *arguments: Any, backend: str = BACKENDS["cpu"]
 ) -> Iterator[Group]:
-    """Start processes of ranks 1 to size - 1, which run follow(group, *arguments), and yield the group of rank 0.
+    """Start processes of ranks 1 to size - 1, which run follow(group,
+    *arguments), and yield the group of rank 0.
 
-    The threads of this process are divided among them. Workers are killed at the end of the block; WorkerError if one
-    of them ends before.
+    The threads of this process are divided among them. Workers are killed at the end of the block;
+    WorkerError if one of them ends before.
     """
     if size == 1:
         yield Group()
@@ -141,7 +153,8 @@ def processes(
                 try:
                     with safe_path():
                         worker.start()
-                except BrokenPipeError as error:  # it ended at once; a later one is of standard output
+                # it ended at once; a later one is of standard output
+                except BrokenPipeError as error:
                     raise WorkerError("a training process could not start") from error
                 theirs.close()
                 started.append((worker, ours))
@@ -172,7 +185,8 @@ def _run_worker(
     follow: Callable[..., None],
     arguments: tuple[Any, ...],
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; rank 0 ends the rest
+    # Ctrl-C reaches every process of the terminal; rank 0 ends the rest
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     ready.send(True)
     _join(backend, rank, size, folder)
@@ -197,12 +211,16 @@ def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
 
 
 def _join(backend: str, rank: int, size: int, folder: str) -> None:
-    """Join the process group over the loopback device: the name of a machine need not have an address."""
+    """Join the process group over the loopback device: the name of a
+    machine need not have an address.
+    """
     loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])
     rendezvous = (Path(folder) / "rendezvous").as_uri()
-    dist.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT)
+    dist.init_process_group(
+        backend, init_method=rendezvous, rank=rank, world_size=size, timeout=AVERAGE_TIMEOUT
+    )
 
 
 def _reason(started: list[tuple[BaseProcess, connection.Connection]]) -> str:
@@ -211,7 +229,11 @@ def _reason(started: list[tuple[BaseProcess, connection.Connection]]) -> str:
         worker.join(SECONDS_TO_END if rank == 1 else 0)
         code = worker.exitcode
         if code:
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+            how = (
+                f"was ended by {signal.Signals(-code).name}"
+                if code < 0
+                else f"ended with exit code {code}"
+            )
             if code == -signal.SIGKILL:
                 how += ", as when the machine's memory is full"
             with suppress(EOFError, OSError):

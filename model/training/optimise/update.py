@@ -1,4 +1,6 @@
-"""One update of the weights: loss, gradients, averaged over processes and clipped, optimiser, moving average."""
+"""One update of the weights: loss, gradients, averaged over processes and
+clipped, optimiser, moving average.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,17 @@ from scanline.model.training.optimise.processes import Group
 
 
 class Updater:
-    """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss by
-    torch.compile, where that works, and a path: with this file as its cache (see `CompiledLoss`)."""
+    """A model with its loss, optimiser and moving average. dtype: of products.
+    compiled: the loss by torch.compile, where that works, and a path: with this file
+    as its cache (see `CompiledLoss`)."""
 
     def __init__(
-        self, model: Transformer, config: TrainingConfig, group: Group, dtype: torch.dtype, compiled: bool | Path
+        self,
+        model: Transformer,
+        config: TrainingConfig,
+        group: Group,
+        dtype: torch.dtype,
+        compiled: bool | Path,
     ) -> None:
         self.model = model
         self.config = config
@@ -37,11 +45,11 @@ class Updater:
         labels: torch.Tensor | None = None,
         drawn: Positions | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Move the weights by one update of this number (from 0) at this rate, in place, and return the loss in bits
-        over all images, with that of `contrast`, and the norm of its gradient.
+        """Move the weights by one update of this number (from 0) at this rate, in place, and return
+        the loss in bits over all images, with that of `contrast`, and the norm of its gradient.
 
-        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions to compute; each
-        process takes its share, at the same rate.
+        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn
+        the positions to compute; each process takes its share, at the same rate.
         WorkerError where another process has ended.
         """
         share = self.group.share
@@ -58,8 +66,8 @@ class Updater:
         drawn: Positions | None,
         share: float | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Move the weights by this process's part of an update, at the rates that the optimiser has; `share` is the
-        average's."""
+        """Move the weights by this process's part of an update, at the rates that the
+        optimiser has; `share` is the average's."""
         loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()

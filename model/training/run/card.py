@@ -1,4 +1,6 @@
-"""The card of a trained model, README.md in its directory: data, recipe, processor, time, test bits/dim, samples."""
+"""The card of a trained model, README.md in its directory: data, recipe,
+processor, time, test bits/dim, samples.
+"""
 
 import json
 import re
@@ -36,8 +38,8 @@ def write_card(
     positions: int,
     device: str,
 ) -> None:
-    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's curve; positions: how
-    many of an image an update computed."""
+    """Write README.md. evaluation: what evaluation.json holds; last: the last row of the run's
+    curve; positions: how many of an image an update computed."""
     # The table's rows, in the order in which they are read: how good, of what, at what cost.
     name = directory.resolve().name
     kind = "grey" if model.channels == 1 else "colour"
@@ -89,7 +91,9 @@ Samples: `scanline sample --model {at} -n {training.sample_images} --seed {train
 
 
 def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
-    """Write an evaluation of one's own pictures into the card of a model, over the rows of an earlier one."""
+    """Write an evaluation of one's own pictures into the card of a model,
+    over the rows of an earlier one.
+    """
     path = directory / CARD
     lines = path.read_text().splitlines() if path.exists() else []
     if HEAD not in lines:
@@ -102,7 +106,10 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
         lines[at : at + len(old)] = [f"| {key} | {value} |"]
         at += 1
     text = "\n".join(lines) + "\n"
-    dataset, bits = json.dumps(evaluation["dataset"], ensure_ascii=False), f"{evaluation['bits_per_dim']:.3f}"
+    dataset, bits = (
+        json.dumps(evaluation["dataset"], ensure_ascii=False),
+        f"{evaluation['bits_per_dim']:.3f}",
+    )
     for key, value in (("value", bits), ("name", dataset)):  # the first of each, in the metadata
         escaped = value.replace("\\", r"\\")
         text = re.sub(rf"^( {{6}}{key}: ).*$", rf"\g<1>{escaped}", text, count=1, flags=re.M)
@@ -110,7 +117,9 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
 
 
 def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
-    """Return the rows of what was measured on test images, with classes where these have them, and on samples."""
+    """Return the rows of what was measured on test images, with classes where
+    these have them, and on samples.
+    """
     error = evaluation["standard_error"]
     spread = "" if error is None else f" +- {error:.4f}"
     tested = f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"
@@ -121,7 +130,9 @@ def _classes(model: ModelConfig, training: TrainingConfig) -> str:
     names = model.class_names
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     listed = ", ".join(f"`{name}`" for name in names[:NAMED])
-    return f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the labels dropped in training"
+    return (
+        f"{len(names)}: {listed}{more}; {training.unlabelled:.0%} of the labels dropped in training"
+    )
 
 
 def _data(images: ImageSet, run: Run, model: ModelConfig) -> str:
@@ -131,7 +142,11 @@ def _data(images: ImageSet, run: Run, model: ModelConfig) -> str:
     resized = f"cropped and resized to {shape}" if run.size else shape
     name = images.name or f"`{Path(run.data).name}`"
     pictures = f"{name}: {run.train + run.test:,} pictures, {resized}"
-    way = "split by the set's own parts" if images.has_parts else "split by the SHA-256 of their bytes"
+    way = (
+        "split by the set's own parts"
+        if images.has_parts
+        else "split by the SHA-256 of their bytes"
+    )
     split = f"{way} into {run.train:,} to train on and {run.test:,} to test on"
     return f"{pictures}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
 
@@ -148,8 +163,16 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
     falls = f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid":
-        falls = f"falling to zero in the last {training.decay:.0%} of it" if training.has_plateau else "falling to zero"
-    optimiser = {"muon": "Muon for the matrices of the layers, AdamW for the rest", "adamw": "AdamW", "radam": "RAdam"}
+        falls = (
+            f"falling to zero in the last {training.decay:.0%} of it"
+            if training.has_plateau
+            else "falling to zero"
+        )
+    optimiser = {
+        "muon": "Muon for the matrices of the layers, AdamW for the rest",
+        "adamw": "AdamW",
+        "radam": "RAdam",
+    }
     return (
         f"{f'preset {run.preset}, ' if run.preset else ''}{length}; {optimiser[training.optimiser]}, rate"
         f" {training.learning_rate:g} {falls}; seed {training.seed}"
@@ -160,7 +183,9 @@ def _time(seconds: float, device: str) -> str:
     measured = facts()
     machine = measured["machine"]
     where = (
-        machine["gpu"] if device == "cuda" else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+        machine["gpu"]
+        if device == "cuda"
+        else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
     )
     return f"{seconds / 60:.1f} minutes on {where}; {measured['date'][:10]}"
 
@@ -168,7 +193,11 @@ def _time(seconds: float, device: str) -> str:
 def _input(model: ModelConfig) -> str:
     if model.step == "byte":
         return "previous byte, row, column and channel; a step is a byte"
-    waves = f", of the nearest also sines and cosines at {model.waves} frequencies" if model.waves else ""
+    waves = (
+        f", of the nearest also sines and cosines at {model.waves} frequencies"
+        if model.waves
+        else ""
+    )
     blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"
     window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
     mixed = ", painted neighbours mixed in every block and layer" if model.causal_conv else ""

@@ -1,7 +1,8 @@
-"""The clock of a run of so many updates or minutes: its learning rate, and when checkpoints, tests and rows are due.
+"""The clock of a run of so many updates or minutes: its learning rate, and when
+checkpoints, tests and rows are due.
 
-A run of minutes counts the seconds of all its parts, checkpoints included, so that an interrupted one continues where
-its learning rate was. Only a run of updates is repeatable bit for bit.
+A run of minutes counts the seconds of all its parts, checkpoints included, so that an interrupted
+one continues where its learning rate was. Only a run of updates is repeatable bit for bit.
 """
 
 import time
@@ -10,11 +11,13 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.optimise.optimiser import falling, learning_rate
 
 LONGEST_WARM_UP = 0.05  # of a run of minutes, however few updates fit in it
-SAVE_SECONDS = 120.0  # between two checkpoints of a run of minutes, the most that a run that is cut off can lose
+# between two checkpoints of a run of minutes, the most that a run that is cut off can lose
+SAVE_SECONDS = 120.0
 TESTS = 10  # of a run of minutes: checkpoints with a test figure and a new sheet
 MIN_BETWEEN, MAX_BETWEEN = 60.0, 600.0  # seconds between two tests
 LARGEST_SHARE = 0.2  # of the time may go into checkpoints
-ROW_UPDATES, ROW_SECONDS = 20, 10.0  # a row of the curve: every so many updates; in a run of minutes, or seconds
+# a row of the curve: every so many updates; in a run of minutes, or seconds
+ROW_UPDATES, ROW_SECONDS = 20, 10.0
 
 
 class RunClock:
@@ -27,7 +30,8 @@ class RunClock:
         self.last_checkpoint = self.last_test = self.last_row = seconds
         self.between_tests = min(max((self.limit or 0) / TESTS, MIN_BETWEEN), MAX_BETWEEN)
         self.between = min(self.between_tests, SAVE_SECONDS)
-        self.compiled = 0.0 if seconds else None  # the second from which the warm-up counts: the first update compiles
+        # the second from which the warm-up counts: the first update compiles
+        self.compiled = 0.0 if seconds else None
 
     @property
     def seconds(self) -> float:
@@ -35,7 +39,9 @@ class RunClock:
         return time.monotonic() - self.started
 
     def rate(self, update: int) -> float:
-        """Return the learning rate of an update: in a run of minutes its schedule follows the clock."""
+        """Return the learning rate of an update: in a run of
+        minutes its schedule follows the clock.
+        """
         if self.limit is None:
             return learning_rate(self.config, update)
         if self.compiled is None and update:
@@ -45,7 +51,9 @@ class RunClock:
         return self.config.learning_rate * min(1.0, warm) * falling(self.config, self._left(update))
 
     def cooling(self, done: int) -> bool:
-        """Return whether the plateau of the learning rate is over after so many updates; False where it has none."""
+        """Return whether the plateau of the learning rate is over after so many
+        updates; False where it has none.
+        """
         return self.config.has_plateau and self._left(done) <= self.config.decay
 
     def _left(self, done: int) -> float:
@@ -56,7 +64,9 @@ class RunClock:
 
     def ended(self, done: int) -> bool:
         """Return whether the run is over after so many updates."""
-        return done >= self.config.updates or (self.limit is not None and self.seconds >= self.limit)
+        return done >= self.config.updates or (
+            self.limit is not None and self.seconds >= self.limit
+        )
 
     def checkpoint_due(self, done: int) -> bool:
         """Return whether to write a checkpoint after so many updates."""
@@ -65,12 +75,14 @@ class RunClock:
         return self.seconds - self.last_checkpoint >= self.between
 
     def test_due(self) -> bool:
-        """Return whether the next checkpoint has a test figure and a sheet, as each of a run of updates has."""
+        """Return whether the next checkpoint has a test figure and a sheet,
+        as each of a run of updates has.
+        """
         return self.limit is None or self.seconds - self.last_test >= self.between_tests
 
     def checkpoint_written(self, began: float, tested: bool) -> None:
-        """Count the time to the next checkpoint, and test, from now; `began` is the second at which this one was
-        begun."""
+        """Count the time to the next checkpoint, and test, from now; `began` is the
+        second at which this one was begun."""
         self.last_checkpoint = self.last_row = self.seconds
         least = (self.seconds - began) / LARGEST_SHARE
         if tested:
@@ -80,8 +92,12 @@ class RunClock:
             self.between = max(self.between, least)
 
     def row_due(self, done: int) -> bool:
-        """Return whether the curve gets a row after so many updates; if so, start the next interval."""
-        due = done % ROW_UPDATES == 0 or (self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS)
+        """Return whether the curve gets a row after so many
+        updates; if so, start the next interval.
+        """
+        due = done % ROW_UPDATES == 0 or (
+            self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS
+        )
         if due:
             self.last_row = self.seconds
         return due

@@ -23,11 +23,15 @@ class Row:
 
 
 class Curve:
-    """The rows of a run in order. A run that resumes at update `until` drops the rows beyond it and repeats them."""
+    """The rows of a run in order. A run that resumes at update `until` drops the
+    rows beyond it and repeats them.
+    """
 
     def __init__(self, directory: Path, until: int = 0) -> None:
         self.directory = directory
-        self.rows = [row for row in _read(directory / "loss.csv") if row.update <= until] if until else []
+        self.rows = (
+            [row for row in _read(directory / "loss.csv") if row.update <= until] if until else []
+        )
 
     def save(self) -> None:
         """Write both files, atomically."""
@@ -46,10 +50,22 @@ class Curve:
         from matplotlib.ticker import FormatStrFormatter
 
         figure = Figure(figsize=(7, 4))
-        axes = figure.add_axes((0.11, 0.13, 0.87, 0.84))  # margins that fit the text would draw all twice
-        axes.plot([row.update for row in self.rows], [row.bits_per_dim for row in self.rows], lw=1, label="training")
-        tested = [(row.update, row.test_bits_per_dim) for row in self.rows if row.test_bits_per_dim is not None]
-        axes.plot([update for update, _ in tested], [bits for _, bits in tested], "o-", ms=3, label="test")
+        # margins that fit the text would draw all twice
+        axes = figure.add_axes((0.11, 0.13, 0.87, 0.84))
+        axes.plot(
+            [row.update for row in self.rows],
+            [row.bits_per_dim for row in self.rows],
+            lw=1,
+            label="training",
+        )
+        tested = [
+            (row.update, row.test_bits_per_dim)
+            for row in self.rows
+            if row.test_bits_per_dim is not None
+        ]
+        axes.plot(
+            [update for update, _ in tested], [bits for _, bits in tested], "o-", ms=3, label="test"
+        )
         axes.set(xlabel="updates", ylabel="bits/dim", yscale="log")
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))  # 3.4, not 3.4 x 10^0
@@ -68,8 +84,13 @@ def _read(path: Path) -> list[Row]:
         return [
             Row(
                 update=int(row["update"]),
-                test_bits_per_dim=float(row["test_bits_per_dim"]) if row["test_bits_per_dim"] else None,
-                **{key: float(row[key]) for key in ("bits_per_dim", "learning_rate", "gradient_norm", "seconds")},
+                test_bits_per_dim=float(row["test_bits_per_dim"])
+                if row["test_bits_per_dim"]
+                else None,
+                **{
+                    key: float(row[key])
+                    for key in ("bits_per_dim", "learning_rate", "gradient_norm", "seconds")
+                },
             )
             for row in csv.DictReader(StringIO(read_file(path).decode(), newline=""))
         ]

@@ -1,5 +1,5 @@
-"""The end of a run: the class head, test bits/dim of the model as it was saved, evaluation.json, a sheet of samples of
-each class, and the model card."""
+"""The end of a run: the class head, test bits/dim of the model as it was saved, evaluation.json, a
+sheet of samples of each class, and the model card."""
 
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ def finish(
     device: torch.device | str,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Measure the model in `directory`, whose run ended with the row `last`, write its card, and write and return its
-    evaluation.
+    """Measure the model in `directory`, whose run ended with the row `last`, write its card,
+    and write and return its evaluation.
 
     stage: called at the start of scoring, returns what is called with its progress.
     """
@@ -56,19 +56,33 @@ def finish(
     }
     if images.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
-        with_class = bits_per_dim(model, test, progress=progress, labels=images.labels.test[: len(test)])
+        with_class = bits_per_dim(
+            model, test, progress=progress, labels=images.labels.test[: len(test)]
+        )
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
         progress = stage("fitting the class head", min(HEAD_IMAGES, len(images.train)), "images")
-        model.class_head, _ = fit_class_head(model, images.train, images.labels.train, HEAD_IMAGES, progress)
+        model.class_head, _ = fit_class_head(
+            model, images.train, images.labels.train, HEAD_IMAGES, progress
+        )
         save_class_head(model.class_head, directory)
         if by_head := answers_by_head(model, test, images.labels.test[: len(test)] - 1, stage):
             evaluation["classes"]["by_head"] = by_head.figures()
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
-    (directory / EVALUATION).unlink(missing_ok=True)  # of a run that was resumed it has figures of the weights before
+    # of a run that was resumed it has figures of the weights before
+    (directory / EVALUATION).unlink(missing_ok=True)
     write_evaluation(directory, evaluation)
     positions = PositionSampler(images.train, config, model.config).count
     write_card(
-        directory, model.parameter_count, model.config, config, run, images, evaluation, last, positions, str(device)
+        directory,
+        model.parameter_count,
+        model.config,
+        config,
+        run,
+        images,
+        evaluation,
+        last,
+        positions,
+        str(device),
     )
     return evaluation
 
@@ -77,7 +91,12 @@ def _paint_classes(model: Transformer, path: Path, seed: int, stage: Stage) -> N
     """Write a sheet with a row of samples for each of the first classes."""
     names = model.config.class_names[:ROWS]
     progress = stage("painting samples of each class", len(names), "classes")
-    requests = [GenerateRequest(0, OF_EACH, seed, label=label) for label in range(1, len(names) + 1)]
-    rows = [painted.images.reshape(OF_EACH, *model.config.image_shape) for painted in paint_requests(model, requests)]
+    requests = [
+        GenerateRequest(0, OF_EACH, seed, label=label) for label in range(1, len(names) + 1)
+    ]
+    rows = [
+        painted.images.reshape(OF_EACH, *model.config.image_shape)
+        for painted in paint_requests(model, requests)
+    ]
     progress(len(names))
     contact_sheet.write(contact_sheet.class_sheet(np.stack(rows), names), path)

@@ -1,5 +1,6 @@
-"""The first weights of a run that continues from another model's: a run may learn classes that the model does not know,
-or none at all, and add layers to it. What the network computes without a class is the same at first."""
+"""The first weights of a run that continues from another model's: a run may learn classes that
+the model does not know, or none at all, and add layers to it. What the network computes
+without a class is the same at first."""
 
 import dataclasses
 from pathlib import Path
@@ -16,12 +17,13 @@ Weights = dict[str, torch.Tensor]
 def first_weights(
     directory: Path, classes: tuple[tuple[str, ...], ...], layers: int | None = None, seed: int = 0
 ) -> tuple[ModelConfig, Weights]:
-    """Return the configuration of the model in `directory` with these classes and so many layers, and its weights.
+    """Return the configuration of the model in `directory` with these classes
+    and so many layers, and its weights.
 
-    The vector of a class that the model knows by the same name is kept; that of any other class starts as the one of no
-    class, which is zero where the model knows none. Layers that the model does not have are drawn from the seed and
-    stand on top of its own; they start by adding nothing. ValueError where the model cannot do without its classes, or
-    cannot have so many layers.
+    The vector of a class that the model knows by the same name is kept; that of any other class
+    starts as the one of no class, which is zero where the model knows none. Layers that the model
+    does not have are drawn from the seed and stand on top of its own; they start by adding nothing.
+    ValueError where the model cannot do without its classes, or cannot have so many layers.
     """
     model = load_model(directory)
     config, weights = model.config, model.state_dict()
@@ -36,17 +38,26 @@ def first_weights(
 
 
 def with_classes(config: ModelConfig, classes: tuple[tuple[str, ...], ...]) -> ModelConfig:
-    """Return the configuration with these classes, and with biases for them unless it is plain, as the paper's are."""
+    """Return the configuration with these classes, and with biases for them unless
+    it is plain, as the paper's are.
+    """
     biases = bool(classes) and (config.class_biases or config.step == "pixel")
     return dataclasses.replace(config, classes=classes, class_biases=biases)
 
 
-def _change_classes(weights: Weights, config: ModelConfig, changed: ModelConfig, directory: Path) -> None:
+def _change_classes(
+    weights: Weights, config: ModelConfig, changed: ModelConfig, directory: Path
+) -> None:
     """Replace the vectors of the classes of `config` by those of `changed`, IN PLACE."""
-    tables = {name: weights.pop(name) for name in [*weights] if name == "classes" or name.endswith(".class_bias")}
+    tables = {
+        name: weights.pop(name)
+        for name in [*weights]
+        if name == "classes" or name.endswith(".class_bias")
+    }
     if changed.classes:
         row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
-        rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]  # of tables [1 + number of classes, D]
+        # of tables [1 + number of classes, D]
+        rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]
         weights |= {name: table[rows] for name, table in tables.items()}
         return
     _add_to_input(weights, config, tables.pop("classes")[0], directory)
@@ -54,12 +65,20 @@ def _change_classes(weights: Weights, config: ModelConfig, changed: ModelConfig,
         weights[name.replace("class_bias", "bias")] += table[0]
 
 
-def _grow(weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path) -> ModelConfig:
-    """Add the weights of layers on top of those of `config`, IN PLACE, and return the configuration with them."""
+def _grow(
+    weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path
+) -> ModelConfig:
+    """Add the weights of layers on top of those of `config`, IN PLACE, and
+    return the configuration with them.
+    """
     if layers <= config.layers:
-        raise ValueError(f"{directory} has {config.layers} layers, and --layers can only add to them")
+        raise ValueError(
+            f"{directory} has {config.layers} layers, and --layers can only add to them"
+        )
     if config.norm == "post":
-        raise ValueError(f"{directory} has its norms after the layers, so that a new layer would change what it paints")
+        raise ValueError(
+            f"{directory} has its norms after the layers, so that a new layer would change what it paints"
+        )
     grown = dataclasses.replace(config, layers=layers)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -70,8 +89,12 @@ def _grow(weights: Weights, config: ModelConfig, layers: int, seed: int, directo
     return grown
 
 
-def _add_to_input(weights: Weights, config: ModelConfig, vector: torch.Tensor, directory: Path) -> None:
-    """Add a vector [D] to the network's input at every position, in tables that it has anyway, IN PLACE."""
+def _add_to_input(
+    weights: Weights, config: ModelConfig, vector: torch.Tensor, directory: Path
+) -> None:
+    """Add a vector [D] to the network's input at every position, in
+    tables that it has anyway, IN PLACE.
+    """
     row, value = weights.get("embedding.row"), weights.get("embedding.value")
     half = config.model_width // 2
     if config.embedding_join == "sum":
@@ -82,4 +105,6 @@ def _add_to_input(weights: Weights, config: ModelConfig, vector: torch.Tensor, d
         value += vector[:half]
         row += vector[half:]
     else:
-        raise ValueError(f"{directory} cannot be trained without its classes: its positions have no weights")
+        raise ValueError(
+            f"{directory} cannot be trained without its classes: its positions have no weights"
+        )

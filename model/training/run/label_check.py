@@ -1,5 +1,6 @@
-"""Labels of training images beside what a trained model reads, before the first update: a run whose labels are off by
-one would teach each class the pictures of another, and look like any other run until its end."""
+"""Labels of training images beside what a trained model reads, before the first update: a
+run whose labels are off by one would teach each class the pictures of another, and look
+like any other run until its end."""
 
 import numpy as np
 import torch
@@ -11,16 +12,17 @@ from scanline.model.formats.model_dir import load_config
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.precision import product_dtype
 
-BY_HEAD, BY_BITS = 100, 20  # images: the class head reads each once, bits as often as there are classes
+# images: the class head reads each once, bits as often as there are classes
+BY_HEAD, BY_BITS = 100, 20
 TOGETHER = 4  # images of a product
 SHIFTED = 0.5  # of the images that are read as the class at one distance from their label
 DOUBTFUL = 0.2  # of the images: where fewer are read as their label, it may be wrong in another way
 
 
 def check_labels(name: str | None, images: ImageSet, device: torch.device | str) -> str | None:
-    """Return in a sentence how many training images a shipped model, or one in a directory, reads as their label says;
-    None where it does not know all of their classes. ValueError where most are read as the class at one distance from
-    it."""
+    """Return in a sentence how many training images a shipped model, or one in a directory, reads
+    as their label says; None where it does not know all of their classes. ValueError where most are
+    read as the class at one distance from it."""
     if name is None or images.labels is None:
         return None
     directory, names = zoo.find(name), images.labels.names
@@ -30,8 +32,14 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     model = load_model(directory, device)
     most = BY_BITS if model.class_head is None else BY_HEAD
     chosen = np.random.default_rng(0).permutation(len(images.train))[:most]
-    seen = _classes(model, torch.tensor(images.train[chosen], device=device), [known.index(name) for name in names])
-    offsets = np.bincount((seen - (images.labels.train[chosen] - 1)) % len(names), minlength=len(names))
+    seen = _classes(
+        model,
+        torch.tensor(images.train[chosen], device=device),
+        [known.index(name) for name in names],
+    )
+    offsets = np.bincount(
+        (seen - (images.labels.train[chosen] - 1)) % len(names), minlength=len(names)
+    )
     right, shift, count = int(offsets[0]), int(offsets.argmax()), len(chosen)
     if shift and offsets[shift] >= SHIFTED * count:
         raise ValueError(
@@ -42,7 +50,8 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     return f"{directory.name} reads {right} of {count} training pictures as their class{doubt}"
 
 
-@torch.no_grad()  # not inference mode: tables that a network computes once are used again in training
+# not inference mode: tables that a network computes once are used again in training
+@torch.no_grad()
 def _classes(model: Transformer, images: torch.Tensor, columns: list[int]) -> np.ndarray:
     """Return which of the classes in `columns` [K] a model sees in images [n, N], [n] int64."""
     config, head, scores = model.config, model.class_head, []
@@ -52,7 +61,12 @@ def _classes(model: Transformer, images: torch.Tensor, columns: list[int]) -> np
             if head is not None:
                 scores.append(head.logits(model.features(part, head.shape).float())[:, columns])
                 continue
-            labels = (torch.full((len(part),), 1 + column, device=images.device) for column in columns)
-            bits = [model.bits(model.parallel(part, labels=k), part, config.first, config.bytes) for k in labels]
+            labels = (
+                torch.full((len(part),), 1 + column, device=images.device) for column in columns
+            )
+            bits = [
+                model.bits(model.parallel(part, labels=k), part, config.first, config.bytes)
+                for k in labels
+            ]
             scores.append(-torch.stack([each.sum(dim=1) for each in bits], dim=1))
     return torch.cat(scores).argmax(dim=1).cpu().numpy()

@@ -1,5 +1,5 @@
-"""The plan of a run: the model and the recipe of a preset, of a model that it continues, of its own earlier part, or
-sized to the pictures."""
+"""The plan of a run: the model and the recipe of a preset, of a model that it continues, of its own
+earlier part, or sized to the pictures."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -46,14 +46,14 @@ def plan(
 ) -> TrainingPlan:
     """Return what to train on the images.
 
-    changes: fields of the recipe that differ from the source's own. start: a shipped model or a model directory to
-    continue from; if it is what a run kept of its plateau, with that run's recipe. layers: how many layers it gets, if
-    not its own number; of a new model, as width, see `network`. neighbours: whether a new model mixes them, by default
-    as the preset's does, or `network`'s. resumed: the directory of a run to resume, whose model and recipe are used
-    where no preset is named. device: on which a run of minutes is measured. The model learns the classes of the images,
-    where they have labels.
-    ValueError in one sentence for a model that does not exist or is of another size than the images, or a run that
-    cannot be resumed so.
+    changes: fields of the recipe that differ from the source's own. start: a shipped model or a
+    model directory to continue from; if it is what a run kept of its plateau, with that run's
+    recipe. layers: how many layers it gets, if not its own number; of a new model, as width, see
+    `network`. neighbours: whether a new model mixes them, by default as the preset's does, or
+    `network`'s. resumed: the directory of a run to resume, whose model and recipe are used where no
+    preset is named. device: on which a run of minutes is measured. The model learns the classes of
+    the images, where they have labels. ValueError in one sentence for a model that does not exist
+    or is of another size than the images, or a run that cannot be resumed so.
     """
     updates, minutes = changes.get("updates"), changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
@@ -74,16 +74,25 @@ def plan(
         if updates is None and minutes is None:
             minutes = DEFAULT_MINUTES
         training = recipe(images, updates, minutes, continued=start is not None)
-        # The recipe decides how long a network is trained, and so its size; the model to continue from has its own.
+        # The recipe decides how long a network is trained, and so its size; the
+        # model to continue from has its own.
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
             if on_plateau := is_plateau(directory):
                 training = plateau_recipe(directory, training)
-            model, weights = first_weights(directory, classes, layers, changes.get("seed", training.seed))
+            model, weights = first_weights(
+                directory, classes, layers, changes.get("seed", training.seed)
+            )
         else:
             sized = network(
-                images, dataclasses.replace(training, **changes), predicts, neighbours, layers, width, device
+                images,
+                dataclasses.replace(training, **changes),
+                predicts,
+                neighbours,
+                layers,
+                width,
+                device,
             )
             model = with_classes(sized, classes)
     training = dataclasses.replace(training, **changes)
@@ -92,20 +101,31 @@ def plan(
     if resumed is None and not on_plateau:
         training = measured(model, images, training, changes, device)
     if resumed is not None:
-        load_state(resumed, model, training, torch.device("cpu"))  # raises where it cannot be resumed
+        # raises where it cannot be resumed
+        load_state(resumed, model, training, torch.device("cpu"))
     return TrainingPlan(model, training, weights)
 
 
 def shipped_start(images: ImageSet) -> str | None:
-    """Return the shipped model that paints images of this size, to start from; None where there is none."""
+    """Return the shipped model that paints images of this size, to
+    start from; None where there is none.
+    """
     for name in zoo.names():
         model = load_config(zoo.find(name))
-        if (model.height, model.width, model.channels) == (images.height, images.width, images.channels):
+        if (model.height, model.width, model.channels) == (
+            images.height,
+            images.width,
+            images.channels,
+        ):
             return name
     return None
 
 
 def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:
-    if (model.height, model.width, model.channels) != (images.height, images.width, images.channels):
+    if (model.height, model.width, model.channels) != (
+        images.height,
+        images.width,
+        images.channels,
+    ):
         kind = "grey" if model.channels == 1 else "RGB"
         raise ValueError(f"{what} paints {model.size} {kind} and the pictures are {images.size}")

@@ -1,7 +1,9 @@
-"""What a run keeps of its plateau for the next run: the weights before its learning rate fell, as a model directory.
+"""What a run keeps of its plateau for the next run: the weights before its
+learning rate fell, as a model directory.
 
-A run that has cooled down goes on worse than one that never did: the rate would have to rise again. So the next run
-starts from these weights, at the full rate, with another order of the pictures, and cools down itself.
+A run that has cooled down goes on worse than one that never did: the rate would have to
+rise again. So the next run starts from these weights, at the full rate, with another order
+of the pictures, and cools down itself.
 """
 
 import json
@@ -31,8 +33,8 @@ def is_plateau(directory: Path) -> bool:
 
 
 def plateau_recipe(directory: Path, recipe: TrainingConfig) -> TrainingConfig:
-    """Return the recipe of the run whose plateau this is, with the length of `recipe` and another seed. ValueError
-    where the file is none."""
+    """Return the recipe of the run whose plateau this is, with the length of `recipe` and another
+    seed. ValueError where the file is none."""
     path = directory / RECIPE
     try:
         saved = TrainingConfig(**json.loads(read_file(path)))

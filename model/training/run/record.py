@@ -1,5 +1,5 @@
-"""run.json: where the pictures and the first weights of a run are from, so that --resume needs the model directory
-alone."""
+"""run.json: where the pictures and the first weights of a run are from, so that --resume
+needs the model directory alone."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -70,7 +70,9 @@ def describe(
 
 
 def load_run(directory: Path) -> Run | None:
-    """Return the run of a model directory; None where it has no run.json. ResumeError where that is wrong."""
+    """Return the run of a model directory; None where it has no run.json.
+    ResumeError where that is wrong.
+    """
     path = directory / FILE
     if not path.exists():
         return None

@@ -1,9 +1,9 @@
-"""A network and a recipe for any pictures, sized to them and to the length of the run, where there is no preset; on a
-GPU also the batch and the plateau of any run of minutes.
+"""A network and a recipe for any pictures, sized to them and to the length of the run, where there
+is no preset; on a GPU also the batch and the plateau of any run of minutes.
 
-The rule: a network that sees fewer than STEPS_PER_WEIGHT positions for each of its weights is too large for its run. An
-update costs 6 operations for each weight and position, so a machine of R operations a second that trains for T seconds
-affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
+The rule: a network that sees fewer than STEPS_PER_WEIGHT positions for each of its weights is too
+large for its run. An update costs 6 operations for each weight and position, so a machine of R
+operations a second that trains for T seconds affords W weights with 6 W x STEPS_PER_WEIGHT W = R T.
 """
 
 import time
@@ -39,11 +39,16 @@ CONTINUED_SHARE = 0.4  # of the learning rate, from trained weights
 MEASURED_ON = ("cuda",)  # devices whose rate of training is measured to choose a batch
 BATCHES, BATCH_SECONDS = (8, 16, 32, 64, 128, 256), 0.3  # images an update; measuring time of each
 ENOUGH = 0.8  # of the highest rate: a larger batch makes fewer updates of the same images
-PLATEAU_UPDATES, PLATEAU_DECAY = 2_000, 0.4  # runs of so many updates keep a plateau for the next run
+# runs of so many updates keep a plateau for the next run
+PLATEAU_UPDATES, PLATEAU_DECAY = 2_000, 0.4
 
 
-def recipe(data: ImageSet, updates: int | None, minutes: float | None, continued: bool = False) -> TrainingConfig:
-    """Return the recipe of a run of so many updates or minutes on the images; continued: from trained weights."""
+def recipe(
+    data: ImageSet, updates: int | None, minutes: float | None, continued: bool = False
+) -> TrainingConfig:
+    """Return the recipe of a run of so many updates or minutes on the images;
+    continued: from trained weights.
+    """
     steps = data.height * data.width
     limit = UNBOUNDED if updates is None else updates
     return TrainingConfig(
@@ -68,8 +73,8 @@ def network(
     width: int | None = None,
     device: str = "cpu",
 ) -> ModelConfig:
-    """Return the network of so many layers, by default LAYERS, and of this width, by default the largest that the run
-    can train and the images can fill.
+    """Return the network of so many layers, by default LAYERS, and of this width, by default the
+    largest that the run can train and the images can fill.
 
     predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few.
     neighbours: whether it mixes them, by default where it predicts pixel logistics: in drawings it costs the sampling
@@ -78,13 +83,24 @@ def network(
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
     neighbours = predicts == "pixel_logistics" if neighbours is None else neighbours
-    of_width = partial(_of_width, data=data, predicts=predicts, neighbours=neighbours, layers=layers or LAYERS)
+    of_width = partial(
+        _of_width, data=data, predicts=predicts, neighbours=neighbours, layers=layers or LAYERS
+    )
     if width is not None:
         if width < HEAD or width % HEAD:
-            raise ValueError(f"--width must be a multiple of {HEAD}, the width of a head, not {width}")
+            raise ValueError(
+                f"--width must be a multiple of {HEAD}, the width of a head, not {width}"
+            )
         return of_width(width)
     if config.minutes is None:
-        afforded = config.updates * config.batch * config.branches * data.height * data.width / STEPS_PER_WEIGHT
+        afforded = (
+            config.updates
+            * config.batch
+            * config.branches
+            * data.height
+            * data.width
+            / STEPS_PER_WEIGHT
+        )
     else:
         probe = of_width(MEASURED_WIDTH)
         images = _images_per_second(probe, data, config, device, MEASURED_SECONDS)
@@ -106,8 +122,12 @@ def count_weights(config: ModelConfig) -> int:
         return Transformer(config).parameter_count
 
 
-def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool, layers: int) -> ModelConfig:
-    fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts)
+def _of_width(
+    width: int, data: ImageSet, predicts: str, neighbours: bool, layers: int
+) -> ModelConfig:
+    fields: dict[str, Any] = dict(
+        PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts
+    )
     fields["causal_conv"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
     fields["window_columns"] = min(fields["window_columns"], data.width)
@@ -116,42 +136,60 @@ def _of_width(width: int, data: ImageSet, predicts: str, neighbours: bool, layer
         fields["wave_columns"] = min(fields["wave_columns"], fields["window_columns"])
         fields["outside"] = _background(data)
     fields |= {"step": "pixel", "blocks": BLOCKS, "block_width": 2 * width}
-    return ModelConfig(data.height, data.width, data.channels, layers, width // HEAD, HEAD, HEAD, 4 * width, **fields)
+    return ModelConfig(
+        data.height,
+        data.width,
+        data.channels,
+        layers,
+        width // HEAD,
+        HEAD,
+        HEAD,
+        4 * width,
+        **fields,
+    )
 
 
 def _background(data: ImageSet) -> int:
     """Return the most frequent byte of the pictures' borders: the background of a drawing."""
     images = data.train[:1000].reshape(-1, data.height, data.width, data.channels)
-    border = np.concatenate([part.reshape(-1) for part in (images[:, 0], images[:, -1], images[:, :, 0])])
+    border = np.concatenate(
+        [part.reshape(-1) for part in (images[:, 0], images[:, -1], images[:, :, 0])]
+    )
     return int(np.bincount(border).argmax())
 
 
 def measured(
     model: ModelConfig, data: ImageSet, config: TrainingConfig, given: Iterable[str], device: str
 ) -> TrainingConfig:
-    """Return the recipe; on a GPU, in a run of minutes, with the batch and the plateau that there is time for, unless
-    they are `given`: the smallest batch that each GPU trains on at nearly its highest rate, and a plateau of the
-    learning rate where there are many updates."""
+    """Return the recipe; on a GPU, in a run of minutes, with the batch and the plateau that there
+    is time for, unless they are `given`: the smallest batch that each GPU trains on at nearly its
+    highest rate, and a plateau of the learning rate where there are many updates."""
     if device not in MEASURED_ON or config.minutes is None:
         return config
     gpus = torch.cuda.device_count() if device == "cuda" else 1
     rates: dict[int, float] = {}
     for batch in (config.batch // gpus,) if "batch" in given else BATCHES:
         try:
-            rates[batch] = _images_per_second(model, data, replace(config, batch=batch), device, BATCH_SECONDS)
+            rates[batch] = _images_per_second(
+                model, data, replace(config, batch=batch), device, BATCH_SECONDS
+            )
         except torch.OutOfMemoryError:
             if not rates:
                 raise
             break
     batch = next(each for each, rate in rates.items() if rate >= ENOUGH * max(rates.values()))
     updates = 60 * config.minutes * TRAINING_SHARE * rates[batch] / batch
-    keeps = updates >= PLATEAU_UPDATES and config.decay == 1 and not {"decay", "schedule"} & {*given}
+    keeps = (
+        updates >= PLATEAU_UPDATES and config.decay == 1 and not {"decay", "schedule"} & {*given}
+    )
     chosen = config.batch if "batch" in given else batch * gpus
     return replace(config, batch=chosen, decay=PLATEAU_DECAY if keeps else config.decay)
 
 
 def operations_per_image(weights: int, config: TrainingConfig, positions: int) -> float:
-    """Return the operations by which an image of so many positions is trained on: 6 for each weight and position."""
+    """Return the operations by which an image of so many positions is trained
+    on: 6 for each weight and position.
+    """
     again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice
     return 6 * weights * positions * (1 + again)
 
@@ -160,12 +198,14 @@ def _images_per_second(
     model_config: ModelConfig, data: ImageSet, config: TrainingConfig, device: str, seconds: float
 ) -> float:
     """Measure how many images a second this device trains on, not compiled."""
-    again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice, which need no measuring
+    # of the images are read twice, which need no measuring
+    again = 1 / CONTRASTED if config.contrast else 0.0
     config = replace(config, contrast=0.0)
     model = Transformer(model_config).to(device)
     updater = new_updater(model, config, Group(), product_dtype(model.device), compiled=False)
     batch = batch_at(data.train, 0, config, model_config).to(device)
-    updates = -1 if device == "cpu" else -WARM_UP - 1  # the first one allocates; on a GPU one is recorded
+    # the first one allocates; on a GPU one is recorded
+    updates = -1 if device == "cpu" else -WARM_UP - 1
     began, spent = 0.0, 0.0
     while spent < seconds:
         if not updates:

@@ -1,5 +1,5 @@
-"""The state of a run in training.pt: weights, average, optimiser, those of its other branches, position. Reading it
-runs no code of the file, and writing it is atomic."""
+"""The state of a run in training.pt: weights, average, optimiser, those of its other branches,
+position. Reading it runs no code of the file, and writing it is atomic."""
 
 from dataclasses import MISSING, asdict, fields
 from io import BytesIO
@@ -20,7 +20,15 @@ HALF_BYTES = 2  # of a weight in float16
 OTHER_BYTES = 2_000_000  # of a run's sheets, curve, card and class head, at most
 OF_BRANCH = ("model", "average", "optimiser")  # parts of a branch's state
 # fields that a resumed run may change: its length, and whatever does not change an update
-FREE = {"updates", "minutes", "schedule", "decay", "checkpoint_every", "evaluate_images", "sample_images"}
+FREE = {
+    "updates",
+    "minutes",
+    "schedule",
+    "decay",
+    "checkpoint_every",
+    "evaluate_images",
+    "sample_images",
+}
 
 
 class ResumeError(FileError):
@@ -28,21 +36,23 @@ class ResumeError(FileError):
 
 
 def room_for_state(limit: float, weights: int, config: TrainingConfig) -> float:
-    """Return the bytes that the state of a run may have, where all of its files may have `limit`. ValueError where
-    they are too few, however little of the state is saved."""
+    """Return the bytes that the state of a run may have, where all of its files may have `limit`.
+    ValueError where they are too few, however little of the state is saved."""
     if config.branches > 1:
         raise ValueError("a run of branches saves the state of each, and has no limit of its files")
     models = 1 + config.has_plateau  # the average, and what is kept of the plateau
     least = OTHER_BYTES + HALF_BYTES * weights * (models + 1)
     if limit < least:
-        raise ValueError(f"the files of {weights:,} weights need {least / 1e6:.1f} MB, not {limit / 1e6:g}")
+        raise ValueError(
+            f"the files of {weights:,} weights need {least / 1e6:.1f} MB, not {limit / 1e6:g}"
+        )
     return limit - OTHER_BYTES - HALF_BYTES * weights * models
 
 
 def save_state(directory: Path, state: dict[str, Any], room: float | None = None) -> None:
-    """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state. If it has more bytes
-    than `room`, only the weights are written, in float16: a run that resumes takes the average from the saved model,
-    and its optimiser starts anew."""
+    """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state.
+    If it has more bytes than `room`, only the weights are written, in float16: a run that resumes
+    takes the average from the saved model, and its optimiser starts anew."""
     held = _serialised(state)
     if room is not None and held.nbytes > room:
         weights = {name: weight.half() for name, weight in state["model"].items()}
@@ -57,7 +67,9 @@ def _serialised(state: dict[str, Any]) -> memoryview:
 
 
 def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
-    """Return the model and the recipe of the run in `directory`; ResumeError where there is none of this program."""
+    """Return the model and the recipe of the run in `directory`; ResumeError
+    where there is none of this program.
+    """
     path, state = _read(directory, torch.device("cpu"))
     try:
         return ModelConfig.from_dict(state["model_config"]), TrainingConfig(**state["config"])
@@ -65,7 +77,9 @@ def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
         raise ResumeError(f"{path} is of another version of this program: {error}") from None
 
 
-def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device) -> dict[str, Any]:
+def load_state(
+    directory: Path, model: ModelConfig, config: TrainingConfig, device: torch.device
+) -> dict[str, Any]:
     """Return the state of a run of this model and recipe; ResumeError for anything else."""
     path, state = _read(directory, device)
     defaults = {stored_name(name): value for name, value in _defaults(ModelConfig).items()}
@@ -73,7 +87,9 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
     for field, value in asdict(model).items():
         saved = saved_model.get(name := stored_name(field))
         if saved != value:
-            raise ResumeError(f"{path} is of another model: {name} is {saved!r} there, {value!r} here")
+            raise ResumeError(
+                f"{path} is of another model: {name} is {saved!r} there, {value!r} here"
+            )
     saved_config = _defaults(TrainingConfig) | state["config"]
     for name, value in asdict(config).items():
         saved = saved_config.get(name)
@@ -87,7 +103,9 @@ def load_state(directory: Path, model: ModelConfig, config: TrainingConfig, devi
 
 
 def _defaults(kind: type[ModelConfig | TrainingConfig]) -> dict[str, Any]:
-    """Return the defaults of a configuration's fields: what the state of an earlier version lacks."""
+    """Return the defaults of a configuration's fields: what the
+    state of an earlier version lacks.
+    """
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
@@ -106,7 +124,9 @@ def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
         raise ResumeError(f"{path} is not a training state: {reason}") from None
     try:
         parts = {part: state[part] for part in (*OF_BRANCH, "update", "seconds")}
-        parts["others"] = [{part: other[part] for part in OF_BRANCH} for other in state.get("others", [])]
+        parts["others"] = [
+            {part: other[part] for part in OF_BRANCH} for other in state.get("others", [])
+        ]
         return path, parts | {part: dict(state[part]) for part in ("model_config", "config")}
     except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None

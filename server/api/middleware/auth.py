@@ -1,9 +1,11 @@
-"""Authentication: an API key is required on every route, the websocket included, except OPEN_PATHS and the pages.
+"""Authentication: an API key is required on every route, the websocket
+included, except OPEN_PATHS and the pages.
 
-A request without a valid key is refused before its body is read, a websocket before it is accepted. Browsers cannot
-send headers with a websocket: they offer the subprotocols `scanline` and `key.<base64url of the key>`. Behind a proxy
-that has Authorization for itself the key is in X-API-Key; behind one that has X-API-Key it is in Authorization. The
-name of the key becomes part of the request's Client. A websocket ends with its key.
+A request without a valid key is refused before its body is read, a websocket before it is accepted.
+Browsers cannot send headers with a websocket: they offer the subprotocols `scanline` and
+`key.<base64url of the key>`. Behind a proxy that has Authorization for itself the key is in
+X-API-Key; behind one that has X-API-Key it is in Authorization. The name of the key becomes part of
+the request's Client. A websocket ends with its key.
 """
 
 import asyncio
@@ -29,7 +31,9 @@ KEY_HEADERS = (b"x-api-key", b"api-key")
 
 
 class ApiKeyMiddleware:
-    """Answer 401 to a request that carries none of `keys`, later and later to an address that keeps trying."""
+    """Answer 401 to a request that carries none of `keys`, later and later
+    to an address that keeps trying.
+    """
 
     def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
         self.app = app
@@ -42,7 +46,8 @@ class ApiKeyMiddleware:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        # One key in each place: several would be as many guesses at once. A proxy may have a key of its own in one.
+        # One key in each place: several would be as many guesses at once. A
+        # proxy may have a key of its own in one.
         places = [set(_header_keys(scope)), set(_authorization_keys(scope))]
         has_key = any(places)
         key, name = b"", None
@@ -71,7 +76,9 @@ class ApiKeyMiddleware:
         except TimeoutError:
             if not until_revoked.expired():
                 raise
-            await send({"type": "websocket.close", "code": 1008, "reason": "The API key was revoked."})
+            await send(
+                {"type": "websocket.close", "code": 1008, "reason": "The API key was revoked."}
+            )
         finally:
             del self.websockets[until_revoked]
 
@@ -88,9 +95,13 @@ class ApiKeyMiddleware:
             scope[OVERHEAD].charge(REFUSED_KEY_UNITS)
             return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
         message = (
-            "Unknown API key." if has_key else "Missing API key; send it as Authorization: Bearer KEY or as X-API-Key."
+            "Unknown API key."
+            if has_key
+            else "Missing API key; send it as Authorization: Bearer KEY or as X-API-Key."
         )
-        return ApiError(401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+        return ApiError(
+            401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"}
+        )
 
 
 def _is_open(scope: Scope) -> bool:

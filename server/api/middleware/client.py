@@ -1,8 +1,9 @@
 """The client's address: written to the scope, the log's context and the trace.
 
-Behind a reverse proxy the connection's address is the proxy's. Only proxies that the settings name are believed: the
-client is then the right-most address of X-Forwarded-For that is not such a proxy, because everything left of it was
-written by the client itself. The API key's name is added by `auth.py`.
+Behind a reverse proxy the connection's address is the proxy's. Only proxies that the
+settings name are believed: the client is then the right-most address of X-Forwarded-For
+that is not such a proxy, because everything left of it was written by the client itself.
+The API key's name is added by `auth.py`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,8 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.client import CLIENT, CURRENT, Client, canonical, client_of
 
 HEADER = b"x-forwarded-for"
-UNIX = "unix"  # among trusted proxies: whatever connects to the unix socket; in the log: its clients
+# among trusted proxies: whatever connects to the unix socket; in the log: its clients
+UNIX = "unix"
 MAX_HOPS = 32  # addresses of one request that are looked at
 
 
@@ -26,7 +28,9 @@ class ClientMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == HEADER]
+            forwarded = [
+                value.decode("latin-1") for name, value in scope["headers"] if name == HEADER
+            ]
             address = self.trusted.client_address(client_of(scope).address, forwarded)
             scope[CLIENT] = client = Client(address)
             CURRENT.set(client.id)
@@ -40,10 +44,14 @@ class TrustedProxies:
     def __init__(self, proxies: Iterable[str]) -> None:
         names = set(proxies)
         self.unix = UNIX in names
-        self.networks: list[IPv4Network | IPv6Network] = [ip_network(name, strict=False) for name in names - {UNIX}]
+        self.networks: list[IPv4Network | IPv6Network] = [
+            ip_network(name, strict=False) for name in names - {UNIX}
+        ]
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the address of the client of a connection from `peer` that carries these X-Forwarded-For headers."""
+        """Return the address of the client of a connection from `peer` that
+        carries these X-Forwarded-For headers.
+        """
         address = peer
         hops = [hop for value in forwarded for hop in value.split(",")]
         for hop in reversed(hops[-MAX_HOPS:]):
@@ -64,7 +72,9 @@ class TrustedProxies:
 
 
 def _address(hop: str) -> str | None:
-    """Return the address in one field of X-Forwarded-For, in which some proxies write a port; None if it has none."""
+    """Return the address in one field of X-Forwarded-For, in which some proxies
+    write a port; None if it has none.
+    """
     hop = hop.strip()
     if hop.startswith("["):
         hop = hop[1:].partition("]")[0]

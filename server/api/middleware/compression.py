@@ -1,7 +1,8 @@
-"""gzip for the metrics, where the client accepts it. The pages and their files are compressed once (kept_file.py).
+"""gzip for the metrics, where the client accepts it. The pages and their files
+are compressed once (kept_file.py).
 
-Answers with images are not compressed: PNG and WebP are already, and of their base64 a quarter is left to gain, which
-a proxy can do. Event streams never wait for a compressor.
+Answers with images are not compressed: PNG and WebP are already, and of their base64 a quarter is
+left to gain, which a proxy can do. Event streams never wait for a compressor.
 """
 
 from starlette.datastructures import Headers

@@ -1,7 +1,7 @@
 """Draining: new work is refused, and work that the drain timeout cut off is ended.
 
-Probes, metrics and every other GET are answered until the end. The drain does not wait for the pages' files: a client
-that reads one slowly, and needs no key for it, would delay every restart.
+Probes, metrics and every other GET are answered until the end. The drain does not wait for the
+pages' files: a client that reads one slowly, and needs no key for it, would delay every restart.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,11 +18,18 @@ CONNECTION_CLOSE = (b"connection", b"close")
 
 def shutting_down() -> ApiError:
     """Return the answer to a request that comes while the server drains."""
-    return ApiError(503, "The server is shutting down; retry in a moment.", code="shutting_down", headers=RETRY_SOON)
+    return ApiError(
+        503,
+        "The server is shutting down; retry in a moment.",
+        code="shutting_down",
+        headers=RETRY_SOON,
+    )
 
 
 class DrainingMiddleware:
-    """Register what passes with the lifecycle, which the drain waits for; answer 503 to new work once it drains."""
+    """Register what passes with the lifecycle, which the drain waits for;
+    answer 503 to new work once it drains.
+    """
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle) -> None:
         self.app, self.lifecycle = app, lifecycle
@@ -31,7 +38,8 @@ class DrainingMiddleware:
         if scope["type"] == "http":
             send = self._closing_when_draining(send)
         if scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS:
-            # Not tracked: no work is lost with it, and one whose client does not read must not hold the drain.
+            # Not tracked: no work is lost with it, and one whose client
+            # does not read must not hold the drain.
             await self.app(scope, receive, send)
         elif self.lifecycle.draining.is_set():
             if scope["type"] == "http" and b"expect" not in dict(scope["headers"]):
@@ -69,13 +77,18 @@ class DrainingMiddleware:
             error = from_exception(exception)
             if start is None:
                 await refuse(error, scope, receive, send)
-            # Only an event stream has a place for an error in its middle; any other response is left incomplete.
-            elif not is_complete and b"text/event-stream" in dict(start["headers"]).get(b"content-type", b""):
+            # Only an event stream has a place for an error in its middle;
+            # any other response is left incomplete.
+            elif not is_complete and b"text/event-stream" in dict(start["headers"]).get(
+                b"content-type", b""
+            ):
                 bind_contextvars(error=error.code)
                 await send({"type": "http.response.body", "body": sse_event("error", error.body)})
 
     def _closing_when_draining(self, send: Send) -> Send:
-        """Let responses of a draining server close their connection, so that the next request reaches another one."""
+        """Let responses of a draining server close their connection, so that the
+        next request reaches another one.
+        """
 
         async def closing_send(message: Message) -> None:
             if message["type"] == "http.response.start" and self.lifecycle.draining.is_set():

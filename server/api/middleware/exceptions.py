@@ -1,7 +1,7 @@
 """Exceptions of the application as error responses.
 
-Starlette's own handler of exceptions lies outside of all middleware: its response would have no request id and would
-not be counted.
+Starlette's own handler of exceptions lies outside of all middleware: its response would have no
+request id and would not be counted.
 """
 
 from fastapi import WebSocketDisconnect
@@ -12,7 +12,9 @@ from scanline.server.api.middleware.observe import RESPONSE_STARTS
 
 
 class ExceptionMiddleware:
-    """Answer 500 to an unexpected exception, and 404 to a websocket without a route, which starlette only closes."""
+    """Answer 500 to an unexpected exception, and 404 to a websocket without a
+    route, which starlette only closes.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,10 +1,13 @@
-"""Requests as routes see them: HEAD, which load balancers and monitors send, as GET without the body, and no query."""
+"""Requests as routes see them: HEAD, which load balancers and monitors send, as
+GET without the body, and no query.
+"""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadMiddleware:
-    """Pass a HEAD request on as a GET and drop the body of its response; status and headers are those of the GET.
+    """Pass a HEAD request on as a GET and drop the body of its response;
+    status and headers are those of the GET.
 
     FastAPI's routes answer only the methods that they name.
     """

@@ -1,8 +1,9 @@
-"""Host names that are served: a page whose name was made to resolve to this machine sends its own name.
+"""Host names that are served: a page whose name was made to resolve
+to this machine sends its own name.
 
-A server on the loopback interface without API keys trusts every client. Any web page can be one: its name first
-resolves to its own server and then to 127.0.0.1 (DNS rebinding), and the browser takes both for one origin. Only the
-Host header tells them apart.
+A server on the loopback interface without API keys trusts every client. Any web page can be one:
+its name first resolves to its own server and then to 127.0.0.1 (DNS rebinding), and the browser
+takes both for one origin. Only the Host header tells them apart.
 """
 
 import re
@@ -20,10 +21,13 @@ HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:\[\]@/]+)(?::\d*)?")
 NOT_ALLOWED = "This host name is not allowed; --allow-host allows it."
 
 
-def served_hosts(bound: str, allowed: Collection[str], is_local: bool, needs_key: bool) -> frozenset[str] | None:
+def served_hosts(
+    bound: str, allowed: Collection[str], is_local: bool, needs_key: bool
+) -> frozenset[str] | None:
     """Return the host names to serve, in lower case, IPv6 addresses in brackets; None: all.
 
-    `bound` is the address that the server listens on, `is_local` whether only this machine reaches it.
+    `bound` is the address that the server listens on, `is_local`
+    whether only this machine reaches it.
     """
     names = frozenset(_bracketed(name.lower()) for name in allowed)
     if ALL in names:
@@ -36,8 +40,9 @@ def served_hosts(bound: str, allowed: Collection[str], is_local: bool, needs_key
 class HostMiddleware:
     """Answer 421 to a request or websocket whose Host header is not one of `names`, with any port.
 
-    A request without the header passes: every browser sends one. Health probes and metrics may also use an IP address,
-    as kubelets and Prometheus do; no web page of another origin has one for its name.
+    A request without the header passes: every browser sends one. Health probes and
+    metrics may also use an IP address, as kubelets and Prometheus do; no web page of
+    another origin has one for its name.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
@@ -50,10 +55,18 @@ class HostMiddleware:
         await refuse(ApiError(421, NOT_ALLOWED, code="host_not_allowed"), scope, receive, send)
 
     def _serves(self, scope: Scope) -> bool:
-        hosts = [HOST.fullmatch(value.decode("latin-1").lower()) for name, value in scope["headers"] if name == b"host"]
-        names = [None if host is None else host[1].removesuffix(".") for host in hosts]  # absolute, as of DNS
+        hosts = [
+            HOST.fullmatch(value.decode("latin-1").lower())
+            for name, value in scope["headers"]
+            if name == b"host"
+        ]
+        # absolute, as of DNS
+        names = [None if host is None else host[1].removesuffix(".") for host in hosts]
         is_probe = scope["type"] == "http" and scope["path"] in PROBES
-        return all(name is not None and (name in self.names or (is_probe and _is_address(name))) for name in names)
+        return all(
+            name is not None and (name in self.names or (is_probe and _is_address(name)))
+            for name in names
+        )
 
 
 def _is_address(name: str) -> bool:

@@ -28,7 +28,11 @@ class BodyLimitMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit = min(self.max_bytes, NO_UPLOAD_MAX_BYTES) if scope["path"] in NO_UPLOAD_PATHS else self.max_bytes
+        limit = (
+            min(self.max_bytes, NO_UPLOAD_MAX_BYTES)
+            if scope["path"] in NO_UPLOAD_PATHS
+            else self.max_bytes
+        )
         headers = dict(scope["headers"])
         deadline = asyncio.get_running_loop().time() + self.seconds
 
@@ -45,7 +49,8 @@ class BodyLimitMiddleware:
 
         async def limited_receive() -> Message:
             nonlocal read, more
-            if not more:  # the body is complete: the next message is the disconnect, which has no deadline
+            # the body is complete: the next message is the disconnect, which has no deadline
+            if not more:
                 return await receive()
             try:
                 async with asyncio.timeout_at(deadline):
@@ -68,9 +73,13 @@ class BodyLimitMiddleware:
 
 
 class WebsocketLimitMiddleware:
-    """Answer 503 to a websocket beyond `max_open`, 429 to one beyond its client's share; before it is accepted."""
+    """Answer 503 to a websocket beyond `max_open`, 429 to one beyond its
+    client's share; before it is accepted.
+    """
 
-    def __init__(self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0) -> None:
+    def __init__(
+        self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0
+    ) -> None:
         self.app = app
         self.counters = counters
         self.open = SharedLimit(max_open, client_share)
@@ -96,19 +105,25 @@ class WebsocketLimitMiddleware:
     def _refusal(self, client: str) -> ApiError | None:
         """Return why a client may not have the websockets that are counted now."""
         # A client's first one may be beyond the limit, while fewer clients than that have any.
-        is_newcomer = self.open.by_client[client] == 1 and len(self.open.by_client) <= self.open.limit
+        is_newcomer = (
+            self.open.by_client[client] == 1 and len(self.open.by_client) <= self.open.limit
+        )
         if is_newcomer or self.open.has_room(client):
             return None
         if self.open.used > self.open.limit:
             message = f"All {self.open.limit} websockets of this server are in use; try again in a moment."
             return ApiError(503, message, code="too_many_websockets", headers=RETRY_SOON)
         already = self.open.by_client[client] - 1
-        message = f"This client has {already} websockets open, its share of this server's; close one."
+        message = (
+            f"This client has {already} websockets open, its share of this server's; close one."
+        )
         return ApiError(429, message, code="too_many_websockets_of_client", headers=RETRY_SOON)
 
 
 async def discard_body(receive: Receive, max_bytes: float = math.inf) -> None:
-    """Read the rest of a body, at most `max_bytes`: a client still sending when we close may never read the answer."""
+    """Read the rest of a body, at most `max_bytes`: a client still sending when we
+    close may never read the answer.
+    """
     while max_bytes > 0 and (message := await receive()).get("more_body", False):
         max_bytes -= len(message["body"])
 

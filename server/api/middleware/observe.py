@@ -1,7 +1,9 @@
-"""The log line, the counters and the span of every request and every websocket, from one wrapper of send and receive.
+"""The log line, the counters and the span of every request and every websocket,
+from one wrapper of send and receive.
 
-Other parts (client, key's name, model, images, seed, error code) bind their fields to the log's context, from which
-they are read. Label values are bounded: standard methods, the routes' own paths, statuses, error codes, names of keys.
+Other parts (client, key's name, model, images, seed, error code) bind their fields to the log's
+context, from which they are read. Label values are bounded: standard methods, the routes' own
+paths, statuses, error codes, names of keys.
 """
 
 import logging
@@ -17,10 +19,13 @@ from scanline.server.api.tracing import name_request_span
 
 log = logging.getLogger("scanline.requests")
 
-RESPONSE_STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+RESPONSE_STARTS = frozenset(
+    {"http.response.start", "websocket.accept", "websocket.http.response.start"}
+)
 RESPONSE_BODIES = frozenset({"http.response.body", "websocket.http.response.body"})
 COUNTED_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-PROBES = frozenset({"/healthz", "/readyz", "/metrics"})  # logged at debug, also when a server is not ready
+# logged at debug, also when a server is not ready
+PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class HttpCounters:
@@ -28,8 +33,10 @@ class HttpCounters:
 
     def __init__(self) -> None:
         self.responses: Counter[tuple[str, str, int]] = Counter()  # by method, path and status
-        self.by_key: Counter[str] = Counter()  # requests and websockets, by the name of their API key
-        self.errors: Counter[str] = Counter()  # by code: of requests, refused websockets, and jobs on open ones
+        # requests and websockets, by the name of their API key
+        self.by_key: Counter[str] = Counter()
+        # by code: of requests, refused websockets, and jobs on open ones
+        self.errors: Counter[str] = Counter()
         self.open_websockets = 0  # kept by WebsocketLimitMiddleware
 
 
@@ -40,7 +47,8 @@ class Exchange:
     method: str
     status: int = 0  # 0: no response was started
     sent: int = 0  # bytes of the body, or of all messages
-    ended: str = "broken"  # answered, disconnected (by the client), closed CODE, broken (by an exception)
+    # answered, disconnected (by the client), closed CODE, broken (by an exception)
+    ended: str = "broken"
 
     def on_send(self, message: Message) -> None:
         kind = message["type"]
@@ -106,8 +114,9 @@ class ObservingMiddleware:
 
 
 def _path(scope: Scope) -> str:
-    """Return the route's own path, also of a request that was refused before a route was looked for, unless the path
-    has parameters; any other is "other", since a client's paths have no bound."""
+    """Return the route's own path, also of a request that was refused before a
+    route was looked for, unless the path has parameters; any other is "other",
+    since a client's paths have no bound."""
     if route := scope.get("route"):
         return str(route.path)
     return str(scope["path"]) if scope["path"] in scope["app"].state.paths else "other"
@@ -119,5 +128,12 @@ def _log(exchange: Exchange, path: str, seconds: float) -> None:
         level = logging.ERROR
     elif path in PROBES and exchange.status in (200, 503):
         level = logging.DEBUG
-    fields = {"method": exchange.method, "path": path, "status": exchange.status, "bytes": exchange.sent}
-    log.log(level, "request", extra={**fields, "seconds": round(seconds, 6), "ended": exchange.ended})
+    fields = {
+        "method": exchange.method,
+        "path": path,
+        "status": exchange.status,
+        "bytes": exchange.sent,
+    }
+    log.log(
+        level, "request", extra={**fields, "seconds": round(seconds, 6), "ended": exchange.ended}
+    )

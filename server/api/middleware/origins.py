@@ -1,8 +1,8 @@
 """Origins: a server's own pages may use it from a browser, those of other origins only if allowed.
 
-CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a websocket for any
-page, and sends a form with pictures for any page: there the server itself checks Origin, and Sec-Fetch-Site where a
-browser sends no Origin. Programs send neither and pass.
+CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a
+websocket for any page, and sends a form with pictures for any page: there the server itself checks
+Origin, and Sec-Fetch-Site where a browser sends no Origin. Programs send neither and pass.
 """
 
 from collections.abc import Collection
@@ -17,13 +17,22 @@ from scanline.server.api.errors import ApiError, refuse, response
 from scanline.server.api.middleware.draining import READ_ONLY_METHODS
 
 SIZE_HEADERS = ("x-scanline-resized-from", "x-scanline-uploads-resized-from")
-EXPOSED_HEADERS = ("x-request-id", "x-scanline-seed", *SIZE_HEADERS, "retry-after", "content-disposition")
+EXPOSED_HEADERS = (
+    "x-request-id",
+    "x-scanline-seed",
+    *SIZE_HEADERS,
+    "retry-after",
+    "content-disposition",
+)
 NOT_ALLOWED = "This origin is not allowed; --allow-origin allows it."
-OWN_SITES = frozenset({"same-origin", "none"})  # values of Sec-Fetch-Site; none: the user's own doing, like a bookmark
+# values of Sec-Fetch-Site; none: the user's own doing, like a bookmark
+OWN_SITES = frozenset({"same-origin", "none"})
 
 
 def middleware(allowed: Collection[str]) -> list[Middleware]:
-    """Let pages of the origins `allowed` use the application; those of any origin if "*" is among them."""
+    """Let pages of the origins `allowed` use the application; those of
+    any origin if "*" is among them.
+    """
     checked = Middleware(OriginMiddleware, allowed=allowed)
     if not allowed:
         return [checked]
@@ -44,11 +53,16 @@ class CorsMiddleware(CORSMiddleware):
     def preflight_response(self, request_headers: Headers) -> Response:
         preflight = super().preflight_response(request_headers)
         if preflight.status_code == 200:
-            if "access-control-request-local-network" in request_headers:  # a newer name of the same
+            # a newer name of the same
+            if "access-control-request-local-network" in request_headers:
                 preflight.headers["access-control-allow-local-network"] = "true"
             return preflight
         left_out = ("content-", "access-control-allow-private-")
-        headers = {name: value for name, value in preflight.headers.items() if not name.startswith(left_out)}
+        headers = {
+            name: value
+            for name, value in preflight.headers.items()
+            if not name.startswith(left_out)
+        }
         if not self.is_allowed_origin(origin=request_headers["origin"]):
             return response(ApiError(403, NOT_ALLOWED, code="origin_not_allowed", headers=headers))
         message = "Cross-origin requests may use GET, HEAD and POST only."
@@ -56,7 +70,9 @@ class CorsMiddleware(CORSMiddleware):
 
 
 class OriginMiddleware:
-    """Answer 403 to a websocket, or a request that does more than read, of a page of another origin."""
+    """Answer 403 to a websocket, or a request that does more than
+    read, of a page of another origin.
+    """
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
         self.app, self.allowed = app, allowed
@@ -74,7 +90,7 @@ class OriginMiddleware:
             return True
         if any(site not in OWN_SITES for site in headers.getlist("sec-fetch-site")):
             return False
-        # HostMiddleware, outside of this one, has compared Host with the names that are known to be ours. The scheme is
-        # not compared: a TLS proxy changes it.
+        # HostMiddleware, outside of this one, has compared Host with the names that are known to be
+        # ours. The scheme is not compared: a TLS proxy changes it.
         own = hosts[0].lower() if len(hosts) == 1 else ""
         return all(own and origin.lower().partition("://")[2] == own for origin in origins)

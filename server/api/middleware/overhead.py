@@ -1,8 +1,9 @@
-"""Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no model, and whatever
-takes much of the event loop's time.
+"""Delays of clients with much overhead: errors, pages, documents, empty websockets, which need no
+model, and whatever takes much of the event loop's time.
 
-Such requests take time from the engine, which paints for all clients on the same processors. Clients are distinguished
-by address, before any key is looked at; trusted proxies have no limit of their own.
+Such requests take time from the engine, which paints for all clients on the same
+processors. Clients are distinguished by address, before any key is looked at; trusted
+proxies have no limit of their own.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,7 +12,13 @@ from structlog.contextvars import bind_contextvars
 from scanline.server.api.client import client_of
 from scanline.server.api.loop_time import LoopTime, measured
 from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
-from scanline.server.api.rate_limit import FAILED_WORK_UNITS, METRICS_UNITS, WEBSOCKET_UNITS, OverheadLimit, units_of
+from scanline.server.api.rate_limit import (
+    FAILED_WORK_UNITS,
+    METRICS_UNITS,
+    WEBSOCKET_UNITS,
+    OverheadLimit,
+    units_of,
+)
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.runtime.lifecycle import Lifecycle
 
@@ -30,13 +37,15 @@ class ClientOverhead:
         self.limit.charge(self.client, units)
 
     async def wait(self, probe: float = 0.0) -> float:
-        """Wait for the client's turn; not while the server drains. Return the seconds that were due. `probe`: of a
-        health probe its cost in probes."""
+        """Wait for the client's turn; not while the server drains. Return the seconds that were
+        due. `probe`: of a health probe its cost in probes."""
         return await self.limit.wait(self.client, self.lifecycle.draining, probe)
 
 
 class OverheadMiddleware:
-    """Handle a client's request or handshake once it is due, and count what ends without an image."""
+    """Handle a client's request or handshake once it is due, and
+    count what ends without an image.
+    """
 
     def __init__(self, app: ASGIApp, budgets: Budgets, lifecycle: Lifecycle) -> None:
         self.app, self.budgets, self.lifecycle = app, budgets, lifecycle
@@ -69,14 +78,23 @@ class OverheadMiddleware:
             elif message["type"] in RESPONSE_BODIES:
                 loop_time.size += len(message.get("body", b""))
             await send(message)
-            is_complete = is_complete or (message["type"] in RESPONSE_BODIES and not message.get("more_body", False))
+            is_complete = is_complete or (
+                message["type"] in RESPONSE_BODIES and not message.get("more_body", False)
+            )
 
         try:
             await measured(self.app(scope, counted_receive, counted_send), loop_time)
         finally:
-            # Complete answers with images are free but for their time here: the engine's is shared elsewhere.
+            # Complete answers with images are free but for their time
+            # here: the engine's is shared elsewhere.
             if scope["type"] == "websocket":
                 overhead.charge(0.0 if overhead.has_worked else WEBSOCKET_UNITS)
             elif not (status == 200 and is_complete and is_for_work):
-                more = FAILED_WORK_UNITS if is_for_work else METRICS_UNITS if scope["path"] == "/metrics" else 0.0
+                more = (
+                    FAILED_WORK_UNITS
+                    if is_for_work
+                    else METRICS_UNITS
+                    if scope["path"] == "/metrics"
+                    else 0.0
+                )
                 overhead.charge(units_of(loop_time.size) + more)

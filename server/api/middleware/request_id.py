@@ -1,4 +1,5 @@
-"""x-request-id: the client's own if it is well-formed, else a new one; on every response and in every log line.
+"""x-request-id: the client's own if it is well-formed, else a new one; on
+every response and in every log line.
 
 The outermost middleware: what another one refuses has its id too.
 """
@@ -33,7 +34,10 @@ class RequestIdMiddleware:
 
         async def send_with_id(message: Message) -> None:
             if message["type"] in RESPONSE_STARTS:
-                message = {**message, "headers": [*message.get("headers", ()), (HEADER, request_id)]}
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), (HEADER, request_id)],
+                }
             await send(message)
 
         await self.app(scope, receive, send_with_id)

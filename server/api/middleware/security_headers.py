@@ -1,7 +1,8 @@
-"""Headers that limit what a browser may do with a response. A response that sets such a header itself keeps its own.
+"""Headers that limit what a browser may do with a response. A response that sets
+such a header itself keeps its own.
 
-The policies of the page and of the API documentation are defined in `routes/page.py`. Every other response is data,
-which may do nothing.
+The policies of the page and of the API documentation are defined in `routes/page.py`. Every other
+response is data, which may do nothing.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send

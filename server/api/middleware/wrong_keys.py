@@ -20,11 +20,14 @@ class WrongKeyDelays:
     """Wrong keys by the id of the client that sent them."""
 
     def __init__(self) -> None:
-        self.counts: OrderedDict[str, tuple[int, float]] = OrderedDict()  # number and time of the last, oldest first
+        # number and time of the last, oldest first
+        self.counts: OrderedDict[str, tuple[int, float]] = OrderedDict()
         self.delayed: Counter[str] = Counter()  # answers that wait now
 
     async def wait(self, client: str) -> bool:
-        """Count a wrong key and wait as long as its answer must; False at once if too many answers wait already."""
+        """Count a wrong key and wait as long as its answer must; False at once
+        if too many answers wait already.
+        """
         seconds = self._count(client)
         if not seconds:
             return True

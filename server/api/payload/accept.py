@@ -7,7 +7,10 @@ from starlette.datastructures import Headers
 
 JSON = "application/json"
 NPY = "application/x-npy"
-MAX_TYPES, MAX_PARAMETERS = 64, 8  # of one Accept, and parts of one type: browsers send ten at most, and two
+MAX_TYPES, MAX_PARAMETERS = (
+    64,
+    8,
+)  # of one Accept, and parts of one type: browsers send ten at most, and two
 WEIGHT = re.compile(r"[01](\.\d*)?|\.\d+")  # of a media type; Java writes .2
 
 
@@ -24,16 +27,20 @@ def takes_gzip(headers: Headers) -> bool:
 
 
 def _weights(values: list[str]) -> dict[str, float]:
-    """Return the weight of each name in the values of a header (RFC 9110, 12.4.2). What is beyond MAX_TYPES is not
-    read: the event loop would take long for 30 kB of commas."""
+    """Return the weight of each name in the values of a header (RFC 9110, 12.4.2). What is beyond
+    MAX_TYPES is not read: the event loop would take long for 30 kB of commas."""
     weights: dict[str, float] = {}
     for part in ",".join(values).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
         kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS))
-        given = [value for name, _, value in (each.partition("=") for each in parameters) if name == "q"]
+        given = [
+            value for name, _, value in (each.partition("=") for each in parameters) if name == "q"
+        ]
         weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
     return weights
 
 
 def takes_json(kind: str) -> bool:
-    """Return whether a media type of Accept, or of a body, is that of JSON, or one for any kind of answer."""
+    """Return whether a media type of Accept, or of a body, is that of
+    JSON, or one for any kind of answer.
+    """
     return kind in ("*/*", "*", "application/*") or kind.endswith(("/json", "+json"))

@@ -1,7 +1,8 @@
 """Answers: painted images as JSON, a .npy array or a picture, and likelihoods as JSON.
 
-A large answer is made a few milliseconds at a time, off the event loop, and sent while it is made, no faster than its
-client reads: it is never in memory as a whole. Its job and reservation are held until all of it is made.
+A large answer is made a few milliseconds at a time, off the event loop, and sent while it is
+made, no faster than its client reads: it is never in memory as a whole. Its job and
+reservation are held until all of it is made.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -28,19 +29,26 @@ from scanline.server.api.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import NPY
 from scanline.server.api.payload.image_output import KINDS, ImageOutput
-from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImageData, Likelihood, LikelihoodsAnswer
+from scanline.server.api.payload.response_schemas import (
+    DecodingsAnswer,
+    ImageData,
+    Likelihood,
+    LikelihoodsAnswer,
+)
 
 NUMBER_BYTES = 20  # of a number in JSON
 PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, with its length
-MAX_PER_PIXEL_BYTES = 2**22  # bytes of all images of a request for bits per byte: its answer has 20 characters for each
+# bytes of all images of a request for bits per byte: its answer has 20 characters for each
+MAX_PER_PIXEL_BYTES = 2**22
 ImageMetadata = dict[str, Any]  # the number of a finished image, and what `image_metadata` returns
 
 
 class WorkingResponse(Response):
     """A response whose work is done while it is sent.
 
-    `work` sends all of the response but its last bytes, which it returns: they are sent when its context has been left,
-    so that the room of a request is free once its client has the answer. None: the response has ended without them.
+    `work` sends all of the response but its last bytes, which it returns: they are sent when its
+    context has been left, so that the room of a request is free once its client has the answer.
+    None: the response has ended without them.
     """
 
     def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
@@ -54,16 +62,21 @@ class WorkingResponse(Response):
 
 
 async def send_answer(
-    request: Request, send: Send, chunks: AsyncIterator[bytes], headers: dict[str, str], timeout: float
+    request: Request,
+    send: Send,
+    chunks: AsyncIterator[bytes],
+    headers: dict[str, str],
+    timeout: float,
 ) -> bytes | None:
-    """Send an answer while it is made, and return its last bytes; None where the client has disconnected, or has not
-    read it within `timeout`."""
+    """Send an answer while it is made, and return its last bytes; None where the client has
+    disconnected, or has not read it within `timeout`."""
     try:
         async with deadline(timeout), until_disconnect(request):
             return await _send(send, chunks, headers)
     except ClientGoneError:
         return None
-    except ApiError as error:  # it came too late to be sent: the connection is closed without the answer's end
+    # it came too late to be sent: the connection is closed without the answer's end
+    except ApiError as error:
         bind_contextvars(error=error.code)
         return None
 
@@ -95,8 +108,9 @@ async def painted_chunks(
     output: ImageOutput,
     known: np.ndarray | None = None,
 ) -> AsyncIterator[bytes]:
-    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the metadata of each; `answer` has all fields of the
-    JSON but `data`. known: for films, the given pixels of completions, bool [n, H, W]."""
+    """Yield the answer with images [n, H, W] or [n, H, W, 3] and the metadata of
+    each; `answer` has all fields of the JSON but `data`. known: for films, the given
+    pixels of completions, bool [n, H, W]."""
     size: int | None = max(images.size, len(images) * prod(output.size or ()))
     if output.is_json:
         steps = _json(answer, _image_data(images, known, metadata, output))
@@ -113,7 +127,11 @@ async def painted_chunks(
 
 
 async def scored_chunks(
-    answer: LikelihoodsAnswer, items: Iterable[Likelihood], scores: Scores, config: ModelConfig, per_pixel: bool
+    answer: LikelihoodsAnswer,
+    items: Iterable[Likelihood],
+    scores: Scores,
+    config: ModelConfig,
+    per_pixel: bool,
 ) -> AsyncIterator[bytes]:
     """Yield the answer with the bits of every image, and with `per_pixel` those of every byte."""
     steps = _json(answer, _likelihoods(items, scores.bits if per_pixel else None, config))
@@ -121,8 +139,12 @@ async def scored_chunks(
         yield b"".join(chunk)
 
 
-async def listed_chunks(answer: BaseModel, items: Iterable[BaseModel], numbers: int) -> AsyncIterator[bytes]:
-    """Yield the answer with items that have so many numbers in all; `answer` has all fields of the JSON but `data`."""
+async def listed_chunks(
+    answer: BaseModel, items: Iterable[BaseModel], numbers: int
+) -> AsyncIterator[bytes]:
+    """Yield the answer with items that have so many numbers in all; `answer` has
+    all fields of the JSON but `data`.
+    """
     steps = _json(answer, (iter([item.model_dump_json().encode()]) for item in items))
     async for chunk in offload.in_chunks(steps, numbers * NUMBER_BYTES):
         yield b"".join(chunk)
@@ -132,12 +154,15 @@ def check_per_pixel(images: int, config: ModelConfig) -> None:
     """Raise InvalidInput where the answer with bits per byte would be too large."""
     most = max(1, MAX_PER_PIXEL_BYTES // config.bytes)
     if images > most:
-        raise InvalidInput(f"per_pixel: send at most {most} images of {config.size} in one request.", "per_pixel")
+        raise InvalidInput(
+            f"per_pixel: send at most {most} images of {config.size} in one request.", "per_pixel"
+        )
 
 
 def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes]:
-    """Yield the JSON of an answer whose `data` is empty, with items, each of some chunks, in it. The quotes make sure
-    that no text in the answer is taken for the empty list: in a text they are escaped."""
+    """Yield the JSON of an answer whose `data` is empty, with items, each of some
+    chunks, in it. The quotes make sure that no text in the answer is taken for the empty
+    list: in a text they are escaped."""
     before, after = answer.model_dump_json(exclude_unset=True).encode().split(b'"data":[]')
     yield before + b'"data":['
     for index, chunks in enumerate(items):
@@ -155,16 +180,24 @@ def _sheet(images: np.ndarray, output: ImageOutput) -> bytes:
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput) -> bytes:
     appearance = film.appearance_frame(len(images), images.shape[1:3], known)
     picture, appear = (
-        sheet(np.stack([output.resized(each) for each in kind]), output.columns) for kind in (images, appearance)
+        sheet(np.stack([output.resized(each) for each in kind]), output.columns)
+        for kind in (images, appearance)
     )
     return encode_film(np.asarray(picture), np.asarray(appear), film, KINDS[output.media_type])
 
 
 def _image_data(
-    images: np.ndarray, known: np.ndarray | None, metadata: Iterable[ImageMetadata], output: ImageOutput
+    images: np.ndarray,
+    known: np.ndarray | None,
+    metadata: Iterable[ImageMetadata],
+    output: ImageOutput,
 ) -> Iterator[Iterator[bytes]]:
     film = output.film
-    appearance = [None] * len(images) if film is None else film.appearance_frame(len(images), images.shape[1:3], known)
+    appearance = (
+        [None] * len(images)
+        if film is None
+        else film.appearance_frame(len(images), images.shape[1:3], known)
+    )
     for image, appear, own in zip(images, appearance, metadata, strict=True):
         data = ImageData(**output.data(image, appear), **own)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
@@ -173,14 +206,22 @@ def _image_data(
 def _likelihoods(
     items: Iterable[Likelihood], bits: Sequence[np.ndarray] | None, config: ModelConfig
 ) -> Iterator[Iterator[bytes]]:
-    """Yield the JSON of each image; infinite numbers, the bits of a byte that the model rules out, are null."""
+    """Yield the JSON of each image; infinite numbers, the bits of a byte
+    that the model rules out, are null.
+    """
     for item in items:
         data = item.model_dump_json(exclude={"per_pixel"}).encode()
-        yield iter([data]) if bits is None else _with_rows(data, bits[item.index].reshape(config.image_shape))
+        yield (
+            iter([data])
+            if bits is None
+            else _with_rows(data, bits[item.index].reshape(config.image_shape))
+        )
 
 
 def _with_rows(data: bytes, rows: np.ndarray) -> Iterator[bytes]:
-    """Yield the JSON object `data` with `per_pixel` added, row by row: a whole image may take too long."""
+    """Yield the JSON object `data` with `per_pixel` added, row by row:
+    a whole image may take too long.
+    """
     yield data.removesuffix(b"}") + b',"per_pixel":['
     for index, row in enumerate(rows):
         if index:

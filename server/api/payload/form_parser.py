@@ -1,6 +1,8 @@
-"""Multipart forms, parsed a few kilobytes at a time and kept in memory: no part is ever written to a disk.
+"""Multipart forms, parsed a few kilobytes at a time and kept in
+memory: no part is ever written to a disk.
 
-Each part is bounded by what it may hold, so the whole form is: a picture, a code, or the text of a field.
+Each part is bounded by what it may hold, so the whole form is: a
+picture, a code, or the text of a field.
 """
 
 import asyncio
@@ -20,11 +22,13 @@ MAX_TEXT_BYTES = 65_536  # of one field
 CHUNK_BYTES = 16_384  # parsed in two milliseconds, whatever is in them
 MAX_PARAMETERS = 8  # of a part: python-multipart takes the square of their number
 PARTS_PER_TURN = 64  # that are read before the event loop runs anything else
-# Without dashes and underscores. Some of Python's others take a time quadratic in the text's length.
+# Without dashes and underscores. Some of Python's others take a
+# time quadratic in the text's length.
 CHARSETS = (b"utf8", b"usascii", b"ascii", b"iso88591", b"latin1")
 # older urllib3 sends this name of a file alone, which python-multipart ignores
 EXTENDED_FILENAME = re.compile(rb";\s*filename\*[*\d]*\s*=", re.IGNORECASE)
-FILE_NAMES = re.compile(r"(images?|mask|code)(\[\d*\])?")  # of parts that are files, as clients number or name them
+# of parts that are files, as clients number or name them
+FILE_NAMES = re.compile(r"(images?|mask|code)(\[\d*\])?")
 
 Part = tuple[str, bytes | str]  # name, content of a file or a text
 
@@ -35,9 +39,19 @@ class FormParser(MultiPartParser):
     spool_max_size = 0  # keep every file in memory
 
     def __init__(
-        self, headers: Headers, stream: AsyncGenerator[bytes, None], max_files: int, max_file_bytes: int
+        self,
+        headers: Headers,
+        stream: AsyncGenerator[bytes, None],
+        max_files: int,
+        max_file_bytes: int,
     ) -> None:
-        super().__init__(headers, stream, max_files=max_files, max_fields=MAX_FORM_FIELDS, max_part_size=MAX_TEXT_BYTES)
+        super().__init__(
+            headers,
+            stream,
+            max_files=max_files,
+            max_fields=MAX_FORM_FIELDS,
+            max_part_size=MAX_TEXT_BYTES,
+        )
         self.max_file_bytes = max_file_bytes
         self.file_bytes = 0  # of the current part
         self.has_ended = False
@@ -51,8 +65,8 @@ class FormParser(MultiPartParser):
         self.file_bytes = 0
 
     def on_headers_finished(self) -> None:
-        """Start a file where the part has a file's name in any spelling, or its field holds files: .NET and Node name
-        no file where a program sends bytes."""
+        """Start a file where the part has a file's name in any spelling, or its field holds files:
+        .NET and Node name no file where a program sends bytes."""
         part = self._current_part
         if (part.content_disposition or b"").count(b";") > MAX_PARAMETERS:
             message = f"A part of the form has more than {MAX_PARAMETERS} parameters in its Content-Disposition."
@@ -70,19 +84,26 @@ class FormParser(MultiPartParser):
         if self._current_part.file is not None:
             self.file_bytes += end - start
             if self.file_bytes > self.max_file_bytes:
-                raise InvalidInput(f"A file of the form is larger than {self.max_file_bytes} bytes.", code="too_large")
+                raise InvalidInput(
+                    f"A file of the form is larger than {self.max_file_bytes} bytes.",
+                    code="too_large",
+                )
         super().on_part_data(data, start, end)
 
 
-async def read_form(request: Request, files: str, max_files: int, max_file_bytes: int) -> list[Part]:
-    """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or too large. files: the
-    field of them."""
+async def read_form(
+    request: Request, files: str, max_files: int, max_file_bytes: int
+) -> list[Part]:
+    """Return the parts of a request's form; raises ApiError or InvalidInput where it is wrong or
+    too large. files: the field of them."""
     _, options = parse_options_header(request.headers["content-type"])
     charset = options.get(b"charset", b"utf-8").lower()
     if charset.translate(None, b"-_") not in CHARSETS:
         raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
     # One file more than pictures: it may be a mask.
-    parser = FormParser(request.headers, _in_chunks(request.stream()), max_files + 1, max_file_bytes)
+    parser = FormParser(
+        request.headers, _in_chunks(request.stream()), max_files + 1, max_file_bytes
+    )
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -92,7 +113,8 @@ async def read_form(request: Request, files: str, max_files: int, max_file_bytes
     parts: list[Part] = []
     for name, value in form.multi_items():
         content = await value.read() if isinstance(value, UploadFile) else value
-        # A page's form sends a field that was left empty, and a file without name and content where none was chosen.
+        # A page's form sends a field that was left empty, and a file without
+        # name and content where none was chosen.
         if content or (isinstance(value, UploadFile) and value.filename):
             parts.append((name, content))
         if not len(parts) % PARTS_PER_TURN:

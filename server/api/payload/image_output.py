@@ -1,7 +1,8 @@
 """How painted images leave: media type, file format, size, base64 or a data URL.
 
-Images have the model's size, unless the client or the server's settings ask for `size_policy` resize: then each pixel
-of the size asked for is the nearest one of the image, and the answer says so, as it does of uploads that were resized.
+Images have the model's size, unless the client or the server's settings ask for `size_policy`
+resize: then each pixel of the size asked for is the nearest one of the image, and the answer says
+so, as it does of uploads that were resized.
 """
 
 import re
@@ -29,11 +30,14 @@ from scanline.server.api.payload.schemas import OutputFields
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
 KINDS = {media_type: kind for kind, media_type in MEDIA_TYPES.items()}
 FILMS, PICTURES = tuple(films.MEDIA_TYPES.values()), tuple(dict.fromkeys(MEDIA_TYPES.values()))
-URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")  # as in the official API, whose other models answer with base64
+# as in the official API, whose other models answer with base64
+URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
 MAX_SIDE = 2048  # pixels: a larger picture takes longer than 0.1 s to encode
-MAX_PIXELS = 2**24  # of all images of a request: 10 of 1536x1024, the official API's most, have 0.94 of them
-MAX_SHEET_PIXELS = {"webp": 2**23, "png": 2**24}  # of one call of Pillow, which takes up to 1 s; PNG's of one channel
+# of all images of a request: 10 of 1536x1024, the official API's most, have 0.94 of them
+MAX_PIXELS = 2**24
+# of one call of Pillow, which takes up to 1 s; PNG's of one channel
+MAX_SHEET_PIXELS = {"webp": 2**23, "png": 2**24}
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,16 @@ class ImageOutput:
 
     @property
     def is_json(self) -> bool:
-        """Whether the answer has a file of each image; others are one file, whose images stand in a grid."""
+        """Whether the answer has a file of each image; others are one
+        file, whose images stand in a grid.
+        """
         return self.media_type == JSON
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields of answers and events that say what was done; those of resizing only where it was."""
+        """The fields of answers and events that say what was done;
+        those of resizing only where it was.
+        """
         sizes: dict[str, Any] = {"size": self.model_size}
         if self.size is not None:
             sizes = {"size": "{}x{}".format(*self.size), "resized_from": self.model_size}
@@ -78,10 +86,14 @@ class ImageOutput:
         return image if self.size is None else pictures.resized(image, self.size)
 
     def base64(self, image: np.ndarray, appearance: np.ndarray | None = None) -> str:
-        """Return the file of an image of the model's size, as base64 text. appearance: its `Film.appearance_frame`."""
+        """Return the file of an image of the model's size, as base64 text.
+        appearance: its `Film.appearance_frame`.
+        """
         if self.film is None or appearance is None:
             return pictures.to_base64(self.resized(image), self.output_format)
-        file = encode_film(self.resized(image), self.resized(appearance), self.film, self.output_format)
+        file = encode_film(
+            self.resized(image), self.resized(appearance), self.film, self.output_format
+        )
         return b64encode(file).decode()
 
     def data(self, image: np.ndarray, appearance: np.ndarray | None) -> dict[str, str]:
@@ -93,15 +105,17 @@ class ImageOutput:
 
 
 def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:
-    """Return the JSON fields of a finished image: its class, null where none was asked for, and its numbers. These are
-    null where they are infinite, because the model rules out a known byte, and those of completions also where nothing
-    was known."""
+    """Return the JSON fields of a finished image: its class, null where none was asked for, and its
+    numbers. These are null where they are infinite, because the model rules out a known byte, and
+    those of completions also where nothing was known."""
     is_completion, label = task.is_completion(row), task.label(row)
     return {
         "class": task.config.class_names[label - 1] if label else None,
         "bits_per_dim": finite_or_null(task.bits_per_dim[row]),
         "evidence_bits": finite_or_null(task.evidence_bits[row]) if is_completion else None,
-        "effective_particles": finite_or_null(task.effective_particles[row]) if is_completion else None,
+        "effective_particles": finite_or_null(task.effective_particles[row])
+        if is_completion
+        else None,
     }
 
 
@@ -116,7 +130,9 @@ def seed_headers(task: PaintTask) -> dict[str, str]:
 
 
 def upload_fields(uploaded: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the field of an answer that says which sizes of uploads were resized; none where there are none."""
+    """Return the field of an answer that says which sizes of uploads were
+    resized; none where there are none.
+    """
     return {"uploads_resized_from": list(uploaded)} if uploaded else {}
 
 
@@ -126,8 +142,9 @@ def upload_headers(uploaded: tuple[str, ...]) -> dict[str, str]:
 
 
 def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: bool) -> ImageOutput:
-    """Return how the images of a task leave, by the fields and Accept; InvalidInput where these do not fit each other,
-    or what is asked for is too large, ApiError where Accept names no picture that is written here."""
+    """Return how the images of a task leave, by the fields and Accept; InvalidInput where
+    these do not fit each other, or what is asked for is too large, ApiError where Accept names
+    no picture that is written here."""
     config, n = task.config, len(task.shown)
     size = size_of(fields, config, n, resize)
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT
@@ -135,7 +152,13 @@ def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: b
     media_type = _media_type(request, fields)
     film = _film(fields, media_type)
     output = ImageOutput(
-        fields.output_format, config.size, size, as_url, film=film, columns=task.columns, media_type=media_type
+        fields.output_format,
+        config.size,
+        size,
+        as_url,
+        film=film,
+        columns=task.columns,
+        media_type=media_type,
     )
     if media_type == NPY:
         return output
@@ -150,9 +173,11 @@ def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: b
     return output
 
 
-def size_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> tuple[int, int] | None:
-    """Return width and height of `n` images where they are not the model's; InvalidInput where their size is none, too
-    large, or another than the model's without `resize`."""
+def size_of(
+    fields: OutputFields, config: ModelConfig, n: int, resize: bool
+) -> tuple[int, int] | None:
+    """Return width and height of `n` images where they are not the model's; InvalidInput where
+    their size is none, too large, or another than the model's without `resize`."""
     if fields.size in (None, "auto", config.size):
         return None
     if not resize:
@@ -165,12 +190,16 @@ def size_of(fields: OutputFields, config: ModelConfig, n: int, resize: bool) -> 
         raise InvalidInput(message, "size")
     if n * width * height > MAX_PIXELS:
         most = MAX_PIXELS // (width * height)
-        raise InvalidInput(f"size: ask for at most {most} images of {width}x{height} in one request.", "size")
+        raise InvalidInput(
+            f"size: ask for at most {most} images of {width}x{height} in one request.", "size"
+        )
     return width, height
 
 
 def _check_still(width: int, height: int, channels: int, kind: str, n: int) -> None:
-    """Raise InvalidInput where a picture of a kind, a sheet of n images if n is not 1, would be too large."""
+    """Raise InvalidInput where a picture of a kind, a sheet of n images
+    if n is not 1, would be too large.
+    """
     films.check_sides(width, height, kind)
     most = MAX_SHEET_PIXELS[kind] // (channels if kind == "png" else 1)
     if n > 1 and width * height > most:
@@ -179,20 +208,25 @@ def _check_still(width: int, height: int, channels: int, kind: str, n: int) -> N
 
 
 def _film(fields: OutputFields, media_type: str) -> Film | None:
-    """Return the film to answer with, None for other answers; InvalidInput where only the fields ask for one."""
+    """Return the film to answer with, None for other answers; InvalidInput
+    where only the fields ask for one.
+    """
     kind = MEDIA_TYPES[fields.output_format] if media_type == JSON else media_type
     if kind in FILMS:
         is_always = kind not in pictures.MEDIA_TYPES.values()
         return fields.film or (Film() if is_always else None)
-    fields.refuse_film(f"send Accept: {_any_of(FILMS)}, or output_format {_any_of(tuple(films.MEDIA_TYPES))}")
+    fields.refuse_film(
+        f"send Accept: {_any_of(FILMS)}, or output_format {_any_of(tuple(films.MEDIA_TYPES))}"
+    )
     return None
 
 
 def _media_type(request: Request, fields: OutputFields) -> str:
-    """Return the media type to answer with: the first of Accept that we have, or JSON if it names no picture.
+    """Return the media type to answer with: the first of Accept that we
+    have, or JSON if it names no picture.
 
-    Browsers and Java name pictures in every request. They name pages first, and take any kind in the end: then no
-    picture is asked for.
+    Browsers and Java name pictures in every request. They name pages first, and take any kind in
+    the end: then no picture is asked for.
     """
     kinds = accepted(request)
     names_page_first = bool(kinds) and not kinds[0].startswith("image/")

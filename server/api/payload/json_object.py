@@ -1,8 +1,9 @@
 """A client's JSON, which must be one object: parsed in a time and memory that its size bounds.
 
-A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and cannot be interrupted. So
-the brackets, commas, colons and quotes of a document are counted first, and one that cannot be a request is refused
-unparsed: it may have as many as the fields need, and no value longer than a picture.
+A parser makes an object of every few bytes of `[[],[],...`, a hundred times their size, and
+cannot be interrupted. So the brackets, commas, colons and quotes of a document are counted
+first, and one that cannot be a request is refused unparsed: it may have as many as the fields
+need, and no value longer than a picture.
 """
 
 from codecs import BOM_UTF8
@@ -19,8 +20,10 @@ COUNTED = b'[]{},:"'
 OTHERS = bytes(set(range(256)) - {*COUNTED, *b"\\"})  # make no object
 FIELDS_BYTES = 4096  # COUNTED of all fields but the pictures
 PICTURE_BYTES = 24  # COUNTED around a picture's base64 and in the start of a data URL
-ESCAPED_SHARE = 16  # one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
-MAX_TEXT_BYTES = 12 * MAX_PROMPT_CHARACTERS + 2  # of a value that is no picture, each character two of \uD83D
+# one in so many bytes may be a backslash: base64 needs none, but some programs escape its slashes
+ESCAPED_SHARE = 16
+# of a value that is no picture, each character two of \uD83D
+MAX_TEXT_BYTES = 12 * MAX_PROMPT_CHARACTERS + 2
 INLINE_BYTES = 65_536  # parsed within a millisecond
 CHUNK_BYTES = 1_048_576  # counted at once: a millisecond
 
@@ -33,7 +36,9 @@ class JsonLimits:
     picture_length: int = 0  # of the longest in base64
 
 
-async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: str = "body") -> dict[str, Any]:
+async def parse_object(
+    document: bytes | bytearray, limits: JsonLimits, what: str = "body"
+) -> dict[str, Any]:
     """Return the object of a document; raises ApiError if it is none, or not within the limits.
 
     what: the document's name in errors.
@@ -45,7 +50,9 @@ async def parse_object(document: bytes | bytearray, limits: JsonLimits, what: st
     if not isinstance(parsed, dict):
         raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
     for name, value in parsed.items():
-        parsed[name] = [_whole(each) for each in value] if isinstance(value, list) else _whole(value)
+        parsed[name] = (
+            [_whole(each) for each in value] if isinstance(value, list) else _whole(value)
+        )
     return parsed
 
 
@@ -59,7 +66,8 @@ def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
         message = f"The {what} has more fields, or a longer value, than any request."
         raise ApiError(400, message, code="json_too_complex")
     try:
-        return from_json(document.removeprefix(BOM_UTF8))  # of its own limits: 200 levels, numbers of 4,300 digits
+        # of its own limits: 200 levels, numbers of 4,300 digits
+        return from_json(document.removeprefix(BOM_UTF8))
     except ValueError:
         raise ApiError(400, f"The {what} is not valid JSON.", code="invalid_json") from None
 
@@ -72,7 +80,10 @@ def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
         rest = document[start : start + CHUNK_BYTES].translate(None, OTHERS)
         escapes += rest.count(b"\\")
         others += len(rest) - rest.count(b"\\")
-        if others > most_others or escapes > 2 * MAX_PROMPT_CHARACTERS + len(document) // ESCAPED_SHARE:
+        if (
+            others > most_others
+            or escapes > 2 * MAX_PROMPT_CHARACTERS + len(document) // ESCAPED_SHARE
+        ):
             return False
     # Values lie between quotes. There are few quotes now, so that finding each costs little.
     longest = max(MAX_TEXT_BYTES, limits.picture_length * (ESCAPED_SHARE + 1) // ESCAPED_SHARE)

@@ -1,9 +1,10 @@
 """Threads for work that would hold the event loop, in which clients take turns.
 
-While a thread computes, each turn of the event loop waits for the interpreter's lock, up to `sys.getswitchinterval()`
-for each such thread. So there is one, however many requests there are, and they take turns in it, a few milliseconds at
-a time. A single call of a C library may hold the lock for longer: what such a call is given must be bounded by its
-caller. Calls that take long and release the lock have a thread of their own.
+While a thread computes, each turn of the event loop waits for the interpreter's lock, up to
+`sys.getswitchinterval()` for each such thread. So there is one, however many requests there are,
+and they take turns in it, a few milliseconds at a time. A single call of a C library may hold the
+lock for longer: what such a call is given must be bounded by its caller. Calls that take long and
+release the lock have a thread of their own.
 """
 
 import asyncio
@@ -26,17 +27,22 @@ MAX_CLIENTS = 1024  # whose time is remembered
 
 
 class FairThread:
-    """A thread, of any event loops, that next works for the waiting client that has had the least of its time."""
+    """A thread, of any event loops, that next works for the waiting client
+    that has had the least of its time.
+    """
 
     def __init__(self, name: str) -> None:
         self.executor = ThreadPoolExecutor(1, name)
         self.lock = threading.Lock()
         self.waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}  # by client
-        self.seconds: dict[str, float] = {}  # of each client, who begins with as many as the one before it had
+        # of each client, who begins with as many as the one before it had
+        self.seconds: dict[str, float] = {}
         self.least = 0.0
 
     def submit(self, client: str, work: Callable[[], Result]) -> Future[Result]:
-        """Return a future of the result of `work`, which is not begun if that is cancelled before."""
+        """Return a future of the result of `work`, which is not
+        begun if that is cancelled before.
+        """
         future: Future[Result] = Future()
         with self.lock:
             self.seconds[client] = max(self.least, self.seconds.get(client, 0.0))
@@ -82,15 +88,18 @@ async def run_long(work: Callable[[], Result]) -> Result:
 async def in_chunks(steps: Iterable[Result], size: int | None) -> AsyncIterator[list[Result]]:
     """Yield the results of `steps`, a few milliseconds of work at a time.
 
-    Each step must be short. `size`, in bytes, decides where the work begins: on the event loop if it is at most
-    INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may. None: steps are as those of `run_long`.
+    Each step must be short. `size`, in bytes, decides where the work begins: on the event loop if
+    it is at most INLINE_BYTES, and goes on in the thread if it takes longer than a chunk may.
+    None: steps are as those of `run_long`.
     """
     remaining = iter(steps)
     is_inline = size is not None and size <= INLINE_BYTES
     offloaded = run_long if size is None else run
     is_done = False
     while not is_done:
-        chunk, is_done = _advance(remaining) if is_inline else await offloaded(lambda: _advance(remaining))
+        chunk, is_done = (
+            _advance(remaining) if is_inline else await offloaded(lambda: _advance(remaining))
+        )
         is_inline = False
         yield chunk
 

@@ -1,7 +1,8 @@
 """Partial images of a task: the image so far, mid-grey where nothing is painted.
 
-They are cut out of the task's own images when they are sent, so that a slow reader costs a few counters and no memory.
-Of an image of several particles they show the first particle's bytes where the particles differ, and are provisional.
+They are cut out of the task's own images when they are sent, so that a slow reader costs a few
+counters and no memory. Of an image of several particles they show the first particle's bytes where
+the particles differ, and are provisional.
 """
 
 from collections.abc import Iterator
@@ -14,47 +15,67 @@ from scanline.model.tasks.paint import PaintTask
 
 
 class PartialImages:
-    """Up to `wanted` partial images of each image of a task, evenly spaced over the pixels to paint."""
+    """Up to `wanted` partial images of each image of a task, evenly
+    spaced over the pixels to paint.
+    """
 
     def __init__(self, task: PaintTask, wanted: int) -> None:
         self.task = task
         self.config = task.config
         nothing = bytes(task.config.bytes)
-        sources = list(zip(task.request.known, task.request.masks, strict=True)) or [(nothing, nothing)]
-        known = [(np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources]
+        sources = list(zip(task.request.known, task.request.masks, strict=True)) or [
+            (nothing, nothing)
+        ]
+        known = [
+            (np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources
+        ]
         self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
         # Images nearly always share their mask.
         different = {mask for _, mask in sources}
-        cuts_of = {mask: _cuts(np.frombuffer(mask, bool), wanted, task.config) for mask in different}
-        self.cuts = np.repeat([cuts_of[mask] for _, mask in sources], task.count // len(sources), axis=0)
-        self.sent = np.zeros(task.count, np.int64)  # partial images of each that were sent, or skipped
+        cuts_of = {
+            mask: _cuts(np.frombuffer(mask, bool), wanted, task.config) for mask in different
+        }
+        self.cuts = np.repeat(
+            [cuts_of[mask] for _, mask in sources], task.count // len(sources), axis=0
+        )
+        # partial images of each that were sent, or skipped
+        self.sent = np.zeros(task.count, np.int64)
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
-        """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can be sent now, and
-        whether it is provisional: the image may have other pixels in the end."""
+        """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can
+        be sent now, and whether it is provisional: the image may have other pixels in the end."""
         while self.sent[index] < self._reached(index):
             number = int(self.sent[index])
             self.sent[index] += 1
             cut = self.cuts[index, number]
             picture = self.blanks[self.task.request.source(index) or 0].copy()
             picture[:cut] = self.task.images[index, :cut]
-            yield number, picture.reshape(self.config.image_shape), bool(cut > self.task.painted[index])
+            yield (
+                number,
+                picture.reshape(self.config.image_shape),
+                bool(cut > self.task.painted[index]),
+            )
 
     def merge(self) -> None:
-        """Skip the partial images that a slow reader has missed: send only the newest of each image, and none of an
-        image that is done."""
+        """Skip the partial images that a slow reader has missed: send only the newest of each
+        image, and none of an image that is done."""
         done = self.task.painted == self.config.bytes
         self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
 
     def _reached(self, which: int | slice) -> np.ndarray:
-        """Return how many partial images of an image, or of each, have been painted, be it provisionally."""
+        """Return how many partial images of an image, or of each, have
+        been painted, be it provisionally.
+        """
         painted = np.maximum(self.task.painted[which, None], self.task.provisional[which, None])
         return (self.cuts[which] <= painted).sum(-1)
 
 
 def _cuts(mask: np.ndarray, wanted: int, config: ModelConfig) -> np.ndarray:
-    """Return the bytes [wanted] that an image's partial images have; beyond its end where there are too few pixels."""
-    unknown = np.flatnonzero(~mask[:: config.channels])  # whole pixels: a mask never parts the channels
+    """Return the bytes [wanted] that an image's partial images have; beyond its
+    end where there are too few pixels.
+    """
+    # whole pixels: a mask never parts the channels
+    unknown = np.flatnonzero(~mask[:: config.channels])
     counts = np.unique(np.arange(1, wanted + 1) * len(unknown) // (wanted + 1))
     cuts = unknown[counts[counts > 0]] * config.channels
     return np.pad(cuts, (0, wanted - len(cuts)), constant_values=config.bytes + 1)

@@ -7,7 +7,14 @@ from PIL import Image
 
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Clean, Cleaned, read
-from scanline.model.images.pictures import known_by_alpha, known_by_picture, known_rows, open_picture, pixels, size_of
+from scanline.model.images.pictures import (
+    known_by_alpha,
+    known_by_picture,
+    known_rows,
+    open_picture,
+    pixels,
+    size_of,
+)
 from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.task import ReadTask, Task
@@ -17,7 +24,9 @@ from scanline.server.api.payload.uploads import uploads
 
 
 class UploadedPictures:
-    """Reads the uploads of a request, and collects the sizes of those that were resized to the model's."""
+    """Reads the uploads of a request, and collects the sizes of those
+    that were resized to the model's.
+    """
 
     def __init__(self, model: ModelInfo, fields: PictureFields, resize: bool) -> None:
         """resize: whether uploads of other sizes than the model's are read."""
@@ -32,7 +41,9 @@ class UploadedPictures:
         return tuple(self.sizes)
 
     async def fill(self, task: Task) -> None:
-        """Read the pictures, off the event loop, and give them to the task; InvalidInput where one is wrong."""
+        """Read the pictures, off the event loop, and give them to the task;
+        InvalidInput where one is wrong.
+        """
         size = None if self.resize else sum(map(len, uploads(self.fields)))
         if isinstance(task, PaintTask):
             known, masks = zip(*await offload.collect(self._partly_known(), size), strict=True)
@@ -66,8 +77,12 @@ class UploadedPictures:
                 known = self._known(data, mask, mask_size, fields.clean)
             yield known
 
-    def _known(self, data: bytes, mask: bytes | None, mask_size: str, clean: Clean) -> tuple[bytes, bytes]:
-        """Return the bytes of a picture and its mask, by default from its alpha. What is decoded for that ends here."""
+    def _known(
+        self, data: bytes, mask: bytes | None, mask_size: str, clean: Clean
+    ) -> tuple[bytes, bytes]:
+        """Return the bytes of a picture and its mask, by default from its alpha.
+        What is decoded for that ends here.
+        """
         config = self.model.config
         picture = self._open(data, "image")
         if mask_size not in (size_of(picture), config.size):
@@ -91,4 +106,6 @@ def numbered(what: str, index: int, count: int) -> Iterator[None]:
     except InvalidInput as error:
         if count == 1:
             raise
-        raise InvalidInput(f"{what} {index + 1} of {count}: {error}", error.param, error.code) from None
+        raise InvalidInput(
+            f"{what} {index + 1} of {count}: {error}", error.param, error.code
+        ) from None

@@ -14,9 +14,11 @@ class ImageData(BaseModel, serialize_by_alias=True, validate_by_name=True):
     b64_json: str | None = None
     url: str | None = None  # a data URL, in the place of b64_json, if response_format is url
     index: int
-    class_: str | None = Field(None, alias="class")  # asked for, or drawn; null: no class was asked for
+    # asked for, or drawn; null: no class was asked for
+    class_: str | None = Field(None, alias="class")
     bits_per_dim: float | None  # null: infinite, because the model rules a known byte out
-    evidence_bits: float | None = None  # of a completion: what its known bytes cost, estimated; null: infinite
+    # of a completion: what its known bytes cost, estimated; null: infinite
+    evidence_bits: float | None = None
     effective_particles: float | None = None  # of a completion, the smallest number on the way
 
 
@@ -32,14 +34,20 @@ class Usage(BaseModel):
     def of(cls, known: int, total: int) -> "Usage":
         """Return the usage of a request for `total` bytes, of which `known` were not painted."""
         details = {"text_tokens": 0, "image_tokens": known}
-        return cls(input_tokens=known, input_tokens_details=details, output_tokens=total - known, total_tokens=total)
+        return cls(
+            input_tokens=known,
+            input_tokens_details=details,
+            output_tokens=total - known,
+            total_tokens=total,
+        )
 
 
 class ResizedUploads(BaseModel):
     """The field of answers about uploads."""
 
     uploads_resized_from: list[str] = Field(
-        [], description="each size, such as 1024x1024, that an upload or mask had before it was resized to the model's"
+        [],
+        description="each size, such as 1024x1024, that an upload or mask had before it was resized to the model's",
     )
 
 
@@ -62,12 +70,16 @@ class ImagesAnswer(SamplingAnswer, DecodingsAnswer):
 
 
 class ImageCode(BaseModel, serialize_by_alias=True, validate_by_name=True):
-    """One image's code; class is that under which it is coded, null where without one it is shorter."""
+    """One image's code; class is that under which it is coded, null
+    where without one it is shorter.
+    """
 
     index: int
     code: str = Field(description="a .scan file of this image, in base64")
     bytes: int = Field(description="of the file")
-    bits: float = Field(description="what the image's bytes need; the file is as long to within its head and a byte")
+    bits: float = Field(
+        description="what the image's bytes need; the file is as long to within its head and a byte"
+    )
     bits_per_dim: float
     class_: str | None = Field(alias="class")
 
@@ -77,19 +89,27 @@ class CodesAnswer(ResizedUploads):
 
     created: int
     model: str
-    coding: str = Field(description="of the model and its arithmetic: equal ones decode each other's codes")
+    coding: str = Field(
+        description="of the model and its arithmetic: equal ones decode each other's codes"
+    )
     precision: str
     data: list[ImageCode]
 
 
 class OutlierFields(BaseModel):
-    """How unusual a picture is for the model; null where its test images' bits have not been measured."""
+    """How unusual a picture is for the model; null where its test
+    images' bits have not been measured.
+    """
 
     typical: bool | None = Field(None, description="whether tail_probability is at least 0.01")
     tail_probability: float | None = Field(
-        None, description="at most this share of the model's test images is as unusual: by its bits, or by its noise"
+        None,
+        description="at most this share of the model's test images is as unusual: by its bits, or by its noise",
     )
-    noisy: bool = Field(False, description="whether the picture has noise of codecs or scanners, which clean removes")
+    noisy: bool = Field(
+        False,
+        description="whether the picture has noise of codecs or scanners, which clean removes",
+    )
 
 
 class Likelihood(OutlierFields):
@@ -120,7 +140,9 @@ class LikelihoodsAnswer(ResizedUploads):
 
 
 class Evidence(BaseModel):
-    """What the known bytes of one image cost: an estimate of -log2 of their probability, in bits."""
+    """What the known bytes of one image cost: an estimate of
+    -log2 of their probability, in bits.
+    """
 
     index: int
     evidence_bits: float | None  # null: infinite, because the model rules a known byte out
@@ -141,15 +163,19 @@ class EvidenceAnswer(ResizedUploads):
 
 
 class ClassificationData(OutlierFields, serialize_by_alias=True, validate_by_name=True):
-    """One image, by the classes' names; all classes are equally likely beforehand. The last three are null where it was
-    not read by bits."""
+    """One image, by the classes' names; all classes are equally likely beforehand. The last three
+    are null where it was not read by bits."""
 
     index: int
     class_: str = Field(alias="class")  # the most probable one
-    posterior: dict[str, float] = Field(description="by the class head where the model has one, else by bits")
+    posterior: dict[str, float] = Field(
+        description="by the class head where the model has one, else by bits"
+    )
     posterior_by_bits: dict[str, float] | None = None
     bits_per_dim: dict[str, float | None] | None = None  # under each class; null: infinite
-    any_class_bits_per_dim: float | None = Field(None, description="with the class drawn, every one equally likely")
+    any_class_bits_per_dim: float | None = Field(
+        None, description="with the class drawn, every one equally likely"
+    )
 
 
 class ClassificationsAnswer(ResizedUploads):
@@ -163,8 +189,8 @@ class ClassificationsAnswer(ResizedUploads):
 
 
 class StepsAnswer(ResizedUploads):
-    """The JSON response of steps: arrays are float32, little endian, in base64; n steps, C numbers of a key and M of a
-    value."""
+    """The JSON response of steps: arrays are float32, little endian, in base64; n steps, C
+    numbers of a key and M of a value."""
 
     created: int
     model: str
@@ -175,7 +201,9 @@ class StepsAnswer(ResizedUploads):
     step_bytes: int = Field(description="bytes of a step: 1, or those of a pixel")
     first_byte: int = Field(description="1 where byte 0 is drawn from a histogram, without a step")
     predicts: str = Field(description="the distribution, as in config.json")
-    window: list[int] | None = Field(description="rows above and columns to either side that are read; null: none")
+    window: list[int] | None = Field(
+        description="rows above and columns to either side that are read; null: none"
+    )
     key_width: int = Field(description="C")
     value_width: int = Field(description="M")
     q: str = Field(description="[n, C] queries")
@@ -189,7 +217,9 @@ class StepsAnswer(ResizedUploads):
     probabilities: str = Field(
         description="[n, step_bytes, 256] of each value of a byte, at temperature 1, given the step's earlier bytes"
     )
-    attention: "Attention" = Field(description="what the attention of one image costs at the last of the steps")
+    attention: "Attention" = Field(
+        description="what the attention of one image costs at the last of the steps"
+    )
 
 
 class Attention(BaseModel):
@@ -200,15 +230,17 @@ class Attention(BaseModel):
 
 
 class Readiness(BaseModel):
-    """The response of a server that can paint, with the state of each model; without it to those who lack a key."""
+    """The response of a server that can paint, with the state of each model;
+    without it to those who lack a key.
+    """
 
     status: Literal["ready"] = "ready"
     models: dict[str, ModelState] | None = None
 
 
 class DefaultFields(SamplingAnswer, serialize_by_alias=True, validate_by_name=True):
-    """What a model paints with where a request does not say: a class and guidance of images painted from nothing,
-    particles of completions."""
+    """What a model paints with where a request does not say: a class and guidance of images painted
+    from nothing, particles of completions."""
 
     class_: str | None = Field(alias="class")
     particles: int
@@ -241,7 +273,8 @@ class ModelCard(BaseModel):
     backend_name: str | None  # as --backend names it
     fallbacks: list[str] | None  # for each faster backend, "name: why it is not used"
     digest: str | None  # of the weights and of all else that decides which bytes are painted
-    coding: str | None  # of all that decides what a code paints: equal ones decode each other's codes
+    # of all that decides what a code paints: equal ones decode each other's codes
+    coding: str | None
 
 
 class ModelList(BaseModel):

@@ -1,7 +1,8 @@
 """The fields of requests.
 
-Fields of the official Images API that have no effect here are accepted with the values that ask for what is done
-anyway, and refused with any other. An unknown field is an error: a misspelt `temperature` must not be ignored silently.
+Fields of the official Images API that have no effect here are accepted with the values that ask for
+what is done anyway, and refused with any other. An unknown field is an error: a misspelt
+`temperature` must not be ignored silently.
 """
 
 from collections.abc import Callable
@@ -30,7 +31,8 @@ from scanline.model.inputs import MAX_SEED, InvalidInput, ranges
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.errors import quoted
 
-IGNORED_VALUES: dict[str, tuple[Any, ...]] = {  # accepted values of fields without effect, besides null
+# accepted values of fields without effect, besides null
+IGNORED_VALUES: dict[str, tuple[Any, ...]] = {
     "background": ("auto", "opaque"),
     "complexity": ("auto",),
     "frame_count": (),
@@ -82,11 +84,18 @@ def _names() -> WrapValidator:
     return WrapValidator(check)
 
 
-Seed = Annotated[int | None, Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1")]
+Seed = Annotated[
+    int | None,
+    Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1"),
+]
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
     str | None,
-    Field(alias="class", max_length=MAX_CLASS_CHARACTERS, description="a class of the model, by any name"),
+    Field(
+        alias="class",
+        max_length=MAX_CLASS_CHARACTERS,
+        description="a class of the model, by any name",
+    ),
     _AsText,
 ]
 CodedClass = Annotated[
@@ -100,7 +109,10 @@ CodedClass = Annotated[
 ]
 PaintedClass = Annotated[
     str
-    | Annotated[list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]], Field(max_length=MAX_LISTED)]
+    | Annotated[
+        list[Annotated[str, Field(max_length=MAX_CLASS_CHARACTERS), _AsText]],
+        Field(max_length=MAX_LISTED),
+    ]
     | None,
     Field(
         alias="class",
@@ -121,14 +133,19 @@ Particles = Annotated[
 ]
 Frames = Annotated[
     int | None,
-    Field(ge=MIN_FRAMES, le=MAX_FRAMES, description=f"of a film of the painting, {DEFAULT_FRAMES} if absent"),
+    Field(
+        ge=MIN_FRAMES,
+        le=MAX_FRAMES,
+        description=f"of a film of the painting, {DEFAULT_FRAMES} if absent",
+    ),
     _whole_number(MIN_FRAMES, MAX_FRAMES),
 ]
 Seconds = Annotated[
     float | None,
     Field(
         allow_inf_nan=False,
-        json_schema_extra={"minimum": films.MIN_SECONDS, "maximum": films.MAX_SECONDS},  # `Film` checks them
+        # `Film` checks them
+        json_schema_extra={"minimum": films.MIN_SECONDS, "maximum": films.MAX_SECONDS},
         description=f"of a film until its last frame, which stays for {films.LAST_MS // 1000} more, "
         f"{films.DEFAULT_SECONDS:g} if absent",
     ),
@@ -145,7 +162,11 @@ Scale = Annotated[
 ]
 Repeats = Annotated[
     int,
-    Field(ge=MIN_REPEATS, le=MAX_REPEATS, description="estimates of each image, whose mean is returned"),
+    Field(
+        ge=MIN_REPEATS,
+        le=MAX_REPEATS,
+        description="estimates of each image, whose mean is returned",
+    ),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
 
@@ -157,7 +178,10 @@ class SamplingFields(BaseModel):
         float | None,
         Field(
             allow_inf_nan=False,
-            json_schema_extra={"minimum": limits.MIN_TEMPERATURE, "maximum": limits.MAX_TEMPERATURE},
+            json_schema_extra={
+                "minimum": limits.MIN_TEMPERATURE,
+                "maximum": limits.MAX_TEMPERATURE,
+            },
             description="1 samples from the model; below it, images are more probable and less diverse; the model's"
             " default if absent",
         ),
@@ -166,7 +190,8 @@ class SamplingFields(BaseModel):
         float | None,
         Field(
             allow_inf_nan=False,
-            json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE},  # `check_guidance` checks them
+            # `check_guidance` checks them
+            json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE},
             description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's"
             " values; two slots per image; if absent the model's default for images of a class, painted from nothing",
         ),
@@ -202,11 +227,14 @@ class OutputFields(SizeFields):
     """The fields of every request that is answered with images."""
 
     size: Annotated[
-        str | None, Field(description="auto, the model's own size, such as 28x28, or what size_policy allows")
+        str | None,
+        Field(description="auto, the model's own size, such as 28x28, or what size_policy allows"),
     ] = None
     response_format: Annotated[
         Literal["b64_json", "url"] | None,
-        Field(description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"),
+        Field(
+            description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"
+        ),
     ] = None
     output_format: Annotated[
         Literal["png", "webp", "gif", "apng"],
@@ -220,7 +248,9 @@ class OutputFields(SizeFields):
     seconds: Seconds = None
     scale: Scale = None
     stream: bool | None = None
-    partial_images: Annotated[int | None, Field(ge=0, le=3, description="of each image, when streamed")] = None
+    partial_images: Annotated[
+        int | None, Field(ge=0, le=3, description="of each image, when streamed")
+    ] = None
     user: str | None = None
 
     @field_validator(*NULL_IS_DEFAULT, mode="before", check_fields=False)
@@ -252,10 +282,16 @@ class OutputFields(SizeFields):
 class PaintFields(SamplingFields, OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent")] = None
+    n: Annotated[
+        int | None,
+        Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent"),
+    ] = None
     prompt: Annotated[
         str | None,
-        Field(max_length=MAX_PROMPT_CHARACTERS, description="empty, or a text that names one class of the model"),
+        Field(
+            max_length=MAX_PROMPT_CHARACTERS,
+            description="empty, or a text that names one class of the model",
+        ),
     ] = None
     class_name: PaintedClass = None
     seed: Seed = None
@@ -275,7 +311,8 @@ class PaintFields(SamplingFields, OutputFields):
     @field_validator(*IGNORED_VALUES)
     @classmethod
     def _ignored(cls, value: Any, info: Any) -> Any:
-        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]  # a form has numbers as text
+        # a form has numbers as text
+        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]
         if value is None or (isinstance(value, str | int) and str(value) in accepted):
             return value
         instead = f" or send {' or '.join(accepted)}" if accepted else ""
@@ -290,12 +327,18 @@ class GenerationRequest(PaintFields):
 class StreamedGenerationRequest(GenerationRequest):
     """`generate` on the websocket, which may also ask for state snapshots of one layer and head."""
 
-    state: Annotated[list[int] | None, Field(description="[layer, head], from 0; answered by `state` messages")] = None
+    state: Annotated[
+        list[int] | None, Field(description="[layer, head], from 0; answered by `state` messages")
+    ] = None
 
     @field_validator("state", mode="before")
     @classmethod
     def _layer_and_head(cls, value: Any) -> Any:
-        fits = isinstance(value, list) and len(value) == 2 and all(type(part) is int and part >= 0 for part in value)
+        fits = (
+            isinstance(value, list)
+            and len(value) == 2
+            and all(type(part) is int and part >= 0 for part in value)
+        )
         if value is None or fits:
             return value
         raise InvalidInput("state must be [layer, head], two whole numbers from 0.", "state")
@@ -309,7 +352,9 @@ class PictureFields(SizeFields):
 
 
 class MaskFields(PictureFields):
-    """The fields of requests about partly known images. In `mask` what is black or transparent is hidden."""
+    """The fields of requests about partly known images. In `mask` what
+    is black or transparent is hidden.
+    """
 
     mask: bytes | None = None
     keep_rows: Annotated[int | None, Field(ge=0)] = None
@@ -318,7 +363,9 @@ class MaskFields(PictureFields):
     @model_validator(mode="after")
     def _one_mask(self) -> "MaskFields":
         if self.mask is not None and self.keep_rows is not None:
-            raise InvalidInput("mask and keep_rows exclude each other; send one of them.", "keep_rows")
+            raise InvalidInput(
+                "mask and keep_rows exclude each other; send one of them.", "keep_rows"
+            )
         return self
 
     @property
@@ -328,17 +375,22 @@ class MaskFields(PictureFields):
 
 
 class EditRequest(PaintFields, MaskFields):
-    """POST /v1/images/edits, images as bytes. The known pixels are given by mask, keep_rows or each image's alpha.
+    """POST /v1/images/edits, images as bytes. The known pixels are given by
+    mask, keep_rows or each image's alpha.
 
     A guided image has one particle, also where `particles` is absent.
     """
 
 
 class LikelihoodRequest(MaskFields):
-    """POST /v1/images/likelihoods: of whole images, or of the known pixels that mask or keep_rows give."""
+    """POST /v1/images/likelihoods: of whole images, or of the known
+    pixels that mask or keep_rows give.
+    """
 
     class_name: Class = None
-    per_pixel: Annotated[bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")] = False
+    per_pixel: Annotated[
+        bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")
+    ] = False
     repeats: Repeats = DEFAULT_REPEATS
     seed: Seed = None
     user: str | None = None
@@ -346,10 +398,16 @@ class LikelihoodRequest(MaskFields):
     @model_validator(mode="after")
     def _fields_of_a_mask(self) -> "LikelihoodRequest":
         for name in ("particles", "repeats", "seed"):
-            if name in self.model_fields_set and getattr(self, name) is not None and not self.has_mask:
+            if (
+                name in self.model_fields_set
+                and getattr(self, name) is not None
+                and not self.has_mask
+            ):
                 raise InvalidInput(f"{name} needs a mask or keep_rows.", name)
         if self.per_pixel and self.has_mask:
-            raise InvalidInput("per_pixel and a mask exclude each other; leave one of them out.", "per_pixel")
+            raise InvalidInput(
+                "per_pixel and a mask exclude each other; leave one of them out.", "per_pixel"
+            )
         return self
 
 
@@ -359,10 +417,14 @@ class StepsRequest(PictureFields):
     class_name: Class = None
     layer: Annotated[int, Field(ge=0, description="from 0")]
     head: Annotated[int, Field(ge=0, description="from 0")]
-    first: Annotated[int, Field(ge=0, description="the first step, from 0; pixels from there on are not read")] = 0
+    first: Annotated[
+        int, Field(ge=0, description="the first step, from 0; pixels from there on are not read")
+    ] = 0
     steps: Annotated[
         int,
-        Field(ge=1, le=MAX_INSPECTED_STEPS, description="how many; fewer where the image ends before"),
+        Field(
+            ge=1, le=MAX_INSPECTED_STEPS, description="how many; fewer where the image ends before"
+        ),
         _whole_number(1, MAX_INSPECTED_STEPS),
     ] = 1
 
@@ -387,7 +449,9 @@ class CodesRequest(PictureFields):
     class_name: CodedClass = None
     output_format: Annotated[
         Literal["json", "file"],
-        Field(description="json: a code of each image by itself; file: one .scan file of all of them"),
+        Field(
+            description="json: a code of each image by itself; file: one .scan file of all of them"
+        ),
     ] = "json"
     images_a_code: Annotated[
         int | None,
@@ -412,10 +476,15 @@ class DecodingRequest(OutputFields):
     code: Annotated[list[bytes], Field(min_length=1)]
     images: Annotated[
         str | int | list[int | str] | None,
-        Field(description='which images of the codes, from 0: numbers and ranges, such as "3,17-20"; all if absent'),
+        Field(
+            description='which images of the codes, from 0: numbers and ranges, such as "3,17-20"; all if absent'
+        ),
     ] = None
     unchecked: Annotated[
-        bool, Field(description="return what a code paints even where it is not the picture that it was made of")
+        bool,
+        Field(
+            description="return what a code paints even where it is not the picture that it was made of"
+        ),
     ] = False
 
     def ranges(self, count: int) -> list[range]:

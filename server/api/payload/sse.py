@@ -1,6 +1,7 @@
 """Server-sent events: their framing, and pings while there is nothing to send.
 
-Proxies close connections on which nothing moves. A ping is a comment line, which is no event: clients ignore it.
+Proxies close connections on which nothing moves. A ping is a comment line,
+which is no event: clients ignore it.
 """
 
 import asyncio
@@ -22,7 +23,9 @@ def sse_event(name: str, data: dict[str, Any]) -> bytes:
 
 @asynccontextmanager
 async def send_with_pings(send: Send, seconds: float) -> AsyncIterator[Send]:
-    """Yield a `send` to use while the context lasts; a ping is sent whenever nothing was sent for `seconds`."""
+    """Yield a `send` to use while the context lasts; a ping is sent
+    whenever nothing was sent for `seconds`.
+    """
     lock, last = asyncio.Lock(), monotonic()
 
     async def locked_send(message: Message) -> None:
@@ -36,7 +39,8 @@ async def send_with_pings(send: Send, seconds: float) -> AsyncIterator[Send]:
         while True:
             await asyncio.sleep(last + seconds - monotonic())
             async with lock:
-                # While this waited for the lock an event was sent: a client that is behind needs no ping.
+                # While this waited for the lock an event was sent: a
+                # client that is behind needs no ping.
                 if monotonic() - last >= seconds:
                     await send(PING)
                     last = monotonic()

@@ -1,9 +1,10 @@
-"""Request bodies. Those with pictures or codes are multipart, as the official client sends them, or JSON with base64; a
-code may also be the body itself.
+"""Request bodies. Those with pictures or codes are multipart, as the official client sends them, or
+JSON with base64; a code may also be the body itself.
 
-All become the same fields, checked by the same schema. In multipart, numbers and booleans are text and a list of
-images is a repeated `image[]` part; in JSON, `image` is one string or a list of strings. Nothing is validated, decoded
-or copied before its size and its number are known to be what a request may have.
+All become the same fields, checked by the same schema. In multipart, numbers and booleans are
+text and a list of images is a repeated `image[]` part; in JSON, `image` is one string or a
+list of strings. Nothing is validated, decoded or copied before its size and its number are
+known to be what a request may have.
 """
 
 import re
@@ -33,31 +34,39 @@ PICTURE_NAME = re.compile(r"images?(\[\d*\])?")  # as clients number or name a f
 BYTES = "application/octet-stream"
 LISTS = ("image", "code")  # fields of several files
 FILE_FIELDS = (*LISTS, "mask", "markup")  # markup is refused, by the schema
-MAX_JSON_CODE_BYTES = 2**21  # decoded from base64 in a few milliseconds; in a form only the body's size is limited
+# decoded from base64 in a few milliseconds; in a form only the body's size is limited
+MAX_JSON_CODE_BYTES = 2**21
 MAX_CONTENT_TYPE = 256  # bytes; a boundary has 70 at most
 MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
 def max_picture_bytes(models: ModelRegistry) -> int:
     """Return the bytes of the largest picture file, in JSON, that any of the models reads."""
-    return max(max_file_bytes(model.config.width, model.config.height) for model in models.all.values())
+    return max(
+        max_file_bytes(model.config.width, model.config.height) for model in models.all.values()
+    )
 
 
 def json_limits(models: ModelRegistry) -> JsonLimits:
     """Return what a JSON object with pictures may have."""
-    return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))  # one may be a mask
+    # one may be a mask
+    return JsonLimits(models.max_images + 1, _base64_length(max_picture_bytes(models)))
 
 
 def max_message_bytes(models: ModelRegistry) -> int:
-    """Return the bytes that a websocket message needs at most: an image and a mask in base64, and the other fields.
+    """Return the bytes that a websocket message needs at most: an image and a
+    mask in base64, and the other fields.
 
-    Several images fit in where their files are smaller than the largest that is read, as they nearly always are.
+    Several images fit in where their files are smaller than the largest that
+    is read, as they nearly always are.
     """
     return 2 * _base64_length(max_picture_bytes(models)) + MAX_MESSAGE_TEXT
 
 
 async def read_json(request: Request, schema: type[Fields]) -> Fields:
-    """Read a request without pictures; raises ApiError or InvalidInput if the body or a field is wrong."""
+    """Read a request without pictures; raises ApiError or InvalidInput
+    if the body or a field is wrong.
+    """
     _check_encoding(request)
     if (document := await _json(request)) is None:
         raise ApiError(415, "Send application/json.", code="unsupported_media_type")
@@ -67,13 +76,21 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
 
 
 async def read_fields(request: Request, schema: type[Fields], models: ModelRegistry) -> Fields:
-    """Read a request with pictures for one of the models; raises ApiError or InvalidInput if it is wrong."""
+    """Read a request with pictures for one of the models; raises
+    ApiError or InvalidInput if it is wrong.
+    """
     kind, has_codes = _kind(request), "code" in schema.model_fields
     _check_encoding(request)
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
-        files = ("code", models.max_images, sys.maxsize) if has_codes else ("image", models.max_images, most)
-        return schema.model_validate(await _form_fields(await read_form(request, *files), schema), strict=False)
+        files = (
+            ("code", models.max_images, sys.maxsize)
+            if has_codes
+            else ("image", models.max_images, most)
+        )
+        return schema.model_validate(
+            await _form_fields(await read_form(request, *files), schema), strict=False
+        )
     if has_codes and kind in (MEDIA_TYPE, BYTES):
         return schema.model_validate({"code": [bytes(await _body(request))]})
     if (document := await _json(request)) is not None:
@@ -82,11 +99,15 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
         async with deadline(models.request_timeout), until_disconnect(request):
             return await from_json(await parse_object(document, limits), schema, models)
     own = f", {MEDIA_TYPE}" if has_codes else ""
-    raise ApiError(415, f"Send multipart/form-data{own} or application/json.", code="unsupported_media_type")
+    raise ApiError(
+        415, f"Send multipart/form-data{own} or application/json.", code="unsupported_media_type"
+    )
 
 
 async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
-    """Return the fields of a JSON object with base64 pictures or codes as `schema`; InvalidInput where one is wrong."""
+    """Return the fields of a JSON object with base64 pictures or codes as `schema`;
+    InvalidInput where one is wrong.
+    """
     if "image" in schema.model_fields:
         body = _with_texts(body)
     check_names(body, schema)
@@ -110,28 +131,38 @@ async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelReg
 
 
 def _with_texts(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body with texts for pictures: the official API's edits have objects, `images` and `mask`."""
+    """Return a body with texts for pictures: the official API's edits
+    have objects, `images` and `mask`.
+    """
     body = dict(body)
     if "images" in body and "image" not in body:
         pictures = body.pop("images")
-        body["image"] = [_text_of(each, "images") for each in (pictures if isinstance(pictures, list) else [pictures])]
+        body["image"] = [
+            _text_of(each, "images")
+            for each in (pictures if isinstance(pictures, list) else [pictures])
+        ]
     if isinstance(body.get("mask"), dict):
         body["mask"] = _text_of(body["mask"], "mask")
     return body
 
 
 def _text_of(picture: Any, param: str) -> Any:
-    """Return the data URL of a picture, which may be an object that holds it; InvalidInput for other objects."""
+    """Return the data URL of a picture, which may be an object that holds
+    it; InvalidInput for other objects.
+    """
     if not isinstance(picture, dict):
         return picture
     if set(picture) != {"image_url"}:
-        raise InvalidInput(f"{param}: a picture must be base64 text or an object with image_url alone.", param)
+        raise InvalidInput(
+            f"{param}: a picture must be base64 text or an object with image_url alone.", param
+        )
     return picture["image_url"]
 
 
 async def _json(request: Request) -> bytearray | None:
-    """Return the body of a request that is JSON: by its Content-Type, or by how it begins where that is another text's,
-    as `curl -d` and beacons of pages send it, or missing. None for other bodies, which may be unread."""
+    """Return the body of a request that is JSON: by its Content-Type, or by how it begins where
+    that is another text's, as `curl -d` and beacons of pages send it, or missing. None for
+    other bodies, which may be unread."""
     kind = _kind(request)
     is_named = takes_json(kind)
     if not is_named and kind not in ("", "text/plain", "application/x-www-form-urlencoded"):
@@ -143,7 +174,9 @@ async def _json(request: Request) -> bytearray | None:
 
 def _check_encoding(request: Request) -> None:
     if request.headers.get("content-encoding", "").lower() not in ("", "identity", "utf-8"):
-        raise ApiError(415, "Send the body without a Content-Encoding.", code="unsupported_encoding")
+        raise ApiError(
+            415, "Send the body without a Content-Encoding.", code="unsupported_encoding"
+        )
 
 
 async def _body(request: Request) -> bytearray:
@@ -155,7 +188,9 @@ async def _body(request: Request) -> bytearray:
 
 
 def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
-    """Raise InvalidInput where a field is not of the schema: pydantic would make an error of each such field first."""
+    """Raise InvalidInput where a field is not of the schema: pydantic would make
+    an error of each such field first.
+    """
     known = field_names(schema)
     for name in names:
         if name not in known:
@@ -172,7 +207,9 @@ def uploads(fields: BaseModel) -> list[bytes]:
 
 
 def _text(value: bytes | str, key: str) -> str:
-    """Return the text of a field that was sent as a file, as `requests` does of `files={"seed": "4"}`."""
+    """Return the text of a field that was sent as a file, as
+    `requests` does of `files={"seed": "4"}`.
+    """
     if isinstance(value, bytes) and len(value) <= MAX_TEXT_BYTES:
         with suppress(UnicodeDecodeError):
             return value.decode()
@@ -180,7 +217,9 @@ def _text(value: bytes | str, key: str) -> str:
 
 
 def _kind(request: Request) -> str:
-    """Return the media type of the body; ApiError for a header longer than any client's, before a library splits it."""
+    """Return the media type of the body; ApiError for a header longer than any
+    client's, before a library splits it.
+    """
     written = request.headers.get("content-type", "")
     if len(written) > MAX_CONTENT_TYPE:
         message = f"The Content-Type is longer than {MAX_CONTENT_TYPE} bytes."
@@ -189,7 +228,9 @@ def _kind(request: Request) -> str:
 
 
 def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:
-    """Yield the files of base64 texts, each with the name of its field; InvalidInput where one is wrong."""
+    """Yield the files of base64 texts, each with the name of its field;
+    InvalidInput where one is wrong.
+    """
     for param, text in texts:
         if not isinstance(text, str):
             raise InvalidInput(f"{param} must be base64 text.", param)
@@ -199,12 +240,16 @@ def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:
 
 
 def _base64_length(size: int) -> int:
-    """Return the number of characters of a data URL of so many bytes, in lines of 76 between escaped ends."""
+    """Return the number of characters of a data URL of so many bytes, in
+    lines of 76 between escaped ends.
+    """
     return len("data:application/octet-stream;base64,") + 4 * ((size + 2) // 3) * 80 // 76
 
 
 async def _form_fields(parts: list[Part], schema: type[BaseModel]) -> dict[str, Any]:
-    """Return the fields of a form's parts; InvalidInput where a name is unknown or repeated, or a part is misplaced."""
+    """Return the fields of a form's parts; InvalidInput where a name is unknown or
+    repeated, or a part is misplaced.
+    """
     size = sum(len(value) for _, value in parts if value.isascii())  # what may be base64
     fields: dict[str, Any] = {}
     for key, value in await offload.collect((_form_field(*part, schema) for part in parts), size):

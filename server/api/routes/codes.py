@@ -47,7 +47,9 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
     is_file = fields.output_format == "file" or MEDIA_TYPE in accepted(request)
     names = [fields.class_name] * len(fields.image)
     precision = model.engine.options.precision
-    task = encode.plan(model, EncodeValues(names, ready.coding, precision, fields.images_a_code, is_file))
+    task = encode.plan(
+        model, EncodeValues(names, ready.coding, precision, fields.images_a_code, is_file)
+    )
     models.check_count(task.count, "image", "with the class and without" if task.has_labels else "")
     bind_contextvars(model=model.id, images=len(fields.image))
     pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
@@ -56,7 +58,11 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             if is_file:
                 name = f'attachment; filename="images{SUFFIX}"'
-                headers = {"content-type": MEDIA_TYPE, "content-disposition": name, **upload_headers(pictures.resized)}
+                headers = {
+                    "content-type": MEDIA_TYPE,
+                    "content-disposition": name,
+                    **upload_headers(pictures.resized),
+                }
                 chunks = _file(task)
             else:
                 headers = {"content-type": JSON}
@@ -69,7 +75,9 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
                     data=[],
                     **upload_fields(pictures.resized),
                 )
-                chunks = listed_chunks(answer, _codes(codes, model.config), sum(len(each.file) for each in codes))
+                chunks = listed_chunks(
+                    answer, _codes(codes, model.config), sum(len(each.file) for each in codes)
+                )
             return await send_answer(request, send, chunks, headers, models.request_timeout)
 
     return WorkingResponse(work)

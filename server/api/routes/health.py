@@ -1,4 +1,6 @@
-"""GET /healthz: the process is alive, and the main process too. GET /readyz: the server can paint."""
+"""GET /healthz: the process is alive, and the main process too.
+GET /readyz: the server can paint.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -14,22 +16,28 @@ from scanline.server.engine.local.engine_process import SILENT_SECONDS
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
 
-STALL_SECONDS = 0.5  # in which a process that stood still itself reads what it has been sent meanwhile
+# in which a process that stood still itself reads what it has been sent meanwhile
+STALL_SECONDS = 0.5
 
 
 def router(
-    models: ModelRegistry, lifecycle: Lifecycle, needs_key: bool, main_silence: Callable[[], float] | None = None
+    models: ModelRegistry,
+    lifecycle: Lifecycle,
+    needs_key: bool,
+    main_silence: Callable[[], float] | None = None,
 ) -> APIRouter:
     """Return both probes; they read what the server knows already and send nothing to an engine.
 
-    Where a key is needed, they name the models only to clients that have one. `main_silence`: seconds since the main
-    process has sent something, where that is another one.
+    Where a key is needed, they name the models only to clients that have one. `main_silence`:
+    seconds since the main process has sent something, where that is another one.
     """
     routes = APIRouter(tags=["health"])
 
     @routes.get("/healthz", responses=errors(503))
     async def healthz() -> dict[str, str]:
-        """Answer 200 while the process is alive, and the main process where that is another one; 503 otherwise."""
+        """Answer 200 while the process is alive, and the main process where
+        that is another one; 503 otherwise.
+        """
         if main_silence is not None and main_silence() > SILENT_SECONDS:
             await asyncio.sleep(STALL_SECONDS)
         if main_silence is not None and (seconds := main_silence()) > SILENT_SECONDS:
@@ -39,7 +47,8 @@ def router(
 
     @routes.get("/readyz", responses=errors(503), response_model_exclude_none=True)
     async def readyz(request: Request) -> Readiness:
-        """Answer 200 with the state of each model if one can paint and none is loading; 503 otherwise.
+        """Answer 200 with the state of each model if one can paint
+        and none is loading; 503 otherwise.
 
         Where a key is needed, models are named only to clients that send one.
         """
@@ -49,7 +58,11 @@ def router(
         names_models = not needs_key or client_of(request.scope).key is not None
         if "loading" in states.values() or "ready" not in states.values():
             listed = ", ".join(f"{name} ({state})" for name, state in states.items())
-            message = f"The server is not ready: {listed}." if names_models else "The server is not ready."
+            message = (
+                f"The server is not ready: {listed}."
+                if names_models
+                else "The server is not ready."
+            )
             raise ApiError(503, message, code="not_ready", headers=RETRY_SOON)
         return Readiness(models=states if names_models else None)
 

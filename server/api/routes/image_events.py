@@ -1,7 +1,7 @@
 """The response to `stream: true`: server-sent events as the official client reads them.
 
-An error before the first byte is an ordinary error response, a later one an `error` event. A client that reads slowly
-misses partial images, never a completed one, and does not delay other requests.
+An error before the first byte is an ordinary error response, a later one an `error` event. A client
+that reads slowly misses partial images, never a completed one, and does not delay other requests.
 """
 
 import asyncio
@@ -24,14 +24,23 @@ from scanline.server.api.payload.image_output import ImageOutput, image_metadata
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Usage
-from scanline.server.api.payload.schemas import DecodingRequest, EditRequest, GenerationRequest, OutputFields
+from scanline.server.api.payload.schemas import (
+    DecodingRequest,
+    EditRequest,
+    GenerationRequest,
+    OutputFields,
+)
 from scanline.server.api.payload.sse import send_with_pings, sse_event
 from scanline.server.api.run import changes, do_work, running
 from scanline.server.engine.job import Job
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 ERROR_EVENT_SECONDS = 5.0  # for a client to take an error event
-KINDS = {EditRequest: "image_edit", GenerationRequest: "image_generation", DecodingRequest: "image_decoding"}
+KINDS = {
+    EditRequest: "image_edit",
+    GenerationRequest: "image_generation",
+    DecodingRequest: "image_decoding",
+}
 PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
 
 
@@ -61,23 +70,32 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_partials = bool(self.fields.partial_images)
-        self.task.request = replace(self.task.request, stream=has_partials, provisional=has_partials)
+        self.task.request = replace(
+            self.task.request, stream=has_partials, provisional=has_partials
+        )
         failure = None
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
-                work = running(self.models, self.model, self.task, client_of(scope).id, self.pictures)
+                work = running(
+                    self.models, self.model, self.task, client_of(scope).id, self.pictures
+                )
                 async with deadline(self.models.request_timeout):
                     job = await stack.enter_async_context(work)
-                self.output = replace(self.output, uploaded=self.pictures.resized if self.pictures else ())
+                self.output = replace(
+                    self.output, uploaded=self.pictures.resized if self.pictures else ()
+                )
                 failure = await self._respond(send, job, stack)
         except ClientGoneError:
             return
         if failure is not None:
             bind_contextvars(error=failure.code)
-        await send({"type": "http.response.body", "body": b""})  # the room is free once the client has the last byte
+        # the room is free once the client has the last byte
+        await send({"type": "http.response.body", "body": b""})
 
     async def _respond(self, send: Send, job: Job, work: AsyncExitStack) -> ApiError | None:
-        """Send the response but its end; an error ends the work, is sent as the last event, and returned."""
+        """Send the response but its end; an error ends the work, is sent
+        as the last event, and returned.
+        """
         headers = {
             "content-type": "text/event-stream; charset=utf-8",
             "cache-control": "no-cache",
@@ -108,7 +126,9 @@ class EventStream(Response):
         async for _ in changes(job):
             await do_work(task)
             part = task.take()
-            for row in sorted({*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()):
+            for row in sorted(
+                {*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()
+            ):
                 for number, picture, is_provisional in partials.due(row):
                     event = await self._event("partial_image", row, picture)
                     event["partial_image_index"] = number
@@ -119,14 +139,18 @@ class EventStream(Response):
             for row in part.finished:
                 if row not in shown:
                     continue
-                event = await self._event("completed", row, task.images[row].reshape(config.image_shape))
+                event = await self._event(
+                    "completed", row, task.images[row].reshape(config.image_shape)
+                )
                 usage = Usage.of(task.request.known_bytes_of(row), config.bytes).model_dump()
                 event |= {**task.used, **image_metadata(task, row), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 
     async def _event(self, name: str, row: int, picture: np.ndarray) -> dict[str, Any]:
-        """Return the fields that partial_image and completed have in common. A WebP takes milliseconds to encode."""
+        """Return the fields that partial_image and completed have in common. A
+        WebP takes milliseconds to encode.
+        """
         encoding = offload.run_long if self.output.takes_long else offload.run
         return {
             "type": f"{self.kind}.{name}",
@@ -141,8 +165,12 @@ class EventStream(Response):
 
 
 async def _send_event(send: Send, name: str, data: dict[str, Any]) -> bool:
-    """Send an event; return True if the connection did not take it at once, because its client is behind."""
-    task = asyncio.ensure_future(send({"type": "http.response.body", "body": sse_event(name, data), "more_body": True}))
+    """Send an event; return True if the connection did not take it at
+    once, because its client is behind.
+    """
+    task = asyncio.ensure_future(
+        send({"type": "http.response.body", "body": sse_event(name, data), "more_body": True})
+    )
     try:
         await asyncio.sleep(0)  # one turn of the event loop: enough for a send that need not wait
         is_behind = not task.done()

@@ -28,10 +28,15 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return the routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    generation, edit = json_body(GenerationRequest, {"n": 4, "seed": 7}), upload_body(EditRequest, {"keep_rows": 14})
+    generation, edit = (
+        json_body(GenerationRequest, {"n": 4, "seed": 7}),
+        upload_body(EditRequest, {"keep_rows": 14}),
+    )
     decoding = code_body(schemas.DecodingRequest)
 
-    @routes.post("/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation)
+    @routes.post(
+        "/generations", response_model=ImagesAnswer, responses=painted(), openapi_extra=generation
+    )
     async def generate_images(request: Request) -> Response:
         """Paint images from nothing."""
         fields = await read_json(request, GenerationRequest)
@@ -43,7 +48,9 @@ def router(models: ModelRegistry) -> APIRouter:
         fields = await read_fields(request, EditRequest, models)
         return _respond(models, request, fields, ImagesAnswer, paint_task(models, fields))
 
-    @routes.post("/decodings", response_model=DecodingsAnswer, responses=painted(), openapi_extra=decoding)
+    @routes.post(
+        "/decodings", response_model=DecodingsAnswer, responses=painted(), openapi_extra=decoding
+    )
     async def decode_images(request: Request) -> Response:
         """Return the images of codes, byte for byte."""
         fields = await read_fields(request, schemas.DecodingRequest, models)
@@ -55,7 +62,9 @@ def router(models: ModelRegistry) -> APIRouter:
 
 
 async def _shown_images(task: PaintTask) -> np.ndarray:
-    """Return the images [n, N] of a task's answer, without a copy where these are all of its images."""
+    """Return the images [n, N] of a task's answer, without a copy
+    where these are all of its images.
+    """
     rows = list(task.shown)
     if rows == list(range(task.count)):
         return task.images
@@ -73,7 +82,11 @@ def _respond(
     model, task = planned
     resize = models.resizes(fields.size_policy)
     output = output_of(request, fields, task, resize)
-    pictures = UploadedPictures(model, fields, resize) if isinstance(fields, schemas.PictureFields) else None
+    pictures = (
+        UploadedPictures(model, fields, resize)
+        if isinstance(fields, schemas.PictureFields)
+        else None
+    )
     if fields.stream:
         if output.film and output.is_json:
             fields.refuse_film("events have pictures, leave it out")
@@ -97,7 +110,9 @@ def _respond(
                 **task.drawn,
                 **task.used,
             )
-            metadata = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
+            metadata = (
+                {"index": number, **image_metadata(task, row)} for row, number in shown.items()
+            )
             known = task.request.known_pixels(config) if output.film else None
             chunks = painted_chunks(whole, images, metadata, output, known)
             headers = {"content-type": output.media_type, **done.headers, **seed_headers(task)}

@@ -1,4 +1,6 @@
-"""POST /v1/images/likelihoods, /classifications: bits of whole images, of known pixels, or under each class."""
+"""POST /v1/images/likelihoods, /classifications: bits of whole images, of
+known pixels, or under each class.
+"""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -24,8 +26,16 @@ from scanline.server.api.payload.accept import JSON
 from scanline.server.api.payload.answers import WorkingResponse, listed_chunks, send_answer
 from scanline.server.api.payload.image_output import finite_or_null, upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
-from scanline.server.api.payload.response_schemas import ClassificationsAnswer, EvidenceAnswer, LikelihoodsAnswer
-from scanline.server.api.payload.schemas import ClassificationRequest, LikelihoodRequest, PictureFields
+from scanline.server.api.payload.response_schemas import (
+    ClassificationsAnswer,
+    EvidenceAnswer,
+    LikelihoodsAnswer,
+)
+from scanline.server.api.payload.schemas import (
+    ClassificationRequest,
+    LikelihoodRequest,
+    PictureFields,
+)
 from scanline.server.api.payload.uploads import read_fields
 from scanline.server.api.plans import values_of
 from scanline.server.api.run import finished
@@ -41,14 +51,21 @@ def router(models: ModelRegistry) -> APIRouter:
 
     @routes.post("/likelihoods", response_model=scored, responses=refusals, openapi_extra=body)
     async def score_images(request: Request) -> Response:
-        """Return how many bits the model needs for given images, or for their known pixels whatever the others are."""
+        """Return how many bits the model needs for given images, or for their
+        known pixels whatever the others are.
+        """
         fields = await read_fields(request, LikelihoodRequest, models)
         respond = _estimate if fields.has_mask else _score
         return respond(models, models.usable(fields.model), request, fields)
 
     body = upload_body(ClassificationRequest, {})
 
-    @routes.post("/classifications", response_model=ClassificationsAnswer, responses=refusals, openapi_extra=body)
+    @routes.post(
+        "/classifications",
+        response_model=ClassificationsAnswer,
+        responses=refusals,
+        openapi_extra=body,
+    )
     async def classify_images(request: Request) -> Response:
         """Return the most probable class of given images, and what each class says of them."""
         fields = await read_fields(request, ClassificationRequest, models)
@@ -57,26 +74,37 @@ def router(models: ModelRegistry) -> APIRouter:
     return routes
 
 
-def _score(models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest) -> Response:
+def _score(
+    models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest
+) -> Response:
     task = score.plan(model, values_of(ScoreValues, fields, pictures=len(fields.image)))
     models.check_count(task.count, "image")
     if fields.per_pixel:
         answers.check_per_pixel(len(fields.image), model.config)
 
     def answer(uploaded: tuple[str, ...], scores: Scores) -> AsyncIterator[bytes]:
-        whole = LikelihoodsAnswer(**_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim)
-        return answers.scored_chunks(whole, _likelihoods(scores), scores, model.config, fields.per_pixel)
+        whole = LikelihoodsAnswer(
+            **_common(model, uploaded), typical_bits_per_dim=model.typical_bits_per_dim
+        )
+        return answers.scored_chunks(
+            whole, _likelihoods(scores), scores, model.config, fields.per_pixel
+        )
 
     return _read(models, model, request, fields, task, answer)
 
 
-def _classify(models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest) -> Response:
+def _classify(
+    models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest
+) -> Response:
     task = classify.plan(model, values_of(ClassifyValues, fields, pictures=len(fields.image)))
     each = "twice for each class" if model.config.mirrored else "once for each class"
     if model.has_class_head:
         each = f"{each} and once for the class head" if task.by_bits else ""
     models.check_count(task.count, "image", each)
-    common = {"typical_bits_per_dim": model.typical_bits_per_dim, "read_by": "head" if model.has_class_head else "bits"}
+    common = {
+        "typical_bits_per_dim": model.typical_bits_per_dim,
+        "read_by": "head" if model.has_class_head else "bits",
+    }
 
     def answer(uploaded: tuple[str, ...], found: Classification) -> AsyncIterator[bytes]:
         whole = ClassificationsAnswer(**_common(model, uploaded), **common)
@@ -85,7 +113,9 @@ def _classify(models: ModelRegistry, model: ServedModel, request: Request, field
     return _read(models, model, request, fields, task, answer)
 
 
-def _estimate(models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest) -> Response:
+def _estimate(
+    models: ModelRegistry, model: ServedModel, request: Request, fields: LikelihoodRequest
+) -> Response:
     known_by = "keep_rows" if fields.mask is None else "mask"
     values = values_of(EstimateValues, fields, pictures=len(fields.image), known_by=known_by)
     models.check_count(values.pictures * values.repeats, "repeats")
@@ -93,8 +123,14 @@ def _estimate(models: ModelRegistry, model: ServedModel, request: Request, field
     bind_contextvars(**task.drawn)
 
     def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
-        drawn = {"seed": found.seed, "particles": found.sampling.particles, "repeats": fields.repeats}
-        return listed_chunks(EvidenceAnswer(**_common(model, uploaded), **drawn), _evidence(found), task.count)
+        drawn = {
+            "seed": found.seed,
+            "particles": found.sampling.particles,
+            "repeats": fields.repeats,
+        }
+        return listed_chunks(
+            EvidenceAnswer(**_common(model, uploaded), **drawn), _evidence(found), task.count
+        )
 
     return _read(models, model, request, fields, task, answer)
 
@@ -107,15 +143,19 @@ def _read(
     task: Task,
     answer: Callable[[tuple[str, ...], Any], AsyncIterator[bytes]],
 ) -> Response:
-    """Return the response of a task that reads pictures. answer: the sizes that were resized and the task's result as
-    JSON."""
-    bind_contextvars(model=model.id, images=task.count if isinstance(task, EstimateTask) else len(fields.image))
+    """Return the response of a task that reads pictures. answer: the sizes that were
+    resized and the task's result as JSON."""
+    bind_contextvars(
+        model=model.id, images=task.count if isinstance(task, EstimateTask) else len(fields.image)
+    )
     pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
     async def work(send: Send) -> bytes | None:
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             chunks = answer(pictures.resized, await offload.run(task.result))
-            return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)
+            return await send_answer(
+                request, send, chunks, {"content-type": JSON}, models.request_timeout
+            )
 
     return WorkingResponse(work)
 
@@ -140,10 +180,14 @@ def _likelihoods(scores: Scores) -> Iterator[response_schemas.Likelihood]:
     """Yield the answer of each image, without the bits of its bytes."""
     for index, bits in enumerate(scores.bits):
         outlier = _outlier_fields(scores.tail_probabilities, scores.noisy, index)
-        yield response_schemas.Likelihood(index=index, bits_per_dim=finite_or_null(bits.mean()), **outlier)
+        yield response_schemas.Likelihood(
+            index=index, bits_per_dim=finite_or_null(bits.mean()), **outlier
+        )
 
 
-def _classifications(found: Classification, config: ModelConfig) -> Iterator[response_schemas.ClassificationData]:
+def _classifications(
+    found: Classification, config: ModelConfig
+) -> Iterator[response_schemas.ClassificationData]:
     """Yield the answer of each image, from its posteriors and its bits under each class."""
 
     def named(values: Iterable[float | None]) -> dict[str, Any]:
@@ -155,7 +199,9 @@ def _classifications(found: Classification, config: ModelConfig) -> Iterator[res
         if bits is not None and by_bits is not None:
             read["posterior_by_bits"] = named(by_bits[index].tolist())
             read["bits_per_dim"] = named(map(finite_or_null, bits[index] / config.bytes))
-            read["any_class_bits_per_dim"] = finite_or_null(float(mixture_bits(bits[index])) / config.bytes)
+            read["any_class_bits_per_dim"] = finite_or_null(
+                float(mixture_bits(bits[index])) / config.bytes
+            )
         yield response_schemas.ClassificationData(
             index=index,
             class_=best,

@@ -1,7 +1,7 @@
 """GET /metrics: Prometheus' text format, or OpenMetrics if the client accepts it.
 
-Every value is read from its owner once the request has come; nothing is measured here. Names end as vLLM's do, so that
-dashboards can be ported.
+Every value is read from its owner once the request has come; nothing is measured here. Names end as
+vLLM's do, so that dashboards can be ported.
 """
 
 import asyncio
@@ -36,40 +36,73 @@ Value = Callable[[EngineHandle], float]
 Encoder = Callable[[Collector], bytes]
 
 GAUGES: dict[str, tuple[str, Value]] = {
-    "num_requests_running": ("Requests with at least one image scheduled.", lambda e: e.stats.requests_running),
-    "num_requests_waiting": ("Requests waiting for their first slot.", lambda e: e.stats.requests_waiting),
+    "num_requests_running": (
+        "Requests with at least one image scheduled.",
+        lambda e: e.stats.requests_running,
+    ),
+    "num_requests_waiting": (
+        "Requests waiting for their first slot.",
+        lambda e: e.stats.requests_waiting,
+    ),
     "num_images_running": (
         "Images in flight, each particle of a completion counted, a guided image twice.",
         lambda e: e.stats.images_running,
     ),
-    "num_images_scoring": ("Images being scored; they have no slot.", lambda e: e.stats.scores_running),
+    "num_images_scoring": (
+        "Images being scored; they have no slot.",
+        lambda e: e.stats.scores_running,
+    ),
     "num_images_waiting": ("Accepted images waiting for slots.", lambda e: e.stats.images_waiting),
     "num_images_reserved": (
         "Images that were accepted and are not painted yet, each particle counted, a guided image twice.",
         lambda e: e.reserved_images,
     ),
-    "unread_bytes": ("Bytes of finished images of unanswered requests.", lambda e: e.admission.total.unread_bytes),
+    "unread_bytes": (
+        "Bytes of finished images of unanswered requests.",
+        lambda e: e.admission.total.unread_bytes,
+    ),
     "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
     "max_waiting_images": (
         "Limit of waiting images, each particle counted, a guided image twice; requests beyond it are rejected.",
         lambda e: e.max_waiting_images,
     ),
     "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
-    "engine_heartbeat_age_seconds": ("Seconds since the engine's last message.", lambda e: e.heartbeat_age),
+    "engine_heartbeat_age_seconds": (
+        "Seconds since the engine's last message.",
+        lambda e: e.heartbeat_age,
+    ),
 }
 LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
-    "batch_slots": ("Slots: images, or particles, that can be in flight at once.", lambda e: e.slots),
-    "batch_slot_usage_ratio": ("Fraction of the slots in use.", lambda e: min(1.0, e.stats.images_running / e.slots)),
-    "model_load_duration_seconds": ("Seconds from the engine's start until it was ready.", lambda e: e.load_seconds),
+    "batch_slots": (
+        "Slots: images, or particles, that can be in flight at once.",
+        lambda e: e.slots,
+    ),
+    "batch_slot_usage_ratio": (
+        "Fraction of the slots in use.",
+        lambda e: min(1.0, e.stats.images_running / e.slots),
+    ),
+    "model_load_duration_seconds": (
+        "Seconds from the engine's start until it was ready.",
+        lambda e: e.load_seconds,
+    ),
 }
 COUNTERS: dict[str, tuple[str, Value]] = {
-    "generation_tokens": ("Bytes painted, and known ones that were stepped over.", lambda e: e.stats.painted_bytes),
-    "prompt_tokens": ("Known bytes at the start of images, processed by prefill.", lambda e: e.stats.known_bytes),
+    "generation_tokens": (
+        "Bytes painted, and known ones that were stepped over.",
+        lambda e: e.stats.painted_bytes,
+    ),
+    "prompt_tokens": (
+        "Known bytes at the start of images, processed by prefill.",
+        lambda e: e.stats.known_bytes,
+    ),
     "prefix_cache_hits": (
         "Bytes of generation_tokens that took no step: other images had painted the same from the start.",
         lambda e: e.stats.shared_bytes,
     ),
-    "engine_steps": ("Steps; each paints a byte, or a whole pixel, of every image in flight.", lambda e: e.stats.steps),
+    "engine_steps": (
+        "Steps; each paints a byte, or a whole pixel, of every image in flight.",
+        lambda e: e.stats.steps,
+    ),
     "engine_restarts": ("Engine restarts after a crash or a hang.", lambda e: e.restarts),
     "stream_frames_coalesced": (
         "Updates of streamed images that were merged because the client was behind.",
@@ -77,15 +110,22 @@ COUNTERS: dict[str, tuple[str, Value]] = {
     ),
 }
 HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
-    "request_queue_time_seconds": ("Seconds from acceptance to the first image's slot.", lambda e: e.stats.queue),
+    "request_queue_time_seconds": (
+        "Seconds from acceptance to the first image's slot.",
+        lambda e: e.stats.queue,
+    ),
     "time_to_first_token_seconds": (
         "Seconds from acceptance to the first painted byte.",
         lambda e: e.stats.first_pixel,
     ),
-    "engine_step_duration_seconds": ("Seconds of one step of the whole batch.", lambda e: e.stats.step_seconds),
+    "engine_step_duration_seconds": (
+        "Seconds of one step of the whole batch.",
+        lambda e: e.stats.step_seconds,
+    ),
     "engine_step_batch_size": ("Images in flight during a step.", lambda e: e.stats.step_images),
 }
-# Metrics of an engine, the same from every API process; all others are counted by the process that answers.
+# Metrics of an engine, the same from every API process; all others are
+# counted by the process that answers.
 OF_ENGINE = {
     *(GAUGES.keys() - {"num_images_reserved", "unread_bytes", "num_jobs", "max_waiting_images"}),
     *LOADED_GAUGES,
@@ -96,9 +136,14 @@ OF_ENGINE = {
 
 
 def process_metrics(
-    models: ModelRegistry, http: HttpCounters, lag: LoopLag, keys: ApiKeys | None, budgets: Budgets | None
+    models: ModelRegistry,
+    http: HttpCounters,
+    lag: LoopLag,
+    keys: ApiKeys | None,
+    budgets: Budgets | None,
 ) -> CollectorRegistry:
-    """Return what this process measures: these models, HTTP, the connections, API keys, the process itself.
+    """Return what this process measures: these models, HTTP, the
+    connections, API keys, the process itself.
 
     keys: None where none is needed. budgets: None where another program has the connections.
     """
@@ -122,8 +167,8 @@ def process_metrics(
 
 
 class Pages:
-    """Pages of what `gather` finds, one in PAGE_SECONDS: requests that come sooner wait for the next one, and share
-    it. So it matters little to others how many requests there are."""
+    """Pages of what `gather` finds, one in PAGE_SECONDS: requests that come sooner wait for the
+    next one, and share it. So it matters little to others how many requests there are."""
 
     def __init__(self, gather: Callable[[], Awaitable[Collector]]) -> None:
         self.gather = gather
@@ -137,7 +182,9 @@ class Pages:
         if seconds <= 0 and not self.awaited:
             return await self._render(encode), media_type
         if media_type not in self.awaited:
-            self.awaited[media_type] = asyncio.create_task(self._render_later(seconds, encode, media_type))
+            self.awaited[media_type] = asyncio.create_task(
+                self._render_later(seconds, encode, media_type)
+            )
         return await asyncio.shield(self.awaited[media_type]), media_type
 
     async def _render_later(self, seconds: float, encode: Encoder, media_type: str) -> bytes:
@@ -155,7 +202,11 @@ def router(gather: Callable[[], Awaitable[Collector]]) -> APIRouter:
     routes = APIRouter(tags=["metrics"])
     pages = Pages(gather)
 
-    @routes.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}, **errors(401)})
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}, **errors(401)},
+    )
     async def metrics(request: Request) -> Response:
         """Return the server's metrics."""
         page, media_type = await pages.page(request.headers.get("accept", ""))
@@ -184,10 +235,14 @@ def _of_models(registry: ModelRegistry) -> Iterator[Metric]:
 def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     """Yield the server's build, its HTTP responses and its websockets."""
     build = _build()
-    info = GaugeMetricFamily(PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build))
+    info = GaugeMetricFamily(
+        PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build)
+    )
     info.add_metric(list(build.values()), 1)
     yield info
-    responses = CounterMetricFamily(PREFIX + "http_requests", "HTTP responses.", labels=["method", "path", "status"])
+    responses = CounterMetricFamily(
+        PREFIX + "http_requests", "HTTP responses.", labels=["method", "path", "status"]
+    )
     for (method, path, status), count in sorted(counters.responses.items()):
         responses.add_metric([method, path, str(status)], count)
     yield responses
@@ -196,13 +251,19 @@ def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     for code, count in sorted(counters.errors.items()):
         failures.add_metric([code], count)
     yield failures
-    yield GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=counters.open_websockets)
+    yield GaugeMetricFamily(
+        PREFIX + "websocket_connections", "Open websockets.", value=counters.open_websockets
+    )
 
 
 @cache
 def _build() -> dict[str, str]:
     """Return versions, which are read from files: a third of the time of an answer."""
-    return {"version": version(), "python": platform.python_version(), "torch": metadata.version("torch")}
+    return {
+        "version": version(),
+        "python": platform.python_version(),
+        "torch": metadata.version("torch"),
+    }
 
 
 def _of_event_loop(lag: LoopLag) -> Iterator[Metric]:
@@ -216,16 +277,26 @@ def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
     """Yield what all connections together hold, and its limits."""
     limits = {
         "connections": ("Open connections, websockets included.", budgets.connections),
-        "connection_arriving_bytes": ("Bytes of bodies and messages that are not answered yet.", budgets.arriving),
-        "connection_unread_bytes": ("Bytes of answers written to connections and not read by clients.", budgets.unread),
+        "connection_arriving_bytes": (
+            "Bytes of bodies and messages that are not answered yet.",
+            budgets.arriving,
+        ),
+        "connection_unread_bytes": (
+            "Bytes of answers written to connections and not read by clients.",
+            budgets.unread,
+        ),
     }
     for name, (about, budget) in limits.items():
         yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
-        yield GaugeMetricFamily(f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit)
+        yield GaugeMetricFamily(
+            f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit
+        )
 
 
 def _of_keys(keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> Iterator[Metric]:
-    """Yield requests and images of each API key, under the key's name; from the start, as 0, for all present keys."""
+    """Yield requests and images of each API key, under the key's name; from the
+    start, as 0, for all present keys.
+    """
     names = keys.names
     about = "HTTP requests and websockets, by the name of their API key."
     requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
@@ -243,15 +314,28 @@ def _of_keys(keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> Iterat
 
 def _model_info(models: Iterable[ServedModel]) -> Metric:
     labels = ["model_name", "precision", "backend", "device", "size"]
-    info = GaugeMetricFamily(PREFIX + "model_info", "How each model is run; the value is always 1.", labels=labels)
+    info = GaugeMetricFamily(
+        PREFIX + "model_info", "How each model is run; the value is always 1.", labels=labels
+    )
     for model in models:
         ready = model.engine.ready
         assert ready is not None
-        info.add_metric([model.id, model.engine.options.precision, ready.backend, ready.device, model.config.size], 1)
+        info.add_metric(
+            [
+                model.id,
+                model.engine.options.precision,
+                ready.backend,
+                ready.device,
+                model.config.size,
+            ],
+            1,
+        )
     return info
 
 
-def _gauges(gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel]) -> Iterator[Metric]:
+def _gauges(
+    gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel]
+) -> Iterator[Metric]:
     for name, (about, value) in gauges.items():
         gauge = GaugeMetricFamily(PREFIX + name, about, labels=["model_name"])
         for model in models:
@@ -262,13 +346,20 @@ def _gauges(gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel])
 def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     """Yield the counters of requests and images by outcome, and of rejected requests.
 
-    All label values are exported from the start, as 0, so that rate() is defined before the first event.
+    All label values are exported from the start, as 0, so that
+    rate() is defined before the first event.
     """
     labels = ["model_name", "operation", "finished_reason"]
-    jobs = CounterMetricFamily(PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels)
-    done = CounterMetricFamily(PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels)
+    jobs = CounterMetricFamily(
+        PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels
+    )
+    done = CounterMetricFamily(
+        PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels
+    )
     refused = CounterMetricFamily(
-        PREFIX + "requests_rejected", "Requests that were not accepted, by reason.", labels=["model_name", "reason"]
+        PREFIX + "requests_rejected",
+        "Requests that were not accepted, by reason.",
+        labels=["model_name", "reason"],
     )
     for model in models:
         counters = model.engine.counters
@@ -280,18 +371,27 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
             refused.add_metric([model.id, reason], counters.refused[reason])
     yield from (jobs, done, refused)
     seconds: dict[tuple[str, ...], Histogram] = {
-        (model.id, name): histogram for model in models for name, histogram in model.engine.counters.seconds.items()
+        (model.id, name): histogram
+        for model in models
+        for name, histogram in model.engine.counters.seconds.items()
     }
     about = "Seconds from acceptance until the last image was taken, of requests that finished."
     yield _histograms("e2e_request_latency_seconds", about, seconds, ("model_name", "operation"))
 
 
 def _histograms(
-    name: str, about: str, histograms: dict[tuple[str, ...], Histogram], labels: tuple[str, ...] = ("model_name",)
+    name: str,
+    about: str,
+    histograms: dict[tuple[str, ...], Histogram],
+    labels: tuple[str, ...] = ("model_name",),
 ) -> Metric:
     """Return the histograms of one metric, by the values of its labels."""
     family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
     for values, histogram in histograms.items():
         bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-        family.add_metric(list(values), list(zip(bounds, accumulate(histogram.counts), strict=True)), histogram.sum)
+        family.add_metric(
+            list(values),
+            list(zip(bounds, accumulate(histogram.counts), strict=True)),
+            histogram.sum,
+        )
     return family

@@ -1,4 +1,6 @@
-"""GET /v1/models and /v1/models/{id}: the official fields and our own. POST /v1/models/{id}/reload."""
+"""GET /v1/models and /v1/models/{id}: the official fields and our
+own. POST /v1/models/{id}/reload.
+"""
 
 from fastapi import APIRouter, HTTPException
 
@@ -22,7 +24,9 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
     # Before the next route, whose path parameter would match /reload as well.
     @routes.post("/{name:path}/reload", responses=errors(401, 403, 404, 409))
     async def reload_model(name: str) -> ModelCard:
-        """Load what is in the model's directory now, for new requests; those in progress finish with the old model."""
+        """Load what is in the model's directory now, for new requests; those in
+        progress finish with the old model.
+        """
         if not has_keys:
             message = "Only a server with API keys reloads over HTTP; send this one SIGHUP instead."
             raise ApiError(403, message, code="reload_not_allowed")
@@ -44,7 +48,10 @@ def _card(model: ServedModel) -> ModelCard:
         id=model.id,
         aliases=list(model.names[1:]),
         created=model.created,
-        **{name: getattr(config, name) for name in ("height", "width", "channels", "layers", "heads")},
+        **{
+            name: getattr(config, name)
+            for name in ("height", "width", "channels", "layers", "heads")
+        },
         classes=list(config.class_names),
         max_guidance=MAX_GUIDANCE if config.can_be_guided else None,
         defaults=DefaultFields.model_validate(model.defaults.to_dict()),
@@ -55,5 +62,8 @@ def _card(model: ServedModel) -> ModelCard:
         precision=model.engine.options.precision,
         state_bytes_per_image=ready.state_bytes if ready else None,
         fallbacks=list(ready.fallbacks) if ready else None,
-        **{name: getattr(ready, name, None) for name in ("parameters", "backend", "backend_name", "digest", "coding")},
+        **{
+            name: getattr(ready, name, None)
+            for name in ("parameters", "backend", "backend_name", "digest", "coding")
+        },
     )

@@ -35,7 +35,9 @@ def router(models: ModelRegistry) -> APIRouter:
     @routes.head("/{name:path}/onnx", include_in_schema=False)
     @routes.get("/{name:path}/onnx", response_class=Response, responses=RESPONSES)
     async def get_onnx_step(name: str, request: Request) -> Response:
-        """Return the model as an ONNX graph of one recurrent step, as `scanline export --onnx` writes it."""
+        """Return the model as an ONNX graph of one recurrent step, as
+        `scanline export --onnx` writes it.
+        """
         model = models.usable(name)
         ready = model.engine.ready
         if ready is None:  # its files may not be complete yet
@@ -53,7 +55,9 @@ def router(models: ModelRegistry) -> APIRouter:
             return Response(status_code=304, headers=headers)
         headers["content-disposition"] = _content_disposition(f"{name}.onnx")
         headers["content-length"] = str(len(exported_model.file))
-        return StreamingResponse(_in_chunks(exported_model.file), media_type=MEDIA_TYPE, headers=headers)
+        return StreamingResponse(
+            _in_chunks(exported_model.file), media_type=MEDIA_TYPE, headers=headers
+        )
 
     return routes
 
@@ -66,4 +70,8 @@ async def _in_chunks(file: bytearray) -> AsyncIterator[bytes]:
 def _content_disposition(file: str) -> str:
     """Return the header for a file name, which may contain any characters."""
     quoted = quote(file)
-    return f'attachment; filename="{file}"' if quoted == file else f"attachment; filename*=utf-8''{quoted}"
+    return (
+        f'attachment; filename="{file}"'
+        if quoted == file
+        else f"attachment; filename*=utf-8''{quoted}"
+    )

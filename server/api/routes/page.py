@@ -1,8 +1,8 @@
-"""GET /, /docs, /openapi.json and /assets: the page and the API documentation, built from server/web, with nothing of
-other hosts.
+"""GET /, /docs, /openapi.json and /assets: the page and the API documentation, built from
+server/web, with nothing of other hosts.
 
-Files under /assets have a hash of their content in their names, so browsers may cache them forever; the others are
-revalidated each time. None needs an API key, and all are kept in memory.
+Files under /assets have a hash of their content in their names, so browsers may cache them forever;
+the others are revalidated each time. None needs an API key, and all are kept in memory.
 """
 
 import asyncio
@@ -37,7 +37,9 @@ COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client acc
 
 
 class Assets:
-    """Files whose name changes with their content, each read and compressed at its first request."""
+    """Files whose name changes with their content, each read and
+    compressed at its first request.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.paths = {path.name: path for path in directory.iterdir()}
@@ -56,29 +58,39 @@ class Assets:
     def _read(self, name: str) -> KeptFile:
         media_type = guess_type(name)[0] or "application/octet-stream"
         headers = {**POLICY_HEADER, "cache-control": "public, max-age=31536000, immutable"}
-        return KeptFile(self.paths[name].read_bytes(), media_type, headers, name.endswith(COMPRESSED))
+        return KeptFile(
+            self.paths[name].read_bytes(), media_type, headers, name.endswith(COMPRESSED)
+        )
 
 
 def is_page(path: str) -> bool:
-    """Return whether this is the address of the page, of the API documentation, or of a file of theirs."""
+    """Return whether this is the address of the page, of the API
+    documentation, or of a file of theirs.
+    """
     return path in PATHS or path.startswith(f"{ASSETS}/")
 
 
 def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
-    """Add the page, the API documentation and the OpenAPI document to `app`. frame_ancestors: the origins of pages that
-    may embed the first two."""
+    """Add the page, the API documentation and the OpenAPI document to `app`. frame_ancestors: the
+    origins of pages that may embed the first two."""
     routes = APIRouter(include_in_schema=False)
     ancestors = " ".join(frame_ancestors) or "'none'"
-    headers = {"content-security-policy": f"{POLICY}; frame-ancestors {ancestors}", "cache-control": "no-cache"}
+    headers = {
+        "content-security-policy": f"{POLICY}; frame-ancestors {ancestors}",
+        "cache-control": "no-cache",
+    }
     index, documentation = (
-        KeptFile((BUILT / name).read_bytes(), "text/html", headers) for name in ("index.html", "docs.html")
+        KeptFile((BUILT / name).read_bytes(), "text/html", headers)
+        for name in ("index.html", "docs.html")
     )
     assets = Assets(BUILT / "assets")
 
     @cache
     def document() -> KeptFile:
         # all routes are known by now
-        return KeptFile(json.dumps(app.openapi()).encode(), "application/json", {"cache-control": "no-cache"})
+        return KeptFile(
+            json.dumps(app.openapi()).encode(), "application/json", {"cache-control": "no-cache"}
+        )
 
     @routes.get("/")
     async def page(request: Request) -> Response:

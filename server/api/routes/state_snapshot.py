@@ -1,4 +1,5 @@
-"""State snapshots on the websocket: (s, z) of one layer and head while a job's first image is painted.
+"""State snapshots on the websocket: (s, z) of one layer and head
+while a job's first image is painted.
 
 Requested by the field `state: [layer, head]`, sent as messages of type `state`.
 """
@@ -19,8 +20,8 @@ MAX_WATCHED_OF_CLIENT = 4
 def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tuple[int, int] | None:
     """Return the layer and head to watch, or None.
 
-    Raises InvalidInput if the model has no such layer or head, ApiError 429 if too many jobs, of this client or of all,
-    are watched already.
+    Raises InvalidInput if the model has no such layer or head, ApiError 429 if too many jobs, of
+    this client or of all, are watched already.
     """
     if not isinstance(fields, StreamedGenerationRequest) or fields.state is None:
         return None

@@ -1,8 +1,8 @@
-"""POST /v1/images/steps: every number of some steps of an image, in one layer and head, from the query to the
-distribution of the bytes.
+"""POST /v1/images/steps: every number of some steps of an image, in one layer and head, from the
+query to the distribution of the bytes.
 
-Nothing is painted: the engine reads the image's bytes before the last of the steps, in the share of its time that all
-reads have.
+Nothing is painted: the engine reads the image's bytes before the last of the steps, in the
+share of its time that all reads have.
 """
 
 import time
@@ -35,9 +35,13 @@ def router(models: ModelRegistry) -> APIRouter:
     routes = APIRouter(prefix="/v1/images", tags=["images"])
     body = upload_body(StepsRequest, {"layer": 0, "head": 0, "first": 392, "steps": 28})
 
-    @routes.post("/steps", response_model=StepsAnswer, responses=errors(*WORK_ERRORS), openapi_extra=body)
+    @routes.post(
+        "/steps", response_model=StepsAnswer, responses=errors(*WORK_ERRORS), openapi_extra=body
+    )
     async def inspect_steps(request: Request) -> Response:
-        """Return the query, key, value, (s, z), output and distribution of some steps of one image."""
+        """Return the query, key, value, (s, z), output and
+        distribution of some steps of one image.
+        """
         fields = await read_fields(request, StepsRequest, models)
         model = models.usable(fields.model)
         task = inspect.plan(model, values_of(InspectValues, fields, pictures=len(fields.image)))
@@ -45,9 +49,13 @@ def router(models: ModelRegistry) -> APIRouter:
         pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
         async def work(send: Send) -> bytes | None:
-            async with finished(request, models, model, task, client_of(request.scope).id, pictures):
+            async with finished(
+                request, models, model, task, client_of(request.scope).id, pictures
+            ):
                 chunks = _answer(model, fields, task, pictures.resized)
-                return await send_answer(request, send, chunks, {"content-type": JSON}, models.request_timeout)
+                return await send_answer(
+                    request, send, chunks, {"content-type": JSON}, models.request_timeout
+                )
 
         return WorkingResponse(work)
 
@@ -62,8 +70,11 @@ async def _answer(
     numbers = task.result()
     heads = config.layers * config.heads
     c, m = config.key_width, config.value_width
-    passed = (task.steps.stop - config.first) // config.step_bytes  # with those before the inspected ones
-    attention = Attention(state_bytes=4 * heads * c * (m + 1), cache_bytes=4 * heads * (c + m) * passed)
+    # with those before the inspected ones
+    passed = (task.steps.stop - config.first) // config.step_bytes
+    attention = Attention(
+        state_bytes=4 * heads * c * (m + 1), cache_bytes=4 * heads * (c + m) * passed
+    )
 
     def encoded() -> bytes:
         return (
@@ -77,7 +88,9 @@ async def _answer(
                 step_bytes=config.step_bytes,
                 first_byte=config.first,
                 predicts=config.predicts,
-                window=[config.window_rows, config.window_columns] if config.step == "pixel" else None,
+                window=[config.window_rows, config.window_columns]
+                if config.step == "pixel"
+                else None,
                 key_width=config.key_width,
                 value_width=config.value_width,
                 **{name: b64encode(array).decode() for name, array in numbers.arrays.items()},

@@ -1,7 +1,8 @@
-"""The websocket /v1/images/stream: many jobs at once on one connection, streamed as they are painted.
+"""The websocket /v1/images/stream: many jobs at once on one
+connection, streamed as they are painted.
 
-An invalid message is answered by an error message, and the connection stays open. A client that reads slowly delays
-only its own jobs.
+An invalid message is answered by an error message, and the connection stays open. A client that
+reads slowly delays only its own jobs.
 """
 
 import asyncio
@@ -20,16 +21,26 @@ from scanline.server.api.middleware.overhead import OVERHEAD
 from scanline.server.api.payload.schemas import PaintFields
 from scanline.server.api.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.routes.websocket_job import JobRunner
-from scanline.server.api.routes.websocket_messages import JobId, Sender, parse_job, parse_object, pop_id
+from scanline.server.api.routes.websocket_messages import (
+    JobId,
+    Sender,
+    parse_job,
+    parse_object,
+    pop_id,
+)
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 
-MESSAGES_PER_TURN = 32  # messages that came together and are handled before the event loop runs anything else
-SUBPROTOCOL = "scanline"  # a browser that offers a key as a second subprotocol expects one to be accepted
+# messages that came together and are handled before the event loop runs anything else
+MESSAGES_PER_TURN = 32
+# a browser that offers a key as a second subprotocol expects one to be accepted
+SUBPROTOCOL = "scanline"
 
 
-def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters) -> APIRouter:
+def router(
+    models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, counters: HttpCounters
+) -> APIRouter:
     """Return the websocket route over `models`; errors of its jobs are counted in `counters`."""
     routes = APIRouter()
     throttle = FrameThrottle(settings.max_frames_per_second)
@@ -37,7 +48,9 @@ def router(models: ModelRegistry, settings: Settings, lifecycle: Lifecycle, coun
     @routes.websocket("/v1/images/stream")
     async def stream(socket: WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
-        runner = JobRunner(models, lifecycle, throttle, Sender(socket, counters, socket.scope[OVERHEAD]))
+        runner = JobRunner(
+            models, lifecycle, throttle, Sender(socket, counters, socket.scope[OVERHEAD])
+        )
         with current().paused():  # each message and job is measured by itself
             await Connection(socket, settings, runner).run()
 
@@ -77,14 +90,19 @@ class Connection:
                 return
             await self.sender.overhead.wait()
             text = message.get("text")
-            await measured(self._handle(text), LoopTime(self.sender.overhead.charge, len(text or "")))
-            # Messages that are there already are received without waiting: let other tasks run now and then.
+            await measured(
+                self._handle(text), LoopTime(self.sender.overhead.charge, len(text or ""))
+            )
+            # Messages that are there already are received without
+            # waiting: let other tasks run now and then.
             handled += 1
             if not handled % MESSAGES_PER_TURN:
                 await asyncio.sleep(0)
 
     async def _handle(self, text: str | None) -> None:
-        """Handle one message; an error is sent back, with the message's id if that could be read."""
+        """Handle one message; an error is sent back, with the
+        message's id if that could be read.
+        """
         name: JobId | None = None
         try:
             message = await parse_object(text, self.runner.models)
@@ -111,14 +129,18 @@ class Connection:
         if name is None:
             name = next(number for number in self.unused_ids if number not in self.jobs)
         self.jobs[name] = job = asyncio.create_task(self.runner.run(name, fields))
-        # A callback and not a line in the task: a task that is cancelled before its first step never runs.
+        # A callback and not a line in the task: a task that is
+        # cancelled before its first step never runs.
         job.add_done_callback(lambda _: self.jobs.pop(name))
 
     async def _cancel(self, name: JobId | None) -> None:
         """End a job early; its `done` message says so."""
         job = None if name is None else self.jobs.get(name)
-        if job is None or job.done():  # done: its last message is sent, and its callback not called yet
-            raise InvalidInput(f"There is no running job with id {quoted(name)}.", "id", "job_not_found")
+        # done: its last message is sent, and its callback not called yet
+        if job is None or job.done():
+            raise InvalidInput(
+                f"There is no running job with id {quoted(name)}.", "id", "job_not_found"
+            )
         job.cancel()
         await asyncio.gather(job, return_exceptions=True)
         self.sender.overhead.charge(1)
@@ -140,7 +162,9 @@ class Connection:
 
     async def _close_on_flood(self) -> None:
         limit = self.settings.max_messages_per_second
-        error = ApiError(429, f"More than {limit} messages per second; closing.", code="too_many_messages")
+        error = ApiError(
+            429, f"More than {limit} messages per second; closing.", code="too_many_messages"
+        )
         await self._end_jobs()
         await self.sender.error(None, error)
         with suppress(WebSocketDisconnect, RuntimeError):  # the client has closed it already

@@ -1,4 +1,5 @@
-"""One job on a websocket, from its `started` message to its `done` or `error`, and its line in the log.
+"""One job on a websocket, from its `started` message to its `done`
+or `error`, and its line in the log.
 
 While a frame waits for a client that reads slowly, what is painted is merged into the next frame.
 """
@@ -79,9 +80,19 @@ class JobRunner:
         sent = 0  # bytes
         bind_contextvars(job=number, bytes=0)
         task.request = replace(task.request, stream=True, snapshot=state)
-        pictures = UploadedPictures(model, fields, resize=False) if isinstance(fields, PictureFields) else None
+        pictures = (
+            UploadedPictures(model, fields, resize=False)
+            if isinstance(fields, PictureFields)
+            else None
+        )
         async with running(self.models, model, task, client, pictures) as job:
-            started = {"type": "started", "id": name, "job": number, "model": model.id, "n": task.count}
+            started = {
+                "type": "started",
+                "id": name,
+                "job": number,
+                "model": model.id,
+                "n": task.count,
+            }
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, **task.drawn, **task.used})
             async for _ in changes(job):
@@ -93,6 +104,8 @@ class JobRunner:
                 if part.snapshot:
                     await sender.message(state_message(name, part.snapshot))
                 for row in part.finished:
-                    await sender.message({"type": "image", "id": name, "index": row, **image_metadata(task, row)})
+                    await sender.message(
+                        {"type": "image", "id": name, "index": row, **image_metadata(task, row)}
+                    )
                 await self.throttle.pause(len(part.frames))
         await sender.message({"type": "done", "id": name})

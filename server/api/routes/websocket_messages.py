@@ -14,18 +14,27 @@ from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import ClientOverhead
 from scanline.server.api.payload import json_object
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, StreamedGenerationRequest
-from scanline.server.api.payload.uploads import check_names, from_json, json_limits, max_message_bytes
+from scanline.server.api.payload.uploads import (
+    check_names,
+    from_json,
+    json_limits,
+    max_message_bytes,
+)
 from scanline.server.models.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
 
 MAX_ID_CHARACTERS = 256  # each message about a job repeats its id
-MESSAGES_PER_TURN = 32  # sent on a websocket before the event loop runs anything else: a millisecond
-FRAME_HEADER = struct.Struct("<III")  # job number, image index, first byte position; the bytes follow
+# sent on a websocket before the event loop runs anything else: a millisecond
+MESSAGES_PER_TURN = 32
+# job number, image index, first byte position; the bytes follow
+FRAME_HEADER = struct.Struct("<III")
 
 
 async def parse_object(text: str | None, models: ModelRegistry) -> dict[str, Any]:
-    """Return a message's JSON object; raises ApiError if it is none, or larger than any job for the models needs."""
+    """Return a message's JSON object; raises ApiError if it is none, or larger
+    than any job for the models needs.
+    """
     if text is None:
         raise ApiError(400, "Messages must be text, not binary.", code="invalid_json")
     document, limit = text.encode(), max_message_bytes(models)
@@ -40,23 +49,32 @@ def pop_id(message: dict[str, Any]) -> JobId | None:
     is_number = type(name) is int and abs(name) < 2**63
     if name is None or is_number or (type(name) is str and len(name) <= MAX_ID_CHARACTERS):
         return name
-    raise InvalidInput(f"id must be a whole number of 64 bits or text of at most {MAX_ID_CHARACTERS} characters.", "id")
+    raise InvalidInput(
+        f"id must be a whole number of 64 bits or text of at most {MAX_ID_CHARACTERS} characters.",
+        "id",
+    )
 
 
 async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -> PaintFields:
-    """Return the fields of a `generate` or `complete` message; raises InvalidInput if one is wrong."""
+    """Return the fields of a `generate` or `complete` message;
+    raises InvalidInput if one is wrong.
+    """
     if kind == "generate":
         check_names(message, StreamedGenerationRequest)
         fields: PaintFields = StreamedGenerationRequest.model_validate(message)
     elif kind == "complete":
         fields = await from_json(message, EditRequest, models)
     else:
-        raise InvalidInput(f"type must be generate, complete or cancel, not {quoted(kind)}.", "type")
+        raise InvalidInput(
+            f"type must be generate, complete or cancel, not {quoted(kind)}.", "type"
+        )
     if fields.stream:
         reason = "stream applies to POST requests only; a websocket always streams, leave it out."
         raise InvalidInput(reason, "stream", "stream_not_supported")
     if fields.size_policy == "resize":
-        raise InvalidInput("size_policy must be exact: a websocket sends the model's own pixels.", "size_policy")
+        raise InvalidInput(
+            "size_policy must be exact: a websocket sends the model's own pixels.", "size_policy"
+        )
     fields.refuse_film("a websocket sends pixels as they are painted, leave it out")
     return fields
 

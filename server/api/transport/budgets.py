@@ -1,7 +1,9 @@
-"""Budgets of a process and of each client: open connections, bytes in arrival, unread bytes, overhead.
+"""Budgets of a process and of each client: open connections, bytes
+in arrival, unread bytes, overhead.
 
-Knows no socket and no protocol. A client is an IPv4 address, an IPv6 network of 64 bits or the unix socket; connections
-from trusted proxies count for the process only, because many clients share them.
+Knows no socket and no protocol. A client is an IPv4 address, an IPv6 network of 64
+bits or the unix socket; connections from trusted proxies count for the process
+only, because many clients share them.
 """
 
 from collections import Counter
@@ -13,8 +15,8 @@ from scanline.server.settings import Settings
 
 
 class SharedLimit:
-    """A limit of the process, and for each client a share of what the others leave of it, so that a newcomer finds room
-    however many have taken theirs. Amounts are counted even beyond them."""
+    """A limit of the process, and for each client a share of what the others leave of it, so that a
+    newcomer finds room however many have taken theirs. Amounts are counted even beyond them."""
 
     def __init__(self, limit: int, client_share: float) -> None:
         self.limit = limit
@@ -23,7 +25,9 @@ class SharedLimit:
         self.by_client: Counter[str] = Counter()
 
     def add(self, client: str | None, amount: int) -> None:
-        """Count `amount`, which is negative when something is given back; a client of None has no share."""
+        """Count `amount`, which is negative when something is given
+        back; a client of None has no share.
+        """
         self.used += amount
         if client is not None and amount:
             self.by_client[client] += amount
@@ -32,7 +36,9 @@ class SharedLimit:
 
     def has_room(self, client: str | None) -> bool:
         """Return whether what is counted is within the limit and within the client's share."""
-        return self.used <= self.limit and (client is None or self.by_client[client] <= self.client_limit(client))
+        return self.used <= self.limit and (
+            client is None or self.by_client[client] <= self.client_limit(client)
+        )
 
     def client_limit(self, client: str) -> int:
         """Return what a client may hold now."""
@@ -46,12 +52,16 @@ class Budgets:
     def __init__(self, settings: Settings) -> None:
         share = settings.client_share
         self.connections = SharedLimit(settings.max_connections, share)
-        self.arriving = SharedLimit(settings.max_arriving_bytes, share)  # bytes of bodies and websocket messages
-        self.unread = SharedLimit(settings.max_unread_bytes, share)  # bytes written that clients have not read
+        # bytes of bodies and websocket messages
+        self.arriving = SharedLimit(settings.max_arriving_bytes, share)
+        # bytes written that clients have not read
+        self.unread = SharedLimit(settings.max_unread_bytes, share)
         self.overhead = OverheadLimit(settings.max_overhead_per_second)
         self.proxies = TrustedProxies(settings.trusted_proxies)
 
     def client(self, address: str) -> str | None:
-        """Return what the shares of a peer with this address ("": a unix socket) are counted by; None: it has none."""
+        """Return what the shares of a peer with this address ("": a unix socket)
+        are counted by; None: it has none.
+        """
         address = canonical(address)
         return None if self.proxies.trusts(address) else network_of(address)

@@ -1,6 +1,8 @@
-"""A connection's transport, which counts what its client makes the process hold, and ends what makes no progress.
+"""A connection's transport, which counts what its client makes the process
+hold, and ends what makes no progress.
 
-HTTP and websockets write, pause and close through it; it lives as long as the connection. Knows no HTTP.
+HTTP and websockets write, pause and close through it; it lives as
+long as the connection. Knows no HTTP.
 """
 
 import asyncio
@@ -17,13 +19,15 @@ from scanline.server.api.rate_limit import CONNECTION_SECONDS
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal
 
-LINGER_SECONDS = 2.0  # after a refusal, for a client to stop sending and read it: closing at once would reset both
+# after a refusal, for a client to stop sending and read it: closing at once would reset both
+LINGER_SECONDS = 2.0
 SHUTDOWN_SECONDS = 2.0  # for clients to read what was written; running.CLOSING_SECONDS is longer
 ROOM_SECONDS = 2.0  # to wait for room for arriving bytes before they are refused
 ROOM_POLL_SECONDS = 0.25
 EXCESS = 1.25  # times the limit of arriving bytes: beyond it nothing waits for room
 PROGRESS_CHECKS = 4  # in send_timeout
-APPLICATION, BUFFER, ROOM, OVERHEAD = "application", "buffer", "room", "overhead"  # why reading is paused
+# why reading is paused
+APPLICATION, BUFFER, ROOM, OVERHEAD = "application", "buffer", "room", "overhead"
 
 
 class ClientProtocol(Protocol):
@@ -33,17 +37,27 @@ class ClientProtocol(Protocol):
         """Cancel what runs for the client, which has closed its side of the connection."""
 
     def refuse_arriving(self) -> bool:
-        """Refuse what is arriving, for which there is no room; return False if nothing can be refused now."""
+        """Refuse what is arriving, for which there is no room; return
+        False if nothing can be refused now.
+        """
 
 
 class ClientTransport(asyncio.Transport):
-    """One connection; `is_receiving` says whether closing it would cut off something that its client is sending."""
+    """One connection; `is_receiving` says whether closing it would cut off
+    something that its client is sending.
+    """
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, connections: Connections) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        connections: Connections,
+    ) -> None:
         super().__init__()
         self.inner, self.loop, self.connections = transport, loop, connections
         self.address = (get_remote_addr(transport) or ("", 0))[0]
-        self.client = connections.budgets.client(self.address)  # None: only the limits of the process apply
+        # None: only the limits of the process apply
+        self.client = connections.budgets.client(self.address)
         self.owner: object = self.client or self
         self.is_receiving = False
         self.is_lingering = False
@@ -112,7 +126,9 @@ class ClientTransport(asyncio.Transport):
                 self.inner.resume_reading()
 
     def hold_for_overhead(self, most: float = CONNECTION_SECONDS) -> float:
-        """Read nothing for a while if the client has caused too much overhead; return for how many seconds."""
+        """Read nothing for a while if the client has caused too much
+        overhead; return for how many seconds.
+        """
         seconds = min(most, self.connections.budgets.overhead.delay(self.client))
         if seconds > 0:
             self.hold(OVERHEAD)
@@ -120,8 +136,8 @@ class ClientTransport(asyncio.Transport):
         return seconds
 
     def pay_overhead(self, units: float) -> float:
-        """Charge the client for what it has just sent, and read nothing for as long as that is too much; return for
-        how many seconds."""
+        """Charge the client for what it has just sent, and read nothing for as long as that is too
+        much; return for how many seconds."""
         self.connections.budgets.overhead.charge(self.client, units)
         return self.hold_for_overhead(inf)
 
@@ -130,7 +146,9 @@ class ClientTransport(asyncio.Transport):
         return self.connections.quotas.run(self.client, parse)
 
     def exhaust_quota(self) -> None:
-        """Parse no more of what the client has sent in this iteration of the event loop: its request is handled."""
+        """Parse no more of what the client has sent in this iteration of the
+        event loop: its request is handled.
+        """
         self.connections.quotas.exhaust(self.client)
 
     def _on_hangup(self) -> None:
@@ -143,7 +161,9 @@ class ClientTransport(asyncio.Transport):
     # Bytes in arrival: of bodies and messages that are not complete, or wait to be handled
 
     def count_arriving(self, now: int) -> None:
-        """Count what the connection holds now; if that is too much, reading pauses, and then it is refused."""
+        """Count what the connection holds now; if that is too much,
+        reading pauses, and then it is refused.
+        """
         budget, more = self.connections.budgets.arriving, now - self.arriving
         if not more or self.is_released:
             return
@@ -151,7 +171,9 @@ class ClientTransport(asyncio.Transport):
         self.arriving = now
         if more > 0 and self.room_timer is None and not budget.has_room(self.client):
             self.hold(ROOM)
-            self.room_deadline = self.loop.time() + (ROOM_SECONDS if budget.used < EXCESS * budget.limit else 0)
+            self.room_deadline = self.loop.time() + (
+                ROOM_SECONDS if budget.used < EXCESS * budget.limit else 0
+            )
             self._wait_for_room()
 
     def _wait_for_room(self) -> None:
@@ -182,7 +204,9 @@ class ClientTransport(asyncio.Transport):
                 self.connections.relieve_unread(self.client)
 
     def update_unread(self) -> None:
-        """Count what is unread now; the event loop does not say when the client reads some of it."""
+        """Count what is unread now; the event loop does not say
+        when the client reads some of it.
+        """
         if self.unread and not self.is_released:
             self._count_unread(self.inner.get_write_buffer_size())
 
@@ -191,7 +215,9 @@ class ClientTransport(asyncio.Transport):
         self.unread = now
 
     def _watch_progress(self) -> None:
-        self.send_timer = self.loop.call_later(self.connections.send_timeout / PROGRESS_CHECKS, self._check_progress)
+        self.send_timer = self.loop.call_later(
+            self.connections.send_timeout / PROGRESS_CHECKS, self._check_progress
+        )
 
     def _check_progress(self) -> None:
         self.send_timer = None
@@ -210,7 +236,9 @@ class ClientTransport(asyncio.Transport):
     # Closing
 
     def close(self) -> None:
-        """Close when everything is written; if the client is still sending, read and discard that for a moment."""
+        """Close when everything is written; if the client is still sending,
+        read and discard that for a moment.
+        """
         if not self.is_receiving or self.is_released or self.is_closing():
             self.inner.close()
         elif self.connections.lingering < self.connections.max_lingering:

@@ -1,4 +1,6 @@
-"""All connections of a process: their shared limits, and which are aborted when too many bytes are unread."""
+"""All connections of a process: their shared limits, and which are
+aborted when too many bytes are unread.
+"""
 
 from typing import Protocol
 
@@ -9,7 +11,8 @@ from scanline.server.api.transport.hangups import HangupWatch
 from scanline.server.api.transport.parse_quota import ParseQuotas
 
 MAX_LINGERING = 256  # refused connections at once that may linger; others are closed at once
-FREED_FRACTION = 0.1  # of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
+# of a limit of unread bytes: what is freed when it is passed, so that this happens rarely
+FREED_FRACTION = 0.1
 
 
 class OpenConnection(Protocol):
@@ -34,9 +37,11 @@ class Connections:
         self.hangups, self.quotas = HangupWatch(), ParseQuotas()
 
     def relieve_unread(self, client: str | None) -> None:
-        """Abort connections if `client`, or all clients together, exceed their limits of unread bytes.
+        """Abort connections if `client`, or all clients together,
+        exceed their limits of unread bytes.
 
-        The connection with the most unread bytes goes first: of that client, or of the client with the most.
+        The connection with the most unread bytes goes first: of that
+        client, or of the client with the most.
         """
         for transport in self.open:
             transport.update_unread()

@@ -1,6 +1,7 @@
 """Detection of clients that have closed their connection, also while nothing is read from it.
 
-An event loop sees the end of a connection only by reading. While reading is paused, a departure would stay unseen.
+An event loop sees the end of a connection only by reading. While reading is
+paused, a departure would stay unseen.
 """
 
 import asyncio
@@ -12,14 +13,20 @@ MAX_EVENTS = 256  # per turn of the event loop
 
 
 class HangupWatch:
-    """One epoll object for all connections, itself watched by the event loop. Without epoll it reports nothing."""
+    """One epoll object for all connections, itself watched by the event loop.
+    Without epoll it reports nothing.
+    """
 
     def __init__(self) -> None:
         self.epoll = select.epoll() if hasattr(select, "epoll") else None
         self.callbacks: dict[int, Callable[[], None]] = {}  # by file descriptor
 
-    def add(self, loop: asyncio.AbstractEventLoop, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the peer has closed its side of the connection, or the connection has failed."""
+    def add(
+        self, loop: asyncio.AbstractEventLoop, descriptor: int, callback: Callable[[], None]
+    ) -> None:
+        """Call `callback` once when the peer has closed its side of the
+        connection, or the connection has failed.
+        """
         if self.epoll is None or descriptor < 0:
             return
         if not self.callbacks:

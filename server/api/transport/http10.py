@@ -1,12 +1,15 @@
-"""Answers to HTTP/1.0, which some proxies and benchmarks speak: without chunks, and kept alive only where asked."""
+"""Answers to HTTP/1.0, which some proxies and benchmarks speak: without chunks,
+and kept alive only where asked.
+"""
 
 from starlette.types import Message, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
 def send_to_http10(cycle: RequestResponseCycle, send: Send, keeps_alive: bool) -> Send:
-    """Return a `send` that keeps uvicorn from chunks: an answer without a length ends with its connection (RFC 9112,
-    6.3). keeps_alive: whether the client asked for that; it is possible only with a length."""
+    """Return a `send` that keeps uvicorn from chunks: an answer without a length ends
+    with its connection (RFC 9112, 6.3). keeps_alive: whether the client asked for that;
+    it is possible only with a length."""
     has_length = False
 
     async def send_whole(message: Message) -> None:

@@ -1,7 +1,9 @@
-"""uvicorn's HTTP/1.1 protocol with limits of a request's head and time, one request at a time, and our error answers.
+"""uvicorn's HTTP/1.1 protocol with limits of a request's head and time, one
+request at a time, and our error answers.
 
-uvicorn itself bounds neither heads nor pipelined requests: it begins as many as fit into what was received, and a
-client that sends nothing would stay connected. It relies on private parts of uvicorn.
+uvicorn itself bounds neither heads nor pipelined requests: it begins as many as fit
+into what was received, and a client that sends nothing would stay connected. It
+relies on private parts of uvicorn.
 """
 
 import asyncio
@@ -27,16 +29,19 @@ from scanline.server.api.transport.upgrades import head_without_upgrade
 
 MAX_BUFFERED_BYTES = 65_536  # behind a request that is not answered; then reading pauses
 MAX_SLICES = 64  # given to the parser in one turn of the event loop
-CHUNKED_BYTES = 8192  # of a chunked body that are parsed at once: chunks of one byte are 1,365 callbacks, 2 ms
+# of a chunked body that are parsed at once: chunks of one byte are 1,365 callbacks, 2 ms
+CHUNKED_BYTES = 8192
 PART_BYTES = 512  # of a body: smaller parts, as chunks or as packets, are overhead
 PARTS_PER_UNIT = 200  # of overhead
 MAX_HEADERS = 256
 HEADER_BYTES = 4  # of a header besides its name and value
-HEAD_COPIES = 3  # of each byte of an unfinished head: a header of some 120 bytes takes as much again, twice
+# of each byte of an unfinished head: a header of some 120 bytes takes as much again, twice
+HEAD_COPIES = 3
 HOST = re.compile(rb"[!-~]*")  # hosts.py reads it
 CLOSE = (b"connection", b"close")
 HANDSHAKE_SECONDS = 10.0  # of TLS
-SSLProtocol.max_size = 32_768  # bytes of each connection's buffer, two TLS records; asyncio has 256 KiB
+# bytes of each connection's buffer, two TLS records; asyncio has 256 KiB
+SSLProtocol.max_size = 32_768
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -60,7 +65,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.bytes_without_callback = 0  # given to the parser since it last called back
         self.in_message = self.in_head = self.is_websocket = False
         self.ignores_upgrade = False  # of the current request
-        self.keeps_alive = False  # whether the current request asks for it, as those of HTTP/1.1 do unless they say no
+        # whether the current request asks for it, as those of HTTP/1.1 do unless they say no
+        self.keeps_alive = False
         self.ends = MessageEnds()
         self.buffered = b""  # received, and not given to the parser yet
         self.error: ApiError | None = None  # what send_400_response answers
@@ -72,7 +78,9 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = wrapped = ClientTransport(transport, self.loop, self.all_connections)
         if not self.all_connections.budgets.connections.has_room(wrapped.client):
-            message = "Too many connections are open, of this client or of all; try again in a moment."
+            message = (
+                "Too many connections are open, of this client or of all; try again in a moment."
+            )
             self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
             self.had_request = True
             # No answer is worth a handshake, or more of the time of a client that has had too much.
@@ -96,10 +104,16 @@ class HttpProtocol(HttpToolsProtocol):
     async def _shake_hands(self, context: ssl.SSLContext) -> None:
         """Begin TLS on a connection that is counted already; close it where that takes too long."""
         wrapped = self.transport
-        await asyncio.sleep(min(CONNECTION_SECONDS, self.all_connections.budgets.overhead.delay(wrapped.client)))
+        await asyncio.sleep(
+            min(CONNECTION_SECONDS, self.all_connections.budgets.overhead.delay(wrapped.client))
+        )
         try:
             secure = await self.loop.start_tls(
-                wrapped.inner, self, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+                wrapped.inner,
+                self,
+                context,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
             )
         except OSError:  # all of its failures: of TLS, of the connection, of time
             secure = None
@@ -125,7 +139,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.release()
 
     def eof_received(self) -> None:
-        """Cancel the running request: its client has closed its side, and asyncio closes the connection now.
+        """Cancel the running request: its client has closed its side,
+        and asyncio closes the connection now.
 
         Without this, connection_lost would come only once everything written has been read.
         """
@@ -138,7 +153,8 @@ class HttpProtocol(HttpToolsProtocol):
         super().shutdown()
         self.transport.close_for_shutdown()
 
-    # What is received: given to the parser until a request is complete, the rest once it is answered
+    # What is received: given to the parser until a request is
+    # complete, the rest once it is answered
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -175,7 +191,8 @@ class HttpProtocol(HttpToolsProtocol):
                 return
             if self._is_answering:
                 break
-            if slices == MAX_SLICES:  # more than that is no honest client's: others have their turn in between
+            # more than that is no honest client's: others have their turn in between
+            if slices == MAX_SLICES:
                 self.loop.call_soon(self._parse_buffered)
                 break
             limit = start + CHUNKED_BYTES if self._in_chunked_body else None
@@ -209,14 +226,19 @@ class HttpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.is_websocket or self.transport.is_closing():
             return
-        # The parser keeps an unfinished header itself and calls back at its end: bytes that it took without a callback
-        # are bounded here, all others in _count_head.
-        self.bytes_without_callback = 0 if self.parser_called_back else self.bytes_without_callback + len(data)
+        # The parser keeps an unfinished header itself and calls back at its end: bytes that it took
+        # without a callback are bounded here, all others in _count_head.
+        self.bytes_without_callback = (
+            0 if self.parser_called_back else self.bytes_without_callback + len(data)
+        )
         if self.bytes_without_callback > self.max_head_bytes:
             self.error = self._head_too_long()
             self.send_400_response("")
-        elif not self.in_message and not self._is_answering and self.timeout_keep_alive_task is None:
-            self._start_receive_timer()  # after empty lines, which have ended the time of an idle connection
+        elif (
+            not self.in_message and not self._is_answering and self.timeout_keep_alive_task is None
+        ):
+            # after empty lines, which have ended the time of an idle connection
+            self._start_receive_timer()
 
     @property
     def _is_answering(self) -> bool:
@@ -226,11 +248,14 @@ class HttpProtocol(HttpToolsProtocol):
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
-        if self.in_message or self._is_answering:  # the parser ended a message where MessageEnds saw no end
+        # the parser ended a message where MessageEnds saw no end
+        if self.in_message or self._is_answering:
             self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
             raise ValueError(self.error.message)
         super().on_message_begin()
-        self.parser_called_back = self.in_message = self.in_head = self.transport.is_receiving = True
+        self.parser_called_back = self.in_message = self.in_head = self.transport.is_receiving = (
+            True
+        )
         self.had_request = True
         self.head_bytes = self.head_headers = self.body_bytes = 0
         self.arrival_error = None
@@ -253,7 +278,10 @@ class HttpProtocol(HttpToolsProtocol):
         self._check_head()
         if self.parser.should_upgrade() and self._should_upgrade():
             head = self.parser.get_method(), self.parser.get_http_version()
-            if head != (b"GET", "1.1") or {b"content-length", b"transfer-encoding"} & headers.keys():
+            if (
+                head != (b"GET", "1.1")
+                or {b"content-length", b"transfer-encoding"} & headers.keys()
+            ):
                 message = "A websocket is opened by a GET request of HTTP/1.1 without a body."
                 self.error = ApiError(400, message, code="invalid_websocket_handshake")
                 raise ValueError(message)
@@ -267,10 +295,16 @@ class HttpProtocol(HttpToolsProtocol):
             self.ends.body_left = int(headers.get(b"content-length", 0))
 
     def _check_head(self) -> None:
-        """Refuse what RFC 9112 says must be: other than one valid Host (3.2), and a coding that is not known (6.1)."""
+        """Refuse what RFC 9112 says must be: other than one valid Host (3.2), and
+        a coding that is not known (6.1).
+        """
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
-        coding = b",".join(value for name, value in self.headers if name == b"transfer-encoding").strip().lower()
+        coding = (
+            b",".join(value for name, value in self.headers if name == b"transfer-encoding")
+            .strip()
+            .lower()
+        )
         is_right = len(hosts) == 1 or (not hosts and version == "1.0")
         if not is_right or not all(map(HOST.fullmatch, hosts)) or (version == "1.0" and coding):
             self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
@@ -294,8 +328,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._stop_receive_timer()
         self.transport.exhaust_quota()
         super().on_message_complete()
-        # A request was refused before its body had arrived: uvicorn started its keep-alive timer with the response,
-        # and the rest of the body cancelled it. The connection is idle only now.
+        # A request was refused before its body had arrived: uvicorn started its keep-alive timer
+        # with the response, and the rest of the body cancelled it. The connection is idle only now.
         if self.cycle is not None and self.cycle.response_complete:
             self._unset_keepalive_if_required()
             idle = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
@@ -311,21 +345,28 @@ class HttpProtocol(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer a request as if it offered no other protocol, as RFC 9110 allows; clients do offer h2c with bodies.
-        The parser takes what follows for the other protocol, so that another one reads the request again."""
+        """Answer a request as if it offered no other protocol, as RFC 9110 allows; clients do
+        offer h2c with bodies. The parser takes what follows for the other protocol, so that
+        another one reads the request again."""
         if not self.ignores_upgrade:  # a CONNECT, which has been refused as any unknown method
             return
         self.ignores_upgrade = self.in_message = False
-        head = head_without_upgrade(self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers)
+        head = head_without_upgrade(
+            self.parser.get_method(), self.url, self.parser.get_http_version(), self.headers
+        )
         self.parser = httptools.HttpRequestParser(self)
         super().data_received(head)
 
     # Refusals
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what the parser refused, in place of uvicorn's plain text; log and count it, close the connection."""
+        """Answer what the parser refused, in place of uvicorn's plain text; log
+        and count it, close the connection.
+        """
         error = self.error or ApiError(400, "Invalid HTTP request.", code="invalid_http")
-        request_id = record_refusal(error, self.all_connections, self.transport.address, error.status)
+        request_id = record_refusal(
+            error, self.all_connections, self.transport.address, error.status
+        )
         # Else it would be in the middle of another response.
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             self.transport.write(response_bytes(error, request_id))
@@ -334,8 +375,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def refuse_arriving(self) -> bool:
-        """Refuse the head that is arriving, or let the application refuse the body; what is behind it waits for as long
-        as that runs."""
+        """Refuse the head that is arriving, or let the application refuse the body; what is behind
+        it waits for as long as that runs."""
         message = "Too many bytes of requests are arriving, of this client or of all; try again in a moment."
         headers = {**RETRY_SOON, "connection": "close"}
         error = ApiError(503, message, code="too_much_arriving", headers=headers)
@@ -353,7 +394,9 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.exhaust_quota()
         super()._start_asgi_task(cycle, partial(self._run, app, cycle))
 
-    async def _run(self, app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run(
+        self, app: ASGIApp, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         async def receive_or_refuse() -> Message:
             message = await receive()
             if self.arrival_error is not None and message.get("more_body", False):
@@ -361,31 +404,46 @@ class HttpProtocol(HttpToolsProtocol):
             return message
 
         async def send_and_drain(message: Message) -> None:
-            """Return when there is room for more: uvicorn waits for it with the next part, which is then held besides
-            those that are counted."""
+            """Return when there is room for more: uvicorn waits for it with the next part, which is
+            then held besides those that are counted."""
             await send(message)
-            if message.get("more_body", False) and self.flow.write_paused and not cycle.disconnected:
+            if (
+                message.get("more_body", False)
+                and self.flow.write_paused
+                and not cycle.disconnected
+            ):
                 await self.flow.drain()
 
         async def send_or_close(message: Message) -> None:
-            """After an answer to a chunked body that has not ended, close: the rest of it may be endless."""
-            if message["type"] == "http.response.start" and self.cycle is cycle and self._in_chunked_body:
+            """After an answer to a chunked body that has not ended,
+            close: the rest of it may be endless.
+            """
+            if (
+                message["type"] == "http.response.start"
+                and self.cycle is cycle
+                and self._in_chunked_body
+            ):
                 message = {**message, "headers": [*message.get("headers", ()), CLOSE]}
             await send_and_drain(message)
 
         inner = (
-            send_to_http10(cycle, send_and_drain, self.keeps_alive) if scope["http_version"] == "1.0" else send_or_close
+            send_to_http10(cycle, send_and_drain, self.keeps_alive)
+            if scope["http_version"] == "1.0"
+            else send_or_close
         )
         await app(scope, receive_or_refuse, inner)
 
     def _count_head(self, size: int) -> None:
-        """Count a part of the head, or of the trailers of a chunked body, and stop the parser if they are too long.
-        This is called by the parser, in C. A ValueError here makes `feed_data` raise HttpParserCallbackError; uvicorn's
-        data_received catches that and calls `send_400_response`, which answers `self.error`."""
+        """Count a part of the head, or of the trailers of a chunked body, and stop the parser if
+        they are too long. This is called by the parser, in C. A ValueError here makes `feed_data`
+        raise HttpParserCallbackError; uvicorn's data_received catches that and calls
+        `send_400_response`, which answers `self.error`."""
         self.parser_called_back = True
         self.head_bytes += size
         if self.head_headers > MAX_HEADERS:
-            self.error = ApiError(431, f"The request has more than {MAX_HEADERS} headers.", code="headers_too_long")
+            self.error = ApiError(
+                431, f"The request has more than {MAX_HEADERS} headers.", code="headers_too_long"
+            )
             raise ValueError(self.error.message)
         if self.head_bytes > self.max_head_bytes:
             self.error = self._head_too_long()
@@ -398,7 +456,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_receive_timer(self) -> None:
         """Start the timer, unless it runs already."""
-        self.receive_timer = self.receive_timer or self.loop.call_later(self.receive_timeout, self._on_receive_timeout)
+        self.receive_timer = self.receive_timer or self.loop.call_later(
+            self.receive_timeout, self._on_receive_timeout
+        )
 
     def _stop_receive_timer(self) -> None:
         if self.receive_timer is not None:

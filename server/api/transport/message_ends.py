@@ -1,8 +1,8 @@
 """The earliest place where the HTTP message that a parser is reading can end.
 
-httptools parses all that it is given, and calls back for every message in it. Fed up to that place only, it never
-begins a message before the one before it was answered. Knows no more of HTTP than this: a head, and a chunked body,
-end in an empty line.
+httptools parses all that it is given, and calls back for every message in it. Fed up to that place
+only, it never begins a message before the one before it was answered. Knows no more of HTTP than
+this: a head, and a chunked body, end in an empty line.
 """
 
 import re
@@ -16,11 +16,12 @@ class MessageEnds:
 
     def __init__(self) -> None:
         self.body_left = 0  # bytes of a body whose length is known
-        self.tail = b""  # the last bytes that were given to the parser, where an empty line may have begun
+        # the last bytes that were given to the parser, where an empty line may have begun
+        self.tail = b""
 
     def next(self, data: bytes, start: int, in_message: bool, limit: int | None = None) -> int:
-        """Return where to stop, at the latest at `limit`: data[start:end] holds at most the end of one message, as its
-        last byte."""
+        """Return where to stop, at the latest at `limit`: data[start:end] holds at most the end
+        of one message, as its last byte."""
         limit = len(data) if limit is None else min(limit, len(data))
         if self.body_left:
             end = min(limit, start + self.body_left)
@@ -30,7 +31,9 @@ class MessageEnds:
             self.tail = b""
             return blank.end()
         # An empty line may have begun in what was given before.
-        across = (self.tail + data[start : min(limit, start + 3)]).find(EMPTY_LINE) if self.tail else -1
+        across = (
+            (self.tail + data[start : min(limit, start + 3)]).find(EMPTY_LINE) if self.tail else -1
+        )
         if across >= 0:
             end = start + across + len(EMPTY_LINE) - len(self.tail)
         elif (empty_line := data.find(EMPTY_LINE, start, limit)) >= 0:

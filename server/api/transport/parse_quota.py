@@ -1,8 +1,8 @@
-"""Quotas of parsing: in one iteration of the event loop, what a client has sent is parsed for a moment, or until a
-request of its is to be handled.
+"""Quotas of parsing: in one iteration of the event loop, what a client has sent is parsed for a
+moment, or until a request of its is to be handled.
 
-A client with many connections sends much at once: others wait for a part of it, not for all. Knows no socket and no
-protocol.
+A client with many connections sends much at once: others wait for a part of it, not for
+all. Knows no socket and no protocol.
 """
 
 import asyncio
@@ -16,21 +16,25 @@ QUOTA_SECONDS = 0.0005  # of parsing
 
 @dataclass
 class ParseQuota:
-    """What a client has had in this iteration of the event loop, and what waits for the next ones."""
+    """What a client has had in this iteration of the event loop,
+    and what waits for the next ones.
+    """
 
     seconds: float = 0.0
     waiting: deque[Callable[[], None]] = field(default_factory=deque)
 
 
 class ParseQuotas:
-    """The clients that have had something parsed in this iteration of the event loop, or wait for the next one."""
+    """The clients that have had something parsed in this iteration of the
+    event loop, or wait for the next one.
+    """
 
     def __init__(self) -> None:
         self.of_clients: dict[str, ParseQuota] = {}
 
     def run(self, client: str | None, parse: Callable[[], None]) -> bool:
-        """Call `parse` now, or in a later iteration where the client has used its quota; return whether it was called.
-        A client of None has no quota."""
+        """Call `parse` now, or in a later iteration where the client has used its quota; return
+        whether it was called. A client of None has no quota."""
         if client is None:
             parse()
             return True
@@ -44,7 +48,9 @@ class ParseQuotas:
         return True
 
     def exhaust(self, client: str | None) -> None:
-        """Use up the client's quota: something of its is to be handled, which takes several times as long."""
+        """Use up the client's quota: something of its is to be handled,
+        which takes several times as long.
+        """
         if client is not None and (quota := self.of_clients.get(client)) is not None:
             quota.seconds = QUOTA_SECONDS
 

@@ -1,6 +1,7 @@
 """Refusals below HTTP, where no middleware sees them: their answer, log line and count.
 
-A log line and a count are the same as the middleware's; the method and the path are `other`, as they are not known.
+A log line and a count are the same as the middleware's; the method and the path
+are `other`, as they are not known.
 """
 
 import json
@@ -17,12 +18,22 @@ from scanline.server.api.transport.connections import Connections
 log = logging.getLogger("scanline.requests")
 
 
-def record_refusal(error: ApiError, connections: Connections, address: str, status: int = 0) -> bytes:
-    """Log and count an error, and return its request id; `status` is 0 where no response can be sent."""
+def record_refusal(
+    error: ApiError, connections: Connections, address: str, status: int = 0
+) -> bytes:
+    """Log and count an error, and return its request id; `status` is
+    0 where no response can be sent.
+    """
     connections.counters.errors[error.code or "other"] += 1
     connections.budgets.overhead.charge(connections.budgets.client(address), CONNECTION_UNITS)
     request_id = new_request_id()
-    fields = {"method": "other", "path": "other", "status": status, "error": error.code, "client": address}
+    fields = {
+        "method": "other",
+        "path": "other",
+        "status": status,
+        "error": error.code,
+        "client": address,
+    }
     log.info("request", extra={**fields, "request_id": request_id.decode(), "ended": "refused"})
     return request_id
 

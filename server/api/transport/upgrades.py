@@ -1,4 +1,6 @@
-"""Requests that offer another protocol: invalid websocket handshakes, and offers that are ignored."""
+"""Requests that offer another protocol: invalid websocket
+handshakes, and offers that are ignored.
+"""
 
 from collections.abc import Iterable
 
@@ -31,15 +33,23 @@ def handshake_error(connection: ServerProtocol) -> ApiError | None:
             reason = f"its header {failure.name} is missing or wrong"
         case _:
             reason = "it is malformed"
-    return ApiError(400, f"The websocket handshake is invalid: {reason}.", code="invalid_websocket_handshake")
+    return ApiError(
+        400, f"The websocket handshake is invalid: {reason}.", code="invalid_websocket_handshake"
+    )
 
 
-def head_without_upgrade(method: bytes, url: bytes, version: str, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return the head of the same request without its offer of another protocol; `headers` have lower-case names."""
+def head_without_upgrade(
+    method: bytes, url: bytes, version: str, headers: Iterable[tuple[bytes, bytes]]
+) -> bytes:
+    """Return the head of the same request without its offer of another protocol;
+    `headers` have lower-case names.
+    """
     head = [method, b" ", url, b" HTTP/", version.encode(), b"\r\n"]
     for name, value in headers:
         if name == b"connection":
-            value = b",".join(token for token in value.split(b",") if token.strip().lower() not in HOP_BY_HOP)
+            value = b",".join(
+                token for token in value.split(b",") if token.strip().lower() not in HOP_BY_HOP
+            )
         if name not in HOP_BY_HOP and value:
             head += [name, b": ", value, b"\r\n"]
     return b"".join([*head, b"\r\n"])

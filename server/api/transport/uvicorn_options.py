@@ -24,9 +24,10 @@ def uvicorn_options(
 ) -> dict[str, Any]:
     """Return arguments of uvicorn.Config. What the protocols refuse is counted in `counters`.
 
-    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes` returns the limit of
-    the messages of a new websocket, by default that of a body: a reload may change it. `tls_context`: for HTTPS, which
-    the protocol begins itself, to count each connection and limit its time before its handshake.
+    `budgets` holds the process's limits, and is where its gauges are read; `max_message_bytes`
+    returns the limit of the messages of a new websocket, by default that of a body: a reload may
+    change it. `tls_context`: for HTTPS, which the protocol begins itself, to count each connection
+    and limit its time before its handshake.
     """
     limit = max_message_bytes or (lambda: settings.max_body_bytes)
     connections = Connections(budgets or Budgets(settings), counters, settings.send_timeout)
@@ -51,5 +52,6 @@ def uvicorn_options(
         "timeout_keep_alive": settings.keep_alive_timeout,
         "access_log": False,  # middleware/observe.py writes it
         "log_config": None,
-        "proxy_headers": False,  # middleware/client.py reads them; uvicorn believes them from every local connection
+        # middleware/client.py reads them; uvicorn believes them from every local connection
+        "proxy_headers": False,
     }

@@ -1,4 +1,5 @@
-"""uvicorn's websocket protocol, bounded in what a client can make the server buffer and in how long it may take.
+"""uvicorn's websocket protocol, bounded in what a client can make the server
+buffer and in how long it may take.
 
 Relies on private parts of uvicorn and websockets.
 """
@@ -21,8 +22,10 @@ from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal, response_bytes
 from scanline.server.api.transport.upgrades import handshake_error
 
-MAX_FRAGMENTS = 1024  # of one message: ws_max_size bounds its bytes, but empty fragments take memory too
-MAX_BUFFERED_BYTES = 65_536  # behind a message that the application has not received; then reading pauses
+# of one message: ws_max_size bounds its bytes, but empty fragments take memory too
+MAX_FRAGMENTS = 1024
+# behind a message that the application has not received; then reading pauses
+MAX_BUFFERED_BYTES = 65_536
 SLICE_BYTES = 1024  # given to the parser at once: at most 170 empty messages, 1.5 ms
 FRAGMENT_BYTES = 1024  # of a message: smaller fragments are overhead, as are pings and pongs
 FRAMES_PER_UNIT = 25  # of overhead
@@ -56,11 +59,16 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> None:
-        """Disconnect the application at once: connection_lost comes only when everything written has been read."""
+        """Disconnect the application at once: connection_lost comes only when
+        everything written has been read.
+        """
         if not self.disconnected:
             self.disconnected = True
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": 1005 if self.handshake_complete else 1006})
-            self.handshake_complete = True  # as in connection_lost: the application need not complete it
+            self.queue.put_nowait(
+                {"type": "websocket.disconnect", "code": 1005 if self.handshake_complete else 1006}
+            )
+            # as in connection_lost: the application need not complete it
+            self.handshake_complete = True
             self.writable.set()
 
     def shutdown(self) -> None:
@@ -84,19 +92,27 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
             self.handle_events()
         else:
             self.handshake_complete = self.close_sent = self.transport.is_receiving = True
-            request_id = record_refusal(error, self.all_connections, self.transport.address, error.status)
+            request_id = record_refusal(
+                error, self.all_connections, self.transport.address, error.status
+            )
             self.transport.write(response_bytes(error, request_id))
             self.transport.close()
 
     def _parse_buffered(self) -> None:
         """Give the parser what was received, in slices, until a message is complete."""
         data, start = memoryview(self.buffered), 0
-        while start < len(data) and self.handshake_complete and not self.read_paused and not self._has_to_wait:
+        while (
+            start < len(data)
+            and self.handshake_complete
+            and not self.read_paused
+            and not self._has_to_wait
+        ):
             if self.transport.is_closing():
                 return
             had_events = self._parse_slice(data[start : start + SLICE_BYTES])
             start += SLICE_BYTES
-            if self._pay_small_frames() or (had_events and start < len(data)):  # others have their turn in between
+            # others have their turn in between
+            if self._pay_small_frames() or (had_events and start < len(data)):
                 self.loop.call_at(self.free_at, self._parse_more)
                 break
         self._keep(bytes(data[start:]))
@@ -114,7 +130,9 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         return self.loop.time() < self.free_at
 
     def _pay_small_frames(self) -> bool:
-        """Charge the client for the slice's small frames; return whether that delays what follows."""
+        """Charge the client for the slice's small frames; return
+        whether that delays what follows.
+        """
         frames, self.small_frames = self.small_frames, 0.0
         seconds = self.transport.pay_overhead(frames / FRAMES_PER_UNIT) if frames > 0 else 0.0
         if seconds > 0:
@@ -139,13 +157,17 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         return had_events
 
     def _follow_arrival(self) -> None:
-        """Count the bytes of unfinished and waiting messages; limit the time of an unfinished one."""
+        """Count the bytes of unfinished and waiting messages;
+        limit the time of an unfinished one.
+        """
         if self.transport.is_closing():
             return
         unfinished = len(self.conn.reader.buffer) + (self.conn.current_size or 0)
         self.transport.count_arriving(unfinished + self.queued_bytes + len(self.buffered))
         if self.receive_timer is None and (unfinished or self.frames):
-            self.receive_timer = self.loop.call_later(self.receive_timeout, self._on_receive_timeout)
+            self.receive_timer = self.loop.call_later(
+                self.receive_timeout, self._on_receive_timeout
+            )
 
     def _stop_receive_timer(self) -> None:
         if self.receive_timer is not None:
@@ -161,7 +183,9 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
             self._refuse(ApiError(408, message, code="receive_timeout"), POLICY_VIOLATION)
 
     def send_receive_event_to_app(self) -> None:
-        """Queue a message; one that is not UTF-8 closes the websocket, for which uvicorn would log a traceback."""
+        """Queue a message; one that is not UTF-8 closes the websocket, for
+        which uvicorn would log a traceback.
+        """
         data = b"".join(self.frames)
         if self.curr_msg_data_type == "text" and not self.close_sent:
             try:
@@ -186,10 +210,12 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     # What is sent
 
     async def send(self, message: ASGISendEvent) -> None:
-        """Send as uvicorn does, but raise no RuntimeError after a close, and allow a response instead of a websocket.
+        """Send as uvicorn does, but raise no RuntimeError after a close, and
+        allow a response instead of a websocket.
 
-        A job may send once more after the websocket was closed: for it the client has disconnected. Only sending says
-        so: of a client that leaves during the handshake, the application learns when it receives.
+        A job may send once more after the websocket was closed: for it the client has
+        disconnected. Only sending says so: of a client that leaves during the handshake, the
+        application learns when it receives.
         """
         try:
             await super().send(message)
@@ -203,8 +229,8 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
             raise
         if message["type"] == "websocket.accept":
             self._parse_buffered()  # what a client sent too early
-        # uvicorn logs an error if the application returns before the handshake is complete. A refusal sent as an HTTP
-        # response ends it, too.
+        # uvicorn logs an error if the application returns before the handshake is complete. A
+        # refusal sent as an HTTP response ends it, too.
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True
 
@@ -213,7 +239,9 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         super().handle_pong(event)
 
     def handle_ping(self) -> None:
-        """Drop pings of a client that does not read, as RFC 6455 allows: their pongs would pile up in memory."""
+        """Drop pings of a client that does not read, as RFC 6455 allows:
+        their pongs would pile up in memory.
+        """
         self.small_frames += 1
         if self.writable.is_set():
             super().handle_ping()

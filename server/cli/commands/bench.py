@@ -14,13 +14,20 @@ from scanline.server.cli.options import MODEL_HELP, Backend, Device, Json, Preci
 def bench(
     model: Annotated[str | None, typer.Option(help=MODEL_HELP, show_default=zoo.DEFAULT)] = None,
     random: Annotated[
-        str | None, typer.Option(help="Measure random weights in the shape of this training preset instead.")
+        str | None,
+        typer.Option(help="Measure random weights in the shape of this training preset instead."),
     ] = None,
-    batches: Annotated[str, typer.Option(help="Numbers of images in flight, separated by commas.")] = "1,4,16,64,256",
-    seconds: Annotated[float, typer.Option(help="Seconds to measure each program at each number.")] = 3.0,
+    batches: Annotated[
+        str, typer.Option(help="Numbers of images in flight, separated by commas.")
+    ] = "1,4,16,64,256",
+    seconds: Annotated[
+        float, typer.Option(help="Seconds to measure each program at each number.")
+    ] = 3.0,
     skip: Annotated[
         str,
-        typer.Option(help="Parts to skip, separated by commas: latency, bulk, reading, position, authors, softmax."),
+        typer.Option(
+            help="Parts to skip, separated by commas: latency, bulk, reading, position, authors, softmax."
+        ),
     ] = "",
     device: Device = "auto",
     precision: Precision = DEFAULT,
@@ -29,7 +36,8 @@ def bench(
 ) -> None:
     """Check a model's results, then measure latency, throughput, known bytes and memory.
 
-    Two baselines do the same work: the authors' library, if it is installed, and softmax attention with a cache.
+    Two baselines do the same work: the authors' library, if it is installed,
+    and softmax attention with a cache.
     """
     from rich.console import Console
 
@@ -40,13 +48,20 @@ def bench(
     from scanline.server.cli.progress import progress_bar
 
     on, backends = resolve_backend(device, backend)
-    options = BenchOptions(_numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends)
+    options = BenchOptions(
+        _numbers(batches), seconds, tuple(skip.split(",")) if skip else (), precision, backends
+    )
     network = load(model, random, on)
     name = f"{random}, random weights" if random else model or zoo.DEFAULT
     with progress_bar() as bar:
         task = bar.add_task("measuring", total=options.stages, note="")
         stages = iter(range(options.stages))
-        result = run(network, name, options, lambda stage: bar.update(task, completed=next(stages), note=stage))
+        result = run(
+            network,
+            name,
+            options,
+            lambda stage: bar.update(task, completed=next(stages), note=stage),
+        )
     if as_json:
         print(json.dumps(result))
     else:
@@ -58,4 +73,6 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:
-        raise ValueError(f"--batches: give whole numbers separated by commas, not {text!r}") from None
+        raise ValueError(
+            f"--batches: give whole numbers separated by commas, not {text!r}"
+        ) from None

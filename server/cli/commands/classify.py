@@ -13,7 +13,9 @@ from scanline.server.cli.progress import model_bar
 
 
 def classify(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
+    pictures: Annotated[
+        list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")
+    ],
     by_bits: Annotated[
         bool,
         typer.Option(
@@ -27,29 +29,44 @@ def classify(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the most probable class of each picture, and its probability under a uniform prior: by the model's class
-    head, or by bits where it has none. A picture that is unlike the model's test images, for more than its noise, has
-    none."""
+    """Print the most probable class of each picture, and its probability under a uniform prior: by
+    the model's class head, or by bits where it has none. A picture that is unlike the model's test
+    images, for more than its noise, has none."""
     from scanline.model.images.given_images import read_images
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import as_json_fields, exit_if_broken, outlier_note, picture_files
+    from scanline.server.cli.sampling import (
+        as_json_fields,
+        exit_if_broken,
+        outlier_note,
+        picture_files,
+    )
 
     given, refused = picture_files(pictures, model)
     names = [picture.name for picture in given]
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
         sources = [picture.source for picture in given]
-        images = [255 - read_images(source, loaded.config) for source in sources] if invert else sources
+        images = (
+            [255 - read_images(source, loaded.config) for source in sources] if invert else sources
+        )
         result = loaded.classify(images, by_bits=by_bits, clean=clean, progress=progress)
 
     def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
-        return None if values is None else dict(zip(result.class_names, values[row].tolist(), strict=True))
+        return (
+            None
+            if values is None
+            else dict(zip(result.class_names, values[row].tolist(), strict=True))
+        )
 
     # These are computed for all pictures at each access.
     posterior, of_bits, best = result.posterior, result.posterior_by_bits, result.best
     typical = [None] * len(names) if result.typical is None else result.typical.tolist()
     bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
-    tails = [None] * len(names) if result.tail_probabilities is None else result.tail_probabilities.tolist()
+    tails = (
+        [None] * len(names)
+        if result.tail_probabilities is None
+        else result.tail_probabilities.tolist()
+    )
     inverted = [False] * len(names) if result.inverted is None else result.inverted.tolist()
     if as_json:
         rows = [
@@ -69,7 +86,9 @@ def classify(
         print(json.dumps({"data": rows} | as_json_fields(refused)))
         exit_if_broken(refused)
         return
-    for row, (path, name, known, tail) in enumerate(zip(names, best, result.known, tails, strict=True)):
+    for row, (path, name, known, tail) in enumerate(
+        zip(names, best, result.known, tails, strict=True)
+    ):
         if not known:  # JSON has the class all the same, beside `typical`
             cleaning = loaded.info.cleaning
             ground = cleaning.ground if cleaning is not None and inverted[row] else None
@@ -77,6 +96,8 @@ def classify(
             continue
         other = "  with noise" if result.noisy[row] else ""
         if result.logits is not None and of_bits is not None:
-            other += f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
+            other += (
+                f"  by bits: {result.class_names[of_bits[row].argmax()]}  {of_bits[row].max():.4f}"
+            )
         print(f"{name}  {posterior[row].max():.4f}  {path}{other}")
     exit_if_broken(refused)

@@ -19,20 +19,30 @@ LABELLED_SCALE = 4  # of a sheet with labels, where none is given
 
 @options.with_sampling
 def complete(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
+    pictures: Annotated[
+        list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")
+    ],
     keep_rows: options.KeepRows = None,
     mask: options.Mask = None,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of completions of each picture.")] = 8,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.",
+        ),
     ] = Path("completions.png"),
     film: options.Film = False,
     frames: options.Frames = None,
     seconds: options.Seconds = None,
     scale: options.Scale = None,
     labels: Annotated[
-        bool, typer.Option("--labels", help="Write names into a sheet or a film: of columns, and of several pictures.")
+        bool,
+        typer.Option(
+            "--labels",
+            help="Write names into a sheet or a film: of columns, and of several pictures.",
+        ),
     ] = False,
     seed: options.Seed = None,
     *,
@@ -45,10 +55,19 @@ def complete(
     as_json: options.Json = False,
     **sampling: Unpack[CompletionOptions],
 ) -> None:
-    """Complete occluded pictures. A sheet or a film has a row for each: as occluded, its completions, the original."""
+    """Complete occluded pictures. A sheet or a film has a row for each: as
+    occluded, its completions, the original.
+    """
     from scanline.model.datasets.compress_input import input_files
     from scanline.model.images.contact_sheet import UNPAINTED
-    from scanline.model.images.saving import FILMS, check_folder, check_sheet, film_of, save_classes, save_images
+    from scanline.model.images.saving import (
+        FILMS,
+        check_folder,
+        check_sheet,
+        film_of,
+        save_classes,
+        save_images,
+    )
     from scanline.model.inference import load
     from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
@@ -65,7 +84,11 @@ def complete(
     check_one_mask(keep_rows, mask)
     shown_film = film_of(out, film, frames, seconds, scale)
     scale = scale or (LABELLED_SCALE if labels else 1)
-    check_output(out, [*input_files(pictures), *([mask] if mask else []), zoo.find(model)], may_be_folder=True)
+    check_output(
+        out,
+        [*input_files(pictures), *([mask] if mask else []), zoo.find(model)],
+        may_be_folder=True,
+    )
     found, refused = picture_files(pictures, model)
     check_folder(out, len(found) * n)
     seed = checked_seed(seed)
@@ -87,7 +110,9 @@ def complete(
     if out.suffix.lower() in FILMS:
         occluded = [np.where(known, original, np.uint8(UNPAINTED)) for original, known in given]
         originals = [original for original, _ in given]
-        images = np.concatenate((np.stack(occluded)[:, None], images, np.stack(originals)[:, None]), 1)
+        images = np.concatenate(
+            (np.stack(occluded)[:, None], images, np.stack(originals)[:, None]), 1
+        )
         kept = np.pad(kept, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=True)
     images = images.reshape(len(given), -1, *config.image_shape)
     kept = kept.reshape(-1, config.height, config.width)
@@ -97,7 +122,15 @@ def complete(
         columns = ("occluded", *map(str, range(1, n + 1)), "original")
         save_classes(images, rows, out, shown_film, scale, columns, kept, classes)
     else:
-        save_images(images.reshape(-1, *config.image_shape), out, n + 2, shown_film, kept, scale=scale, classes=classes)
+        save_images(
+            images.reshape(-1, *config.image_shape),
+            out,
+            n + 2,
+            shown_film,
+            kept,
+            scale=scale,
+            classes=classes,
+        )
 
     # What the known pixels cost, and how many of the particles still count, is part of the summary.
     bits = np.concatenate([one.bits_per_dim for one in painted])
@@ -110,6 +143,10 @@ def complete(
     more: dict[str, object] = {**tasks[0].used}
     if tasks[0].label(0):
         more["class"] = classes[0]
-    more |= {"particles": run, "evidence_bits": evidence.tolist(), "effective_particles": effective.tolist()}
+    more |= {
+        "particles": run,
+        "evidence_bits": evidence.tolist(),
+        "effective_particles": effective.tolist(),
+    }
     print_summary(bits, "completions", out, seed, as_json, more | as_json_fields(refused), words)
     exit_if_broken(refused)

@@ -12,7 +12,12 @@ from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, checked_images_
 from scanline.model.precision import DEFAULT
 from scanline.server.cli import options
 from scanline.server.cli.progress import model_bar
-from scanline.server.cli.sampling import as_json_fields, exit_if_broken, print_left_out, print_result
+from scanline.server.cli.sampling import (
+    as_json_fields,
+    exit_if_broken,
+    print_left_out,
+    print_result,
+)
 
 COMPARED = 500  # pictures that are also written as PNG and WebP
 
@@ -25,9 +30,9 @@ def compress(
             " or a folder with the files of MNIST or CIFAR-10."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help=f"Output: a {SUFFIX} file; -: standard output.")] = Path(
-        f"images{SUFFIX}"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help=f"Output: a {SUFFIX} file; -: standard output.")
+    ] = Path(f"images{SUFFIX}"),
     class_name: options.Class = None,
     classes: Annotated[
         bool,
@@ -36,7 +41,9 @@ def compress(
             help="Each picture has the class of its label in MNIST or CIFAR-10, or of its subfolder's name.",
         ),
     ] = False,
-    split: Annotated[str, typer.Option(help="Images of MNIST or CIFAR-10: test or train.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Images of MNIST or CIFAR-10: test or train.")
+    ] = "test",
     images_a_code: Annotated[
         int | None,
         typer.Option(
@@ -50,8 +57,8 @@ def compress(
     backend: options.Backend = AUTO,
     as_json: options.Json = False,
 ) -> None:
-    """Compress pictures without loss, to the bits of their likelihood. An image is coded under its class where that is
-    shorter."""
+    """Compress pictures without loss, to the bits of their likelihood. An image is coded under
+    its class where that is shorter."""
     zoo.find(model)  # before torch is imported: raises for a wrong name
     checked_images_a_code(images_a_code)
     if classes and class_name is not None:
@@ -71,11 +78,18 @@ def compress(
     print_left_out(given.refused)
     with model_bar("encoding") as progress:
         names = given.classes or class_name
-        data = loaded.compress(given.images, class_name=names, images_a_code=images_a_code, progress=progress)
+        data = loaded.compress(
+            given.images, class_name=names, images_a_code=images_a_code, progress=progress
+        )
     write_output(out, data)
     others = file_sizes.bits_per_dim(given.images.reshape(-1, *config.image_shape), COMPARED)
     dims = 8 / given.images.size
-    summary = {"out": str(out), "n": len(given.images), "bytes": len(data), "bits_per_dim": dims * len(data)}
+    summary = {
+        "out": str(out),
+        "n": len(given.images),
+        "bytes": len(data),
+        "bits_per_dim": dims * len(data),
+    }
     if as_json:
         line = json.dumps(
             summary

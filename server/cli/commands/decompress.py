@@ -19,21 +19,28 @@ def decompress(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", help="Output: a .png or .webp picture or sheet, a .gif film, a .npy array, or a folder."
+            "--out",
+            "-o",
+            help="Output: a .png or .webp picture or sheet, a .gif film, a .npy array, or a folder.",
         ),
     ] = Path("images"),
     images: Annotated[
         list[str] | None,
-        typer.Option(help="Which images, from 0: numbers and ranges, as 3 17-20.", show_default="all"),
+        typer.Option(
+            help="Which images, from 0: numbers and ranges, as 3 17-20.", show_default="all"
+        ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help=options.MODEL_HELP, show_default="a shipped one of the images' size")
+        str | None,
+        typer.Option(help=options.MODEL_HELP, show_default="a shipped one of the images' size"),
     ] = None,
     device: options.Device = "auto",
     backend: options.Backend = AUTO,
     as_json: options.Json = False,
 ) -> None:
-    """Decompress pictures to what they were, byte for byte, with the model that compressed them, on any processor."""
+    """Decompress pictures to what they were, byte for byte, with the model that
+    compressed them, on any processor.
+    """
     if more and not images:
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
     from scanline.model.formats.code_file import MAX_AT_ONCE, read
@@ -47,15 +54,20 @@ def decompress(
     check_output(out, [file], may_be_folder=True)
     codes = read(read_input(file), str(file))
     if codes.count > MAX_AT_ONCE and not images:
-        raise ValueError(f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images")
+        raise ValueError(
+            f"{file} holds {codes.count:,} images, more than {MAX_AT_ONCE:,}; choose some by --images"
+        )
     wanted = None
     if images:  # an option takes one value: those that follow it are in `more`
         parts = ranges(" ".join([*images, *(more or ())]), codes.count, "--images")
         wanted = [number for part in parts for number in part]
     size = codes.height, codes.width, codes.channels
-    if model is None:  # a file has no name of its model; check_model says below whether this one is it
+    # a file has no name of its model; check_model says below whether this one is it
+    if model is None:
         configs = {name: load_config(zoo.find(name)) for name in zoo.names()}
-        sizes = {name: (config.height, config.width, config.channels) for name, config in configs.items()}
+        sizes = {
+            name: (config.height, config.width, config.channels) for name, config in configs.items()
+        }
         model = next((name for name in sizes if sizes[name] == size), None)
     if model is None:
         raise ValueError(f"{file} is of no shipped model; give --model")

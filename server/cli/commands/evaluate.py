@@ -17,7 +17,9 @@ from scanline.server.cli.progress import add_stage, progress_bar
 def evaluate(
     model: ModelArgument,
     data: Data,
-    images: Annotated[int | None, typer.Option(min=1, help="Use only the first images of the test set.")] = None,
+    images: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first images of the test set.")
+    ] = None,
     samples: Annotated[
         int,
         typer.Option(
@@ -44,20 +46,28 @@ def evaluate(
     ] = None,
     guidance: Annotated[
         list[float] | None,
-        typer.Option(help="Guidance to compare such samples with and without. Repeatable.", show_default=False),
+        typer.Option(
+            help="Guidance to compare such samples with and without. Repeatable.",
+            show_default=False,
+        ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Directory of trained classifiers.", show_default="the user's cache")
+        Path | None,
+        typer.Option(help="Directory of trained classifiers.", show_default="the user's cache"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed of the samples.")] = 0,
     fetch: Fetch = False,
     device: Device = "auto",
     precision: Precision = DEFAULT,
     backend: Backend = AUTO,
-    save: Annotated[bool, typer.Option("--save", help="Save evaluation.json in the model directory.")] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Save evaluation.json in the model directory.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure bits/dim on the test set of the model's data, and compare its samples with test images."""
+    """Measure bits/dim on the test set of the model's data, and
+    compare its samples with test images.
+    """
     from scanline.model import datasets, zoo
     from scanline.model.datasets.sources import Refused
     from scanline.model.evaluation.evaluate import evaluate as run
@@ -103,7 +113,9 @@ def evaluate(
 def _print(evaluation: dict[str, Any]) -> None:
     from scanline.model.evaluation.metrics import tested_rows
 
-    error = "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.4f}"
+    error = (
+        "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.4f}"
+    )
     bits = f"{evaluation['bits_per_dim']:.4f}{error} bits/dim"
     print(f"{bits} on {evaluation['images']} test images of {evaluation['dataset']}")
     for name, value in tested_rows(evaluation).items():
@@ -128,12 +140,16 @@ def _print_guidance(guidance: dict[str, Any]) -> None:
 def _print_quality(quality: dict[str, Any]) -> None:
     frechet, known = quality["frechet_distance"], quality["recognisable"]
     near, bits = quality["nearest_training_image"], quality["sample_bits_per_dim"]
-    print(f"{bits['mean']:.4f} +- {bits['standard_error']:.4f} bits/dim on {quality['samples']} samples")
+    print(
+        f"{bits['mean']:.4f} +- {bits['standard_error']:.4f} bits/dim on {quality['samples']} samples"
+    )
     print(
         f"Frechet distance in this classifier's features: samples {frechet['samples']:.3f},"
         f" as many test images {frechet['test_images']:.3f}"
     )
-    print(f"recognisable: {known['samples']:.1%} of samples, {known['test_images']:.1%} of test images")
+    print(
+        f"recognisable: {known['samples']:.1%} of samples, {known['test_images']:.1%} of test images"
+    )
     print(
         f"median distance to the nearest training image: samples {near['samples_median']:.1f},"
         f" test images {near['test_images_median']:.1f}; {near['copies']} copies"

@@ -13,11 +13,14 @@ EXPORTED = (".onnx", ".pth")  # what people keep in a model's directory, and exp
 def export(
     model: ModelArgument,
     out: Annotated[Path, typer.Argument(help="The file to write: weights.pth or step.onnx.")],
-    onnx: Annotated[bool, typer.Option("--onnx", help="Write ONNX; implied by a name that ends in .onnx.")] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Write ONNX; implied by a name that ends in .onnx.")
+    ] = False,
     weights: Annotated[
         str | None,
         typer.Option(
-            help="Weights in the ONNX file: float32, float16 or int8.", show_default="float16 where that is exact"
+            help="Weights in the ONNX file: float32, float16 or int8.",
+            show_default="float16 where that is exact",
         ),
     ] = None,
 ) -> None:
@@ -39,7 +42,9 @@ def export(
 
         file = export_step(network, weights).SerializeToString()
         write_output(out, file)
-        print(f"{out}: one step of {network.parameter_count:,} parameters in {len(file) / 1e6:.1f} MB")
+        print(
+            f"{out}: one step of {network.parameter_count:,} parameters in {len(file) / 1e6:.1f} MB"
+        )
         return
     write_checkpoint(network, out)
     print(f"{out}: {network.parameter_count:,} parameters in the authors' format")

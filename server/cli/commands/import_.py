@@ -7,23 +7,39 @@ import typer
 
 
 def import_checkpoint(
-    checkpoint: Annotated[Path, typer.Argument(help="weights.pth, as the authors' training code writes it.")],
+    checkpoint: Annotated[
+        Path, typer.Argument(help="weights.pth, as the authors' training code writes it.")
+    ],
     out: Annotated[Path, typer.Argument(help="The model directory to write.")],
     data: Annotated[
         Path | None,
-        typer.Option(help="Directory with the data set's published files, to count the histogram of the first byte."),
+        typer.Option(
+            help="Directory with the data set's published files, to count the histogram of the first byte."
+        ),
     ] = None,
-    heads: Annotated[int | None, typer.Option(min=1, help="Number of heads.", show_default="heads are 32 wide")] = None,
+    heads: Annotated[
+        int | None, typer.Option(min=1, help="Number of heads.", show_default="heads are 32 wide")
+    ] = None,
     scale: Annotated[
-        str, typer.Option(help="How scales are read: exp, as the authors' loss does, or elu, as their sampler does.")
+        str,
+        typer.Option(
+            help="How scales are read: exp, as the authors' loss does, or elu, as their sampler does."
+        ),
     ] = "exp",
 ) -> None:
-    """Convert a checkpoint of the authors' code, in float32; the model gives every byte the same likelihood."""
+    """Convert a checkpoint of the authors' code, in float32; the model
+    gives every byte the same likelihood.
+    """
     import torch
 
     from scanline.model import datasets
     from scanline.model.formats.checkpoint import save_model
-    from scanline.model.formats.fast_transformers import ForeignCheckpointError, dataset_of, from_state, read_checkpoint
+    from scanline.model.formats.fast_transformers import (
+        ForeignCheckpointError,
+        dataset_of,
+        from_state,
+        read_checkpoint,
+    )
     from scanline.model.formats.model_dir import CONFIG, check_out
 
     check_out(out)
@@ -33,7 +49,9 @@ def import_checkpoint(
     try:
         histogram = None
         if data is not None:
-            histogram = datasets.first_byte_histogram(datasets.load(dataset_of(state), data, "train"))
+            histogram = datasets.first_byte_histogram(
+                datasets.load(dataset_of(state), data, "train")
+            )
         model = from_state(state, histogram, heads, scale)
     except ForeignCheckpointError as error:
         raise ValueError(f"{checkpoint}: {error}") from None

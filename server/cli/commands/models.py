@@ -37,7 +37,9 @@ def list_models(as_json: Json = False) -> None:
         print(json.dumps({"data": rows}))
         return
     headings = ("model", "image", "network", "weights", "state/image", "test bits/dim")
-    table = Table(*(Column(heading, no_wrap=True) for heading in headings), caption=f"in {zoo.HERE}")
+    table = Table(
+        *(Column(heading, no_wrap=True) for heading in headings), caption=f"in {zoo.HERE}"
+    )
     for row in rows:
         bits = row["bits_per_dim"]
         table.add_row(

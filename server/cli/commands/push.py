@@ -10,15 +10,22 @@ from scanline.server.cli.options import ModelArgument
 
 def push(
     model: ModelArgument,
-    repository: Annotated[str, typer.Argument(help="ORG/NAME, or ORG/NAME@BRANCH.", metavar="ORG/NAME[@BRANCH]")],
-    private: Annotated[bool, typer.Option("--private", help="Create the repository as a private one.")] = False,
+    repository: Annotated[
+        str, typer.Argument(help="ORG/NAME, or ORG/NAME@BRANCH.", metavar="ORG/NAME[@BRANCH]")
+    ],
+    private: Annotated[
+        bool, typer.Option("--private", help="Create the repository as a private one.")
+    ] = False,
     message: Annotated[
-        str | None, typer.Option(help="Message of the commit.", show_default="Push and the model's name")
+        str | None,
+        typer.Option(help="Message of the commit.", show_default="Push and the model's name"),
     ] = None,
 ) -> None:
-    """Commit a model to the Hugging Face Hub: its files, its card, and the pictures that the card shows.
+    """Commit a model to the Hugging Face Hub: its files, its card,
+    and the pictures that the card shows.
 
-    The repository and the branch are created where there are none. Needs a token: `hf auth login`, or HF_TOKEN.
+    The repository and the branch are created where there are none. Needs a
+    token: `hf auth login`, or HF_TOKEN.
     """
     from scanline.model import hub, zoo
     from scanline.model.datasets.sources import listed
@@ -30,6 +37,9 @@ def push(
         print(f"scanline: warning: {model} has no evaluation.json; {advice}", file=sys.stderr)
     if missing := hub.missing_pictures(directory):
         names = listed(missing)
-        print(f"scanline: warning: the card shows {names}, not in {directory}, so not sent", file=sys.stderr)
+        print(
+            f"scanline: warning: the card shows {names}, not in {directory}, so not sent",
+            file=sys.stderr,
+        )
     commit = hub.push(directory, repository, private=private, message=message)
     print(f"{commit}\nserve it: scanline serve --model {repository}")

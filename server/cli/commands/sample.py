@@ -1,4 +1,6 @@
-"""scanline sample: paint images into a picture, an array or a folder, on this machine or on a cluster."""
+"""scanline sample: paint images into a picture, an array or a folder,
+on this machine or on a cluster.
+"""
 
 import json
 import os
@@ -27,11 +29,20 @@ IMAGES_OF_EACH_CLASS = 10
 def sample(
     n: Annotated[
         int | None,
-        typer.Option("-n", min=1, help="Number of images, or of images of each class.", show_default="64, or 10"),
+        typer.Option(
+            "-n",
+            min=1,
+            help="Number of images, or of images of each class.",
+            show_default="64, or 10",
+        ),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.",
+        ),
     ] = Path("samples.png"),
     invert: options.Invert = False,
     film: options.Film = False,
@@ -42,7 +53,10 @@ def sample(
     *,
     class_name: options.PaintedClass = None,
     each_class: Annotated[
-        bool, typer.Option("--each-class", help="Paint images of every class. A sheet has a row for each.")
+        bool,
+        typer.Option(
+            "--each-class", help="Paint images of every class. A sheet has a row for each."
+        ),
     ] = False,
     model: options.Model = zoo.DEFAULT,
     device: options.Device = "auto",
@@ -62,7 +76,13 @@ def sample(
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
     from scanline.model.class_names import listed_in
-    from scanline.model.images.saving import check_folder, check_sheet, film_of, save_classes, save_images
+    from scanline.model.images.saving import (
+        check_folder,
+        check_sheet,
+        film_of,
+        save_classes,
+        save_images,
+    )
     from scanline.model.inference import load
     from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
@@ -79,9 +99,13 @@ def sample(
                 "--device, --precision and --backend are settings of the service; leave them out with --cluster"
             )
         if each_class:
-            raise ValueError("--each-class paints on this machine; with --cluster, give --class once for each class")
+            raise ValueError(
+                "--each-class paints on this machine; with --cluster, give --class once for each class"
+            )
         if invert:
-            raise ValueError("--invert is for images that this machine paints; leave it out with --cluster")
+            raise ValueError(
+                "--invert is for images that this machine paints; leave it out with --cluster"
+            )
         _sample_on_cluster(cluster, model, n, out, seed, class_name, sampling, as_json)
         return
     seed = checked_seed(seed)
@@ -92,7 +116,9 @@ def sample(
     if each_class and not config.classes:
         raise ValueError("This model knows no classes; leave --each-class out.")
     listed = [] if class_name is None else listed_in(config, class_name)
-    names: Sequence[str | Sequence[str] | None] = config.class_names if each_class else (listed or class_name,)
+    names: Sequence[str | Sequence[str] | None] = (
+        config.class_names if each_class else (listed or class_name,)
+    )
     if n is None and each_class:
         n = IMAGES_OF_EACH_CLASS
     elif n is None and not listed:  # of a list, one image of each of its classes
@@ -130,7 +156,9 @@ def _sample_on_cluster(
     sampling: SamplingOptions,
     as_json: bool,
 ) -> None:
-    """Paint the images that the folder lacks; ValueError where the service or the folder does not fit."""
+    """Paint the images that the folder lacks; ValueError where the
+    service or the folder does not fit.
+    """
     import asyncio
 
     from scanline.server.engine.job import EngineFailedError
@@ -148,10 +176,14 @@ def _sample_on_cluster(
         try:
             n, bits = asyncio.run(folder.paint_folder(address, recipe, out, progress, IMAGES))
         except EngineFailedError as error:
-            raise ValueError(f"{error} {out} keeps what was painted; the same command resumes.") from None
+            raise ValueError(
+                f"{error} {out} keeps what was painted; the same command resumes."
+            ) from None
     if as_json:
         painted = {"painted": len(bits), "bits_per_dim": bits}
         print(json.dumps({"out": str(out), "n": n, "seed": recipe.seed, **painted}))
     else:
         mean = f", {sum(bits) / len(bits):.3f} bits/dim" if bits else ""
-        print(f"{n} images in {out}, seed {recipe.seed}, {len(bits)} of them painted in this run{mean}")
+        print(
+            f"{n} images in {out}, seed {recipe.seed}, {len(bits)} of them painted in this run{mean}"
+        )

@@ -10,11 +10,25 @@ import typer
 from scanline.model import zoo
 from scanline.model.images.cleaning import Clean
 from scanline.model.inputs import checked_seed
-from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, MAX_REPEATS, check_repeats
+from scanline.model.likelihood.marginal_likelihood import (
+    DEFAULT_REPEATS,
+    MAX_REPEATS,
+    check_repeats,
+)
 from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.sampling_options import checked_particles
 from scanline.model.tasks.estimate import EstimateValues
-from scanline.server.cli.options import Class, CleanOption, Device, Json, KeepRows, Mask, Model, Particles, Seed
+from scanline.server.cli.options import (
+    Class,
+    CleanOption,
+    Device,
+    Json,
+    KeepRows,
+    Mask,
+    Model,
+    Particles,
+    Seed,
+)
 from scanline.server.cli.progress import model_bar
 
 if TYPE_CHECKING:
@@ -23,7 +37,9 @@ if TYPE_CHECKING:
 
 
 def score(
-    pictures: Annotated[list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")],
+    pictures: Annotated[
+        list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")
+    ],
     keep_rows: KeepRows = None,
     mask: Mask = None,
     class_name: Class = None,
@@ -31,7 +47,8 @@ def score(
     repeats: Annotated[
         int | None,
         typer.Option(
-            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.", show_default=str(DEFAULT_REPEATS)
+            help=f"Completions of each picture for its estimate, 2 to {MAX_REPEATS}.",
+            show_default=str(DEFAULT_REPEATS),
         ),
     ] = None,
     seed: Seed = None,
@@ -40,8 +57,8 @@ def score(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for its known pixels
-    alone, with its standard error."""
+    """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for
+    its known pixels alone, with its standard error."""
     from scanline.model.inference import load
     from scanline.server.cli.sampling import (
         as_json_fields,
@@ -56,7 +73,9 @@ def score(
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
     options = {"--particles": particles, "--repeats": repeats, "--seed": seed}
-    if not is_estimate and (given := [name for name, value in options.items() if value is not None]):
+    if not is_estimate and (
+        given := [name for name, value in options.items() if value is not None]
+    ):
         raise ValueError(f"{given[0]} is for estimates; give --keep-rows or --mask as well")
     checked_particles(particles)
     seed = checked_seed(seed)  # one for all pictures, which JSON repeats
@@ -72,21 +91,31 @@ def score(
         rows = _scores(loaded, sources, clean, class_name)
     rows = [{"picture": picture.name} | row for picture, row in zip(found, rows, strict=True)]
     if as_json:
-        print(json.dumps({"data": rows} | ({"seed": seed} if is_estimate else {}) | as_json_fields(refused)))
+        print(
+            json.dumps(
+                {"data": rows} | ({"seed": seed} if is_estimate else {}) | as_json_fields(refused)
+            )
+        )
     for row in [] if as_json else rows:
         error = f" +/- {row['standard_error']:.4f}" if is_estimate else ""
-        print(f"{row['bits_per_dim']:.4f}{error}  {row['picture']}{outlier_note(row.get('tail_probability'))}")
+        print(
+            f"{row['bits_per_dim']:.4f}{error}  {row['picture']}{outlier_note(row.get('tail_probability'))}"
+        )
     if len(rows) > 1 and not as_json:
         print(mean_line(np.array([row["bits_per_dim"] for row in rows])))
     exit_if_broken(refused)
 
 
-def _scores(loaded: "Loaded", pictures: list["Source"], clean: Clean, class_name: str | None) -> list[dict[str, Any]]:
+def _scores(
+    loaded: "Loaded", pictures: list["Source"], clean: Clean, class_name: str | None
+) -> list[dict[str, Any]]:
     """Read whole pictures, and compare them with the model's test images."""
     with model_bar("reading") as progress:
         scores = loaded.scores(pictures, clean=clean, class_name=class_name, progress=progress)
     figures = zip(scores.bits, scores.noisy.tolist(), strict=True)
-    rows: list[dict[str, Any]] = [{"bits_per_dim": float(bits.mean()), "noisy": noisy} for bits, noisy in figures]
+    rows: list[dict[str, Any]] = [
+        {"bits_per_dim": float(bits.mean()), "noisy": noisy} for bits, noisy in figures
+    ]
     if scores.tail_probabilities is not None:
         for row, tail in zip(rows, scores.tail_probabilities.tolist(), strict=True):
             row |= {"tail_probability": tail, "typical": tail >= TYPICAL}

@@ -16,21 +16,34 @@ from scanline.server.settings import Settings
 
 
 def serve(**given: Any) -> None:
-    """Serve models over HTTP and websocket. Every option can also be set by a variable: SCANLINE_PORT for --port."""
-    sys.exit(asyncio.run(_serve({name: value for name, value in given.items() if value is not None})))
+    """Serve models over HTTP and websocket. Every option can also be set by a
+    variable: SCANLINE_PORT for --port.
+    """
+    sys.exit(
+        asyncio.run(_serve({name: value for name, value in given.items() if value is not None}))
+    )
 
 
 def _parameter(name: str, field: FieldInfo) -> Parameter:
-    """Return the option of a setting as a parameter; its default, None, leaves the setting as it is."""
-    default = ", ".join(field.default) if isinstance(field.default, tuple) else str(field.default or "")
+    """Return the option of a setting as a parameter; its default,
+    None, leaves the setting as it is.
+    """
+    default = (
+        ", ".join(field.default) if isinstance(field.default, tuple) else str(field.default or "")
+    )
     option = typer.Option(_flag(name), help=field.description, show_default=default or "none")
     return Parameter(
-        name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[_type(field.annotation) | None, option]
+        name,
+        Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[_type(field.annotation) | None, option],
     )
 
 
 def _flag(name: str) -> str:
-    """Return a setting's option; that of a tuple is given once for each item, so it is the singular: --allow-host."""
+    """Return a setting's option; that of a tuple is given once for each item, so
+    it is the singular: --allow-host.
+    """
     if isinstance(Settings.model_fields[name].default, tuple):
         name = f"{name.removesuffix('ies')}y" if name.endswith("ies") else name.removesuffix("s")
     return f"--{name.replace('_', '-')}"
@@ -40,7 +53,11 @@ def _type(annotation: Any) -> Any:
     """Return the type in which the shell gives a setting, before Settings validates it."""
     if get_origin(annotation) is tuple:
         return list[str]
-    kinds = [getattr(kind, "__origin__", kind) for kind in get_args(annotation) or [annotation] if kind is not NoneType]
+    kinds = [
+        getattr(kind, "__origin__", kind)
+        for kind in get_args(annotation) or [annotation]
+        if kind is not NoneType
+    ]
     return kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float, Path) else str
 
 
@@ -65,9 +82,17 @@ async def _serve(given: dict[str, Any]) -> int:
     settings = _settings(given)
     forget("SCANLINE_API_KEYS")
     logs.configure(settings.log_format, settings.log_level)
-    models, keys, certificate = served_models(settings), api_keys(settings), tls_certificate(settings)
+    models, keys, certificate = (
+        served_models(settings),
+        api_keys(settings),
+        tls_certificate(settings),
+    )
     with listen(settings) as listening:
-        place = f"{listening.url} (API documentation at {listening.url}/docs)" if listening.url else listening.name
+        place = (
+            f"{listening.url} (API documentation at {listening.url}/docs)"
+            if listening.url
+            else listening.name
+        )
         _announce(settings, f"Serving {', '.join(models.all)} at {place}")
         _announce(settings, _access(0 if keys is None else len(keys)))
         if settings.api_processes > 1:
@@ -100,7 +125,11 @@ def _settings(given: dict[str, Any]) -> Settings:
         if not first["loc"]:  # about several settings, which the message names
             raise ValueError(first["msg"].removeprefix("Value error, ")) from None
         name, *branch = first["loc"]
-        reason = "must be auto or a whole number from 1" if branch else first["msg"].removeprefix("Value error, ")
+        reason = (
+            "must be auto or a whole number from 1"
+            if branch
+            else first["msg"].removeprefix("Value error, ")
+        )
         raise ValueError(f"{_flag(str(name))}: {reason}") from None
 
 

@@ -16,7 +16,12 @@ from scanline.model.training.presets import PRESETS
 from scanline.server.cli.progress import add_stage, progress_bar
 from scanline.server.cli.sampling import print_left_out
 from scanline.server.cli.training_options import TrainingOptions
-from scanline.server.cli.training_report import interrupts, print_images, print_network, training_progress
+from scanline.server.cli.training_report import (
+    interrupts,
+    print_images,
+    print_network,
+    training_progress,
+)
 
 if TYPE_CHECKING:
     from scanline.model.datasets.source import ImageSet
@@ -24,11 +29,14 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a disk, a user's quota, a process's limit
 MANY_FILES = 500  # which take a second or so to read
-ENOUGH_UPDATES = {True: 10, False: 300}  # for recognisable strokes; True: from the weights of another model
+# for recognisable strokes; True: from the weights of another model
+ENOUGH_UPDATES = {True: 10, False: 300}
 
 
 def train(**given: Any) -> None:
-    """Train a model on pictures. Options that are not given keep the preset's values, or those of the resumed run."""
+    """Train a model on pictures. Options that are not given keep the preset's
+    values, or those of the resumed run.
+    """
     from scanline.model.device import peak_flops, resolve_device
     from scanline.model.formats.model_dir import check_out
     from scanline.model.resources import limit_torch_threads
@@ -72,7 +80,8 @@ def train(**given: Any) -> None:
         if checked is not None:
             print(checked)
         print_network(weights, chosen.model, chosen.training, run.start)
-    # In images a second, as the report's rate is; an update computes only some positions of each image.
+    # In images a second, as the report's rate is; an update
+    # computes only some positions of each image.
     if (peak := peak_flops(device)) is not None:
         positions = PositionSampler(images.train, chosen.training, chosen.model).count
         peak /= operations_per_image(weights, chosen.training, positions)
@@ -81,9 +90,13 @@ def train(**given: Any) -> None:
     checkpoint_mb = options.checkpoint_mb or run.checkpoint_mb
     with _in_one_sentence(out, command):
         out.mkdir(parents=True, exist_ok=True)
-        run.save(out)  # before the first update, since --resume reads from it which pictures they are
+        # before the first update, since --resume reads from it which pictures they are
+        run.save(out)
         name = out.resolve().name
-        with interrupts() as signals, training_progress(chosen.training, name, options.as_json, peak) as report:
+        with (
+            interrupts() as signals,
+            training_progress(chosen.training, name, options.as_json, peak) as report,
+        ):
             run_updates(
                 chosen.model,
                 chosen.training,
@@ -95,7 +108,8 @@ def train(**given: Any) -> None:
                 resume=options.resume,
                 device=device,
                 precision=options.precision,
-                compiled=options.compiles(chosen.training, device) and (options.compile_cache or True),
+                compiled=options.compiles(chosen.training, device)
+                and (options.compile_cache or True),
                 limit=None if checkpoint_mb is None else 1e6 * checkpoint_mb,
                 workers=options.processes,
                 report=report,
@@ -103,16 +117,24 @@ def train(**given: Any) -> None:
             )
         last = Curve(out, until=UNBOUNDED).rows[-1]
         if signals:
-            typer.echo(f"interrupted after update {last.update:,}; continue with: {command}", err=True)
+            typer.echo(
+                f"interrupted after update {last.update:,}; continue with: {command}", err=True
+            )
             raise typer.Exit(128 + signals[0])
         with progress_bar() as bar:
-            evaluation = finish(out, chosen.training, run, images, last, device, partial(add_stage, bar))
+            evaluation = finish(
+                out, chosen.training, run, images, last, device, partial(add_stage, bar)
+            )
     if not options.as_json:
         _print_result(out, evaluation, last.update, last.seconds)
         if chosen.training.has_plateau:
-            print(f"train it further: scanline train --from {shlex.quote(str(out / FOLDER))} --data ... --out ...")
+            print(
+                f"train it further: scanline train --from {shlex.quote(str(out / FOLDER))} --data ... --out ..."
+            )
         if last.update < ENOUGH_UPDATES[run.start is not None]:
-            print(f"{last.update:,} updates are too few to learn what the pictures show; give more --minutes")
+            print(
+                f"{last.update:,} updates are too few to learn what the pictures show; give more --minutes"
+            )
 
 
 train.__signature__ = signature(TrainingOptions)  # type: ignore[attr-defined]  # typer makes the options from it
@@ -135,14 +157,18 @@ def _fit_class_head(options: TrainingOptions) -> None:
         progress = add_stage(bar, "fitting the class head", len(images.train), "images")
         head, right = fit_class_head(model, images.train, images.labels.train, progress=progress)
     save_class_head(head, options.out)
-    print(f"{options.out}: the class head reads {right:.1%} of the training images that it had not seen")
+    print(
+        f"{options.out}: the class head reads {right:.1%} of the training images that it had not seen"
+    )
     print(
         f"measure it: scanline evaluate {shlex.quote(str(options.out))} --data {shlex.quote(str(options.data))} --save"
     )
 
 
 def _saved_run(options: TrainingOptions) -> "Run | None":
-    """Return the record of the run to resume, None of a new one; ValueError for options that do not fit it."""
+    """Return the record of the run to resume, None of a new one;
+    ValueError for options that do not fit it.
+    """
     from scanline.model.training.run.record import load_run
     from scanline.model.training.run.state import saved_configs
 
@@ -150,7 +176,9 @@ def _saved_run(options: TrainingOptions) -> "Run | None":
     if options.resume and saved is None:
         saved_configs(options.out)  # raises where there is no run
     if options.data is None and saved is None:
-        raise ValueError("give --data: a folder of pictures, a directory with published files or a .npy array")
+        raise ValueError(
+            "give --data: a folder of pictures, a directory with published files or a .npy array"
+        )
     learns_classes = saved is not None and saved.classes
     if options.resume and options.classes and not learns_classes:
         raise ValueError(
@@ -159,12 +187,16 @@ def _saved_run(options: TrainingOptions) -> "Run | None":
     if options.unlabelled is not None and not (options.classes or learns_classes):
         raise ValueError("--unlabelled needs --classes, whose labels it leaves out")
     if options.contrast and not (options.classes or learns_classes):
-        raise ValueError("--contrast needs --classes: it compares each picture's class with another one")
+        raise ValueError(
+            "--contrast needs --classes: it compares each picture's class with another one"
+        )
     return saved
 
 
 def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageSet", "Run"]:
-    """Return the pictures of the options, or of the run that is resumed, and the record of the run."""
+    """Return the pictures of the options, or of the run that is
+    resumed, and the record of the run.
+    """
     from scanline.model import datasets
     from scanline.model.datasets.source import open_data, parse_size
     from scanline.model.training.run.record import check_same_images, describe
@@ -180,25 +212,33 @@ def _open_images(options: TrainingOptions, saved: "Run | None") -> tuple["ImageS
     with progress_bar() as bar:
         images = open_data(path, size, grey, _count_files(bar, path), classes=classes)
     if options.out.resolve().is_relative_to(path.resolve()) and images.is_folder:
-        raise ValueError(f"{options.out} is inside {path}, whose pictures would then include the sheets of the run")
+        raise ValueError(
+            f"{options.out} is inside {path}, whose pictures would then include the sheets of the run"
+        )
     if saved:
         check_same_images(saved, images)
         return images, saved
     start = options.start_for(images)
-    run = describe(images, path, size, grey, options.preset, start, options.layers, options.checkpoint_mb)
+    run = describe(
+        images, path, size, grey, options.preset, start, options.layers, options.checkpoint_mb
+    )
     return images, run
 
 
 def _count_files(bar: Any, path: Path) -> Callable[[int, int], None]:
-    """Return a callback that gets the files read and their total; its task is shown where they are many."""
+    """Return a callback that gets the files read and their total; its
+    task is shown where they are many.
+    """
     task = bar.add_task(f"reading {path}", total=None, note="files", visible=False)
-    return lambda done, total: bar.update(task, completed=done, total=total, visible=total >= MANY_FILES)
+    return lambda done, total: bar.update(
+        task, completed=done, total=total, visible=total >= MANY_FILES
+    )
 
 
 @contextmanager
 def _in_one_sentence(out: Path, command: str) -> Iterator[None]:
-    """Turn the end of a run by a full disk, full memory or another process of it into one sentence: is the last
-    checkpoint intact, and how does the run continue."""
+    """Turn the end of a run by a full disk, full memory or another process of it into one sentence:
+    is the last checkpoint intact, and how does the run continue."""
     from scanline.model.training.optimise.processes import WorkerError, memory_reason
     from scanline.model.training.run.state import FILE as STATE
 
@@ -220,7 +260,9 @@ def _in_one_sentence(out: Path, command: str) -> Iterator[None]:
 
 
 def _print_result(out: Path, evaluation: dict[str, Any], updates: int, seconds: float) -> None:
-    error = "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.3f}"
+    error = (
+        "" if evaluation["standard_error"] is None else f" +- {evaluation['standard_error']:.3f}"
+    )
     print(
         f"{out}: {evaluation['bits_per_dim']:.3f}{error} bits/dim on {evaluation['images']:,} test images, after"
         f" {updates:,} updates in {seconds / 60:.1f} minutes"

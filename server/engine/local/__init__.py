@@ -1,1 +1,3 @@
-"""The API's side of an engine on this machine: its process, restarts, replays, and the files that it has loaded."""
+"""The API's side of an engine on this machine: its process, restarts, replays,
+and the files that it has loaded.
+"""

@@ -1,13 +1,16 @@
-"""The handle of one engine in a child process: restarts it, sends it requests, delivers its events to the jobs.
+"""The handle of one engine in a child process: restarts it, sends it
+requests, delivers its events to the jobs.
 
-When an engine dies (killed, crashed, out of memory, or silent for too long, which ends in a kill), the next one is
-started and gets every unfinished request again, from its seed: clients see a pause, then the bytes that they would have
-seen. Requests that arrive meanwhile are accepted and wait within the same bounds, because a pause of seconds is better
-spent in the queue than in every client's own retries. Requests are refused only before the model has been loaded once.
-A request whose client has left is cancelled in the engine.
+When an engine dies (killed, crashed, out of memory, or silent for too long, which ends in a kill),
+the next one is started and gets every unfinished request again, from its seed: clients see a pause,
+then the bytes that they would have seen. Requests that arrive meanwhile are accepted and wait
+within the same bounds, because a pause of seconds is better spent in the queue than in every
+client's own retries. Requests are refused only before the model has been loaded once. A request
+whose client has left is cancelled in the engine.
 
-Every engine loads the same copy of the model's files, and must report the digest of the first one: an engine that would
-paint other bytes (its GPU is gone, the installed build has changed) never continues a request, and is not served.
+Every engine loads the same copy of the model's files, and must report the digest of the first one:
+an engine that would paint other bytes (its GPU is gone, the installed build has changed) never
+continues a request, and is not served.
 """
 
 import asyncio
@@ -18,7 +21,17 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from scanline.model.sampling.messages import Cancel, CannotLoad, Event, Failed, Finished, Ready, Scored, Stats, Stop
+from scanline.model.sampling.messages import (
+    Cancel,
+    CannotLoad,
+    Event,
+    Failed,
+    Finished,
+    Ready,
+    Scored,
+    Stats,
+    Stop,
+)
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
@@ -29,7 +42,8 @@ from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.engine")
 
-RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0)  # seconds, by crashes in a row without progress; one more is the last
+# seconds, by crashes in a row without progress; one more is the last
+RESTART_DELAYS = (0.0, 0.0, 1.0, 2.0, 4.0)
 STEADY_SECONDS = 60.0  # an idle engine that lived for so long counts as progress
 CLOSING_SECONDS = 5.0
 STOPPED = "The engine stopped while it worked on this request."
@@ -48,7 +62,8 @@ class EngineClient(EngineHandle):
         self.reported = Stats()
         self.quarantine = Quarantine()
         self.process: EngineProcess | None = None
-        self.unproductive_crashes = 0  # in a row without progress: no image finished and no suspect eliminated
+        # in a row without progress: no image finished and no suspect eliminated
+        self.unproductive_crashes = 0
         self.closing = asyncio.Event()
 
     def start(self) -> None:
@@ -64,7 +79,9 @@ class EngineClient(EngineHandle):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can paint now: not while the model loads, or the engine is silent, although requests may wait."""
+        """Whether it can paint now: not while the model loads, or the engine is
+        silent, although requests may wait.
+        """
         return self.process is not None and self.process.is_ready and not self.failed.is_set()
 
     @property
@@ -74,7 +91,9 @@ class EngineClient(EngineHandle):
 
     @property
     def stats(self) -> Stats:
-        """The engine's last report, with what engines before it have done and what is still waiting on this side."""
+        """The engine's last report, with what engines before it have done and
+        what is still waiting on this side.
+        """
         waiting = [self.jobs[request] for request in self.quarantine.waiting]
         others = (done for handle, done in self.counters.running.items() if handle != id(self))
         return reduce(add, others, self.counters.ended) + replace(
@@ -139,7 +158,9 @@ class EngineClient(EngineHandle):
                 self._deliver(job, event)
 
     def _accept_engine(self, ready: Ready) -> None:
-        """Send a loaded engine the requests, unless it would not paint what the one before it painted."""
+        """Send a loaded engine the requests, unless it would not
+        paint what the one before it painted.
+        """
         assert self.process is not None
         if self.ready is not None and ready.whole_digest != self.ready.whole_digest:
             digests = f"{ready.whole_digest}, not {self.ready.whole_digest}"
@@ -166,7 +187,9 @@ class EngineClient(EngineHandle):
             self._send_admitted()
 
     async def _supervise(self) -> None:
-        """Start the next engine whenever one has died, until the server closes or crashes in a row made no progress."""
+        """Start the next engine whenever one has died, until the server closes or
+        crashes in a row made no progress.
+        """
         process = self.process
         try:
             while True:
@@ -176,7 +199,8 @@ class EngineClient(EngineHandle):
                         process = self._started_process()
                     self.process = process
                     how = await process.wait_for_death()
-                except (OSError, RuntimeError) as error:  # no room for a process or a thread: as a crash
+                # no room for a process or a thread: as a crash
+                except (OSError, RuntimeError) as error:
                     how = f"it cannot be started: {error}"
                 cause = self.load_error or how
                 if self.closing.is_set():
@@ -187,9 +211,15 @@ class EngineClient(EngineHandle):
                 if reason := self._after_crash(process):
                     log.critical("the engine died (%s); %s", cause, reason)
                     return
-                log.error("the engine died (%s); requests waiting for the next one: %s", cause, len(self.jobs))
+                log.error(
+                    "the engine died (%s); requests waiting for the next one: %s",
+                    cause,
+                    len(self.jobs),
+                )
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.closing.wait(), RESTART_DELAYS[self.unproductive_crashes])
+                    await asyncio.wait_for(
+                        self.closing.wait(), RESTART_DELAYS[self.unproductive_crashes]
+                    )
                     return
                 self.counters.restarts += 1
                 process = None
@@ -200,17 +230,22 @@ class EngineClient(EngineHandle):
             self._end()
 
     def _after_crash(self, process: EngineProcess | None) -> str | None:
-        """Fail the request that killed the engine, if any; return why there is to be no other engine, or None."""
+        """Fail the request that killed the engine, if any; return why there
+        is to be no other engine, or None.
+        """
         was_idle = not self.quarantine.inside
         self.reported = Stats()
         self.counters.end_engine(id(self))
         # A request that kills every engine it is in fails alone; the others are replayed.
         verdict = self.quarantine.died()
         if verdict.culprit is not None:
-            message = "The engine died each time it worked on this request, and does not try it again."
+            message = (
+                "The engine died each time it worked on this request, and does not try it again."
+            )
             log.error("request %s has killed the engine twice and fails", verdict.culprit)
             self.jobs[verdict.culprit].receive(Failed(verdict.culprit, message))
-        # Crashes without progress are counted; too many in a row mean that another engine would die too.
+        # Crashes without progress are counted; too many in a row
+        # mean that another engine would die too.
         if process and process.is_loaded and was_idle and process.age > STEADY_SECONDS:
             self.unproductive_crashes = 0
         if verdict.culprit is None and not verdict.narrowed:

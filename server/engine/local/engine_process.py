@@ -1,7 +1,7 @@
 """One engine process and the pipe to it. Nothing of it outlives `wait_for_death`.
 
-The exception is a process that SIGKILL does not end, because it waits for a device or a file system that hangs: it is
-abandoned, so that this process can exit without it.
+The exception is a process that SIGKILL does not end, because it waits for a device or a file system
+that hangs: it is abandoned, so that this process can exit without it.
 """
 
 import asyncio
@@ -38,8 +38,10 @@ class EngineProcess:
         connection, self.child_connection = CONTEXT.Pipe()
         self.process = process_of(options, self.child_connection)
         self.starting = asyncio.create_task(asyncio.to_thread(self._start))
-        atexit.register(self.kill)  # multiprocessing would otherwise wait for a process that ignores SIGTERM
-        self.pipe = Pipe(connection, receive, "engine")  # commands that are sent to a dead engine are lost
+        # multiprocessing would otherwise wait for a process that ignores SIGTERM
+        atexit.register(self.kill)
+        # commands that are sent to a dead engine are lost
+        self.pipe = Pipe(connection, receive, "engine")
 
     @property
     def accepts_requests(self) -> bool:
@@ -58,7 +60,9 @@ class EngineProcess:
 
     @property
     def silence(self) -> float:
-        """Seconds since its last message. It sends one at least once a second, idle or between its ticks."""
+        """Seconds since its last message. It sends one at least once a
+        second, idle or between its ticks.
+        """
         return self.pipe.silence
 
     def kill(self) -> None:
@@ -71,7 +75,8 @@ class EngineProcess:
     async def wait_for_death(self) -> str:
         """Return how it died, once it and its threads have ended; one that hangs is killed.
 
-        UnkillableEngineError where a kill does not end it; OSError or RuntimeError where it could not be started.
+        UnkillableEngineError where a kill does not end it; OSError or
+        RuntimeError where it could not be started.
         """
         try:
             await self.starting
@@ -96,8 +101,8 @@ class EngineProcess:
         return f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
     def _start(self) -> None:
-        """Start the process, which may wait for the fork server's imports; its end of the pipe is closed here, so that
-        its death is our end of file."""
+        """Start the process, which may wait for the fork server's imports; its end of the pipe is
+        closed here, so that its death is our end of file."""
         try:
             start(self.process)
         finally:
@@ -106,8 +111,8 @@ class EngineProcess:
             self.kill()
 
     async def _hang(self) -> float | None:
-        """Return the limit that its silence exceeded at two checks in a row: one alone may be a stall of this process.
-        None where it died or was killed before."""
+        """Return the limit that its silence exceeded at two checks in a row: one alone may be a
+        stall of this process. None where it died or was killed before."""
         late = False
         while not self.is_killed:
             limit = self.options.timeout if self.is_loaded else self.options.load_timeout
@@ -121,11 +126,14 @@ class EngineProcess:
         return None
 
     def _clean_up(self) -> int | None:
-        """Wait for everything that is left of an engine whose pipe is closed; its exit status, None if it stays."""
+        """Wait for everything that is left of an engine whose pipe is closed;
+        its exit status, None if it stays.
+        """
         self.process.join(EXIT_SECONDS)
         self.process.kill()
         until = time.monotonic() + KILL_SECONDS
-        while (status := self.process.exitcode) is None:  # another thread may reap it first: that of a later start
+        # another thread may reap it first: that of a later start
+        while (status := self.process.exitcode) is None:
             if time.monotonic() > until:
                 return None
             self.process.join(1)
@@ -134,7 +142,9 @@ class EngineProcess:
         return status
 
     def _abandoned(self) -> UnkillableEngineError:
-        """Stop waiting for the process, at this process's exit too, where multiprocessing would wait without limit."""
+        """Stop waiting for the process, at this process's exit too, where
+        multiprocessing would wait without limit.
+        """
         multiprocessing.process._children.discard(self.process)  # type: ignore[attr-defined]
         message = f"process {self.process.pid} is still there {KILL_SECONDS:g} seconds after it was killed"
         return UnkillableEngineError(message)

@@ -1,11 +1,13 @@
-"""A server's own copy of a model's files: what happens to the model directory later changes no model that is served.
+"""A server's own copy of a model's files: what happens to the model directory
+later changes no model that is served.
 
-The small files are copied by the server when it makes the copy; the weights by the first engine, because they may take
-long. Every later engine loads from the copy. A copy is removed with its server; one whose server was killed is removed
-by the next server that makes one.
+The small files are copied by the server when it makes the copy; the weights by the first engine,
+because they may take long. Every later engine loads from the copy. A copy is removed with its
+server; one whose server was killed is removed by the next server that makes one.
 
-Machines clean their temporary directories of what is some days old. A copy's files never look old, and systemd leaves
-out a directory that is locked. What is gone nevertheless is written again from the open files.
+Machines clean their temporary directories of what is some days old. A copy's files
+never look old, and systemd leaves out a directory that is locked. What is gone
+nevertheless is written again from the open files.
 """
 
 import errno
@@ -25,7 +27,13 @@ from scanline.model.named_files import MAX_INPUT, check_file, read_file
 
 PREFIX = "scanline-model-"
 LOCK = "lock"  # of a copy; held as long as its server lives
-SMALL_FILES = (model_dir.CONFIG, model_dir.INDEX, model_dir.EVALUATION, model_dir.GENERATION, model_dir.CLASS_HEAD)
+SMALL_FILES = (
+    model_dir.CONFIG,
+    model_dir.INDEX,
+    model_dir.EVALUATION,
+    model_dir.GENERATION,
+    model_dir.CLASS_HEAD,
+)
 CHUNK_BYTES = 1 << 20
 KEEP_SECONDS = 3600.0  # less than the age of files that any machine removes
 
@@ -33,10 +41,14 @@ log = logging.getLogger("scanline.server")
 
 
 class ModelCopy:
-    """Invariant: until `remove`, or the end of this process, `directory` is there and no other server removes it."""
+    """Invariant: until `remove`, or the end of this process, `directory` is
+    there and no other server removes it.
+    """
 
     def __init__(self, source: Path) -> None:
-        """Copy those of the small files that there are; ValueError where there is no room for them."""
+        """Copy those of the small files that there are; ValueError
+        where there is no room for them.
+        """
         try:
             _remove_abandoned()
             root = Path(tempfile.mkdtemp(prefix=PREFIX))
@@ -51,11 +63,13 @@ class ModelCopy:
                     check_file(source / name, model_dir.MAX_SMALL_BYTES)
                     shutil.copy2(source / name, self.directory / name)
         except OSError as error:
-            raise ValueError(f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}") from None
+            raise ValueError(
+                f"{source} cannot be copied to {tempfile.gettempdir()}: {error.strerror}"
+            ) from None
 
     def keep(self) -> None:
-        """Open what is new, write again what is gone, and let all look new. Called once an engine has loaded it, before
-        another one loads it, and each KEEP_SECONDS."""
+        """Open what is new, write again what is gone, and let all look new. Called once an engine
+        has loaded it, before another one loads it, and each KEEP_SECONDS."""
         root = self.directory.parent
         try:
             with self.keeping:
@@ -75,11 +89,15 @@ class ModelCopy:
                         _write(file, path)
                     os.utime(path)
         except OSError as error:
-            log.warning("the copy of a model cannot be kept: %s: %s", error.filename, error.strerror)
+            log.warning(
+                "the copy of a model cannot be kept: %s: %s", error.filename, error.strerror
+            )
 
 
 def copy_weights(source: Path, target: Path) -> None:
-    """Copy the weights to where the small files are already; ModelDirectoryError where the model is wrong."""
+    """Copy the weights to where the small files are already;
+    ModelDirectoryError where the model is wrong.
+    """
     load_config(target)
     place = tempfile.gettempdir()  # `target` would be shown as the directory of the model itself
     for name in weight_files(target):
@@ -90,10 +108,14 @@ def copy_weights(source: Path, target: Path) -> None:
         except FileNotFoundError:
             raise ModelDirectoryError(f"{source / name} is missing") from None
         except OSError as error:
-            raise ModelDirectoryError(f"{source / name} cannot be copied to {place}: {error.strerror}") from None
+            raise ModelDirectoryError(
+                f"{source / name} cannot be copied to {place}: {error.strerror}"
+            ) from None
     for name in SMALL_FILES:
         if _content(source / name) != _content(target / name):
-            raise ModelDirectoryError(f"{source / name} was changed while the model was read; try again")
+            raise ModelDirectoryError(
+                f"{source / name} was changed while the model was read; try again"
+            )
 
 
 def _content(path: Path) -> bytes | None:
@@ -104,7 +126,9 @@ def _content(path: Path) -> bytes | None:
 
 
 def _locks(root: Path) -> list[int]:
-    """Return the descriptors of a lock that is never seen unlocked while this process lives, and of the directory's."""
+    """Return the descriptors of a lock that is never seen unlocked while this
+    process lives, and of the directory's.
+    """
     descriptor = os.open(root / "new", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     (root / "new").rename(root / LOCK)
@@ -131,7 +155,8 @@ def _remove(root: Path, locks: list[int], files: dict[str, int]) -> None:
 def _remove_abandoned() -> None:
     """Remove this user's copies whose servers were killed."""
     for root in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is another user's, or is being made or removed, or its server lives
+        # it is another user's, or is being made or removed, or its server lives
+        with suppress(OSError):
             if root.is_symlink() or root.stat().st_uid != os.geteuid():
                 continue
             lock = os.open(root / LOCK, os.O_RDWR)

@@ -1,14 +1,17 @@
-"""Quarantine of requests that may have killed the engine: the one that does is identified and fails alone.
+"""Quarantine of requests that may have killed the engine: the one that
+does is identified and fails alone.
 
-All requests in an engine that dies are replayed together by the next one, because most crashes are no request's fault.
-A request that is in it at two crashes in a row, none of its images finished between them, is a suspect. Suspects go in
-alone while all other requests wait: half as many at once as were in the engine when it died, and half of those at each
-further crash. A request that is alone in an engine that dies, and was in it at the crash before, is the culprit. Once
-it has failed, no other request is a suspect any more.
+All requests in an engine that dies are replayed together by the next one, because most crashes are
+no request's fault. A request that is in it at two crashes in a row, none of its images finished
+between them, is a suspect. Suspects go in alone while all other requests wait: half as many at once
+as were in the engine when it died, and half of those at each further crash. A request that is alone
+in an engine that dies, and was in it at the crash before, is the culprit. Once it has failed, no
+other request is a suspect any more.
 
-So one culprit among k requests takes at most 3 + log2(k) crashes, and two where it was alone from the start. An
-innocent request fails only where it is alone in engines that something else kills twice before one of its images is
-finished. Knows only request ids, which grow in the order of arrival.
+So one culprit among k requests takes at most 3 + log2(k) crashes, and two where it was
+alone from the start. An innocent request fails only where it is alone in engines that
+something else kills twice before one of its images is finished. Knows only request ids,
+which grow in the order of arrival.
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,9 @@ SUSPECT = 2  # crashes in a row
 
 @dataclass(frozen=True)
 class Verdict:
-    """Consequence of a crash: the request to blame, or whether there are fewer suspects than before."""
+    """Consequence of a crash: the request to blame, or whether
+    there are fewer suspects than before.
+    """
 
     culprit: int | None = None
     narrowed: bool = False
@@ -28,11 +33,14 @@ class Quarantine:
     """Invariant: a request that has not ended is either inside the engine or waits."""
 
     def __init__(self) -> None:
-        self.inside: dict[int, bool] = {}  # requests in the engine: whether it has finished an image of theirs
+        # requests in the engine: whether it has finished an image of theirs
+        self.inside: dict[int, bool] = {}
         self.waiting: set[int] = set()
-        self.crashes: dict[int, int] = {}  # in a row in which a request was inside with nothing finished
+        # in a row in which a request was inside with nothing finished
+        self.crashes: dict[int, int] = {}
         self.most: int | None = None  # suspects that may be inside at once; None: no limit
-        self.has_cancelled = False  # a request was cancelled in this engine and may be in it a moment longer
+        # a request was cancelled in this engine and may be in it a moment longer
+        self.has_cancelled = False
 
     def add(self, request: int) -> None:
         """Add a new request, which waits."""
@@ -66,7 +74,9 @@ class Quarantine:
         return was_inside
 
     def died(self) -> Verdict:
-        """Let all requests inside wait again after the engine's death, except for the culprit, which is removed."""
+        """Let all requests inside wait again after the engine's death, except
+        for the culprit, which is removed.
+        """
         inside = self.inside
         has_cancelled = self.has_cancelled
         self.inside = {}

@@ -1,8 +1,10 @@
-"""Jobs whose images wait for replicas, in the order in which clients get shards: the client with the fewest first.
+"""Jobs whose images wait for replicas, in the order in which clients get
+shards: the client with the fewest first.
 
-Clients are served before requests, so a client with a thousand requests gets no more slots than one with a single
-request. Requests of one client take turns. The engine's own queue (`model/sampling/round_robin.py`) goes round by turns
-instead: it gives single slots as they become free, while a shard of a sixteenth of an engine per turn would let a new
+Clients are served before requests, so a client with a thousand requests gets no more
+slots than one with a single request. Requests of one client take turns. The engine's own
+queue (`model/sampling/round_robin.py`) goes round by turns instead: it gives single slots
+as they become free, while a shard of a sixteenth of an engine per turn would let a new
 client wait for the shards of all others.
 """
 
@@ -40,18 +42,24 @@ class ShardedJob:
         return self.job.request.client
 
     def is_followed(self, index: int) -> bool:
-        """Return whether another of its images is decoded behind image `index`, from the same code."""
+        """Return whether another of its images is decoded behind
+        image `index`, from the same code.
+        """
         return self.last.get(index // self.code_length, index) != index
 
     def slots_of(self, images: Collection[int]) -> int:
-        """Return the slots that so many images take together; of a code's images the last one has that of all."""
+        """Return the slots that so many images take together; of a code's
+        images the last one has that of all.
+        """
         if not self.last:
             return slots_of(self.job.request, images)
         return sum(not self.is_followed(index) for index in images)
 
 
 class FairQueue:
-    """Invariant: `outstanding` of a client is the number of its images at replicas; a client with none is absent."""
+    """Invariant: `outstanding` of a client is the number of its images at
+    replicas; a client with none is absent.
+    """
 
     def __init__(self) -> None:
         self.waiting: dict[str, deque[ShardedJob]] = {}  # by client; those served longest ago first

@@ -1,7 +1,8 @@
-"""Requests to engines over the pipe between an API process and its main process, and calls in both directions.
+"""Requests to engines over the pipe between an API process and its main
+process, and calls in both directions.
 
-An event goes to the API process as it is, with the id that the request has there. A request costs the main process two
-messages and its events.
+An event goes to the API process as it is, with the id that the request has there. A request costs
+the main process two messages and its events.
 """
 
 import asyncio
@@ -65,7 +66,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Alive:
-    """The answer to statuses: this API process is not silent, and has requests for models of these digests."""
+    """The answer to statuses: this API process is not silent, and has
+    requests for models of these digests.
+    """
 
     digests: frozenset[str]
 
@@ -81,8 +84,8 @@ class PipeEnd(ABC):
         self.pipe = Pipe(connection, self._receive_all, name)
 
     async def call(self, method: str, argument: Any = None) -> Any:
-        """Return what the method of the other process returns, CallError where it fails; wait without end where that
-        process has ended."""
+        """Return what the method of the other process returns, CallError where it fails; wait
+        without end where that process has ended."""
         number = next(self.numbers)
         answered = self.calls[number] = asyncio.get_running_loop().create_future()
         try:
@@ -109,7 +112,9 @@ class PipeEnd(ABC):
                     try:
                         self._receive(message)
                     except Exception:  # those behind it are of other requests
-                        log.exception("a message of another process of this server could not be taken in")
+                        log.exception(
+                            "a message of another process of this server could not be taken in"
+                        )
 
     def _take_answer(self, answered: asyncio.Future[Any], answer: Answer) -> None:
         if answer.has_failed:
@@ -127,10 +132,12 @@ class PipeEnd(ABC):
 
 
 class ApiEnd(PipeEnd):
-    """The API process's end: the requests of its `PipedEngine`s. `update` gets the engines' statuses, and returns the
-    digests of the models that requests need."""
+    """The API process's end: the requests of its `PipedEngine`s. `update` gets the engines'
+    statuses, and returns the digests of the models that requests need."""
 
-    def __init__(self, connection: Connection, update: Callable[[Statuses], frozenset[str]], methods: Methods) -> None:
+    def __init__(
+        self, connection: Connection, update: Callable[[Statuses], frozenset[str]], methods: Methods
+    ) -> None:
         super().__init__(connection, "main-process", methods)
         self.update = update
         self.request_ids = itertools.count()  # a request has one id, whatever its model
@@ -158,17 +165,23 @@ class ApiEnd(PipeEnd):
 
 
 class MainEnd(PipeEnd):
-    """The main process's end: has the requests of one API process done by the engines, and relays their events."""
+    """The main process's end: has the requests of one API process done by the
+    engines, and relays their events.
+    """
 
     def __init__(self, connection: Connection, find_engine: FindEngine, methods: Methods) -> None:
         super().__init__(connection, "api-process", methods)
         self.find_engine = find_engine
         self.is_up = False  # whether the process has answered once
-        self.digests: frozenset[str] = frozenset()  # of models that its requests need, submitted or not
-        self.jobs: dict[int, tuple[str, RelayJob, ExitStack]] = {}  # with their models, by their ids there
+        # of models that its requests need, submitted or not
+        self.digests: frozenset[str] = frozenset()
+        # with their models, by their ids there
+        self.jobs: dict[int, tuple[str, RelayJob, ExitStack]] = {}
 
     def images(self, model: str) -> int:
-        """Return its images of a model that are not painted, each counted as many times as it takes slots."""
+        """Return its images of a model that are not painted, each counted
+        as many times as it takes slots.
+        """
         return sum(job.slots_left for name, job, _ in self.jobs.values() if name == model)
 
     async def closed(self) -> None:
@@ -225,7 +238,9 @@ class MainEnd(PipeEnd):
 class PipedEngine(RemoteEngine):
     """An API process's handle of an engine of its main process."""
 
-    def __init__(self, model: str, status: EngineStatus, limits: QueueLimits, sharers: int, main: ApiEnd) -> None:
+    def __init__(
+        self, model: str, status: EngineStatus, limits: QueueLimits, sharers: int, main: ApiEnd
+    ) -> None:
         super().__init__(status.options, limits, sharers)
         self.model, self.main = model, main
         self.request_ids = main.request_ids

@@ -1,10 +1,12 @@
-"""Requests to the engines of a cluster's replicas: split into shards, of which those of lost replicas are repeated.
+"""Requests to the engines of a cluster's replicas: split into shards, of which
+those of lost replicas are repeated.
 
-All ingresses together dispatch only as many images as the replicas have slots, and a quarter more so that no slot runs
-empty. The rest waits here and goes to whichever replica has room next, including a new one, in the order of a
-`FairQueue`. One job is painted by one model: its shards carry the digest of the first replica that answered, and a
-replica with another digest refuses them. Images are counted as slots, of which each particle has one and a guided image
-two. Those of a code have one together and stay on one replica, since they are decoded one after the other. Knows no
+All ingresses together dispatch only as many images as the replicas have slots, and a quarter more
+so that no slot runs empty. The rest waits here and goes to whichever replica has room next,
+including a new one, in the order of a `FairQueue`. One job is painted by one model: its shards
+carry the digest of the first replica that answered, and a replica with another digest refuses them.
+Images are counted as slots, of which each particle has one and a guided image two. Those of a code
+have one together and stay on one replica, since they are decoded one after the other. Knows no
 HTTP, and nothing of images but their indices.
 """
 
@@ -40,14 +42,17 @@ log = logging.getLogger("scanline.cluster")
 
 OVERCOMMIT = 1.25  # images handed out for each slot
 SHARDS_PER_REPLICA = 16
-MAX_SHARDS_PER_REPLICA = 64  # that fill its slots: each costs an ingress and a replica's process 1.6 ms
+# that fill its slots: each costs an ingress and a replica's process 1.6 ms
+MAX_SHARDS_PER_REPLICA = 64
 MIN_SHARD, MAX_SHARD = 16, 256  # images
-RETRY_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)  # seconds, by losses of a shard with no image finished in between
+# seconds, by losses of a shard with no image finished in between
+RETRY_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
 POLL_SECONDS = 2.0  # between two polls of all replicas
 POLL_SECONDS_PER_REPLICA = 0.02  # the least, where there are hundreds of replicas
 POLL_TIMEOUT = 10.0
-SILENCE_SECONDS = 30.0  # after which another replica paints a shard; a replica sends something every few seconds
+# after which another replica paints a shard; a replica sends something every few seconds
+SILENCE_SECONDS = 30.0
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
@@ -67,10 +72,13 @@ LOST = (RayError, RayServeException, RpcError, EngineUnavailableError, OtherMode
 
 @dataclass
 class Route:
-    """Which replica has a shard, set by the router of this process. It reaches the replica empty."""
+    """Which replica has a shard, set by the router of this
+    process. It reaches the replica empty.
+    """
 
     replica: Any = None
-    signs: dict[Any, float] = field(default_factory=dict)  # the router's: when each replica sent something last
+    # the router's: when each replica sent something last
+    signs: dict[Any, float] = field(default_factory=dict)
 
     def record_sign(self) -> None:
         """Record that the replica has just sent something."""
@@ -95,8 +103,8 @@ class ReplicaPool(RemoteEngine):
         """`sleeps`: while there are no requests, there may be no replicas."""
         super().__init__(options, limits, ingresses)
         self.handle, self.sleeps = handle, sleeps
-        # Over gRPC: where an actor's method streams, Ray waits in the actor's event loop until the caller has the last
-        # item, and a caller that is cut off would stop the whole replica.
+        # Over gRPC: where an actor's method streams, Ray waits in the actor's event loop until the
+        # caller has the last item, and a caller that is cut off would stop the whole replica.
         self.run_on_replica = handle.options(method_name="run", stream=True, _by_reference=False)
         self.name = secrets.token_hex(8)  # of this ingress, for the replicas
         self.first_answer = asyncio.Event()
@@ -113,12 +121,16 @@ class ReplicaPool(RemoteEngine):
         self.poller = asyncio.create_task(self._poll())
 
     async def settled(self) -> None:
-        """Wait a while for the first poll, so that a new ingress does not refuse what the others would accept."""
+        """Wait a while for the first poll, so that a new ingress does not
+        refuse what the others would accept.
+        """
         with suppress(TimeoutError):
             await asyncio.wait_for(self.first_answer.wait(), STARTUP_SECONDS)
 
     async def model(self) -> tuple[ModelConfig, Defaults]:
-        """Return the model's configuration and the defaults of its requests once a replica has answered."""
+        """Return the model's configuration and the defaults of its
+        requests once a replica has answered.
+        """
         await self.first_answer.wait()
         return self.known[0].config, self.known[0].defaults
 
@@ -141,9 +153,13 @@ class ReplicaPool(RemoteEngine):
             self.ready = next(status.ready for status in serving if status.whole_digest == most)
 
     def _count_replicas(self, statuses: list[EngineStatus]) -> None:
-        """Keep what replicas have done that do not answer: another one, in the place of one that ended, begins at 0."""
+        """Keep what replicas have done that do not answer: another one, in the
+        place of one that ended, begins at 0.
+        """
         counts = {status.replica: (status.stats.done, status.restarts) for status in statuses}
-        gone = {name: each for name, each in (self.gone | self.counts).items() if name not in counts}
+        gone = {
+            name: each for name, each in (self.gone | self.counts).items() if name not in counts
+        }
         if gone.keys() != self.gone.keys():
             self.past = reduce(add, (stats for stats, _ in gone.values()), Stats())
         self.counts, self.gone = counts, gone
@@ -165,7 +181,9 @@ class ReplicaPool(RemoteEngine):
 
     @property
     def digest(self) -> str:
-        """Digest of the model that most slots have now, which new jobs go to; empty before a replica has answered."""
+        """Digest of the model that most slots have now, which new jobs go to;
+        empty before a replica has answered.
+        """
         return self.ready.digest if self.ready else ""
 
     @property
@@ -202,7 +220,9 @@ class ReplicaPool(RemoteEngine):
                 self.queue.add(sharded)
 
     def _next_shard(self, sharded: ShardedJob) -> set[int]:
-        """Take the next images of a request that waits, at least one, as many as fill a shard, and whole codes."""
+        """Take the next images of a request that waits, at least one, as many
+        as fill a shard, and whole codes.
+        """
         size = self._shard_size(sharded.slots)
         missing: set[int] = set()
         taken = 0  # slots
@@ -220,14 +240,20 @@ class ReplicaPool(RemoteEngine):
         self.queue.count(sharded.client, images)
 
     def _shard_size(self, images: int) -> int:
-        """Return the images in a shard of a job of so many: enough shards for all replicas, none too small or large."""
+        """Return the images in a shard of a job of so many: enough shards for all
+        replicas, none too small or large.
+        """
         replicas = max(1, len(self.statuses))
         slots = self.slots // replicas
         share = min(-(-images // replicas), slots // SHARDS_PER_REPLICA)
         return min(MAX_SHARD, max(MIN_SHARD, slots // MAX_SHARDS_PER_REPLICA, share))
 
-    def _shard_ended(self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]) -> None:
-        """Count what came back. A callback, since a task that is cancelled before its first step runs no line of it."""
+    def _shard_ended(
+        self, sharded: ShardedJob, missing: set[int], shard: asyncio.Task[None]
+    ) -> None:
+        """Count what came back. A callback, since a task that is cancelled before
+        its first step runs no line of it.
+        """
         self._count(sharded, -sharded.slots_of(missing))
         sharded.shards.discard(shard)
         if not shard.cancelled() and (error := shard.exception()):
@@ -236,7 +262,9 @@ class ReplicaPool(RemoteEngine):
         self._dispatch()
 
     async def _run_shard(self, sharded: ShardedJob, missing: set[int]) -> None:
-        """Send the missing images to one replica after the other until none is missing or the job is over."""
+        """Send the missing images to one replica after the other until
+        none is missing or the job is over.
+        """
         job = sharded.job
         is_replaced = False
         losses = 0  # in a row, without an image finished in between
@@ -245,20 +273,26 @@ class ReplicaPool(RemoteEngine):
             try:
                 await self._attempt(sharded, missing)
             except (SilentReplicaError, *LOST) as error:
-                # A cancelled job: Ray turns CancelledError into an error of its own, which is not a lost replica.
+                # A cancelled job: Ray turns CancelledError into an error of
+                # its own, which is not a lost replica.
                 if job.id not in self.jobs:
                     return
                 if isinstance(error, SilentReplicaError):
                     # No loss: where all replicas are slow, the request ends by its own timeout.
-                    log.warning("a replica was silent for %g s; others paint %s images", SILENCE_SECONDS, len(missing))
+                    log.warning(
+                        "a replica was silent for %g s; others paint %s images",
+                        SILENCE_SECONDS,
+                        len(missing),
+                    )
                     continue
                 is_replaced = isinstance(error, OtherModelError)
                 # The last line is the cause; those before it are Ray's remote traceback.
                 cause = str(error).strip().splitlines()[-1:] or [type(error).__name__]
                 log.warning("a replica did not paint %s images: %s", len(missing), cause[0])
-            # A replica that finished something was healthy, so only losses in a row count: a request that kills
-            # every replica it meets is given up, one that meets bad luck twice is not. The pause lets Serve notice
-            # the death and route elsewhere, and a replica with the right model come back.
+            # A replica that finished something was healthy, so only losses in a row count: a
+            # request that kills every replica it meets is given up, one that meets bad luck
+            # twice is not. The pause lets Serve notice the death and route elsewhere, and a
+            # replica with the right model come back.
             losses = 0 if len(missing) < before else losses + 1
             if missing and losses == len(RETRY_PAUSES) and is_replaced:
                 job.receive(Failed(job.id, REPLACED, "model_changed"))
@@ -268,15 +302,17 @@ class ReplicaPool(RemoteEngine):
                 await asyncio.sleep(RETRY_PAUSES[losses])
 
     async def _attempt(self, sharded: ShardedJob, missing: set[int]) -> None:
-        """Let one replica work on the missing images, until it is done or lost; remove the finished ones."""
+        """Let one replica work on the missing images, until it is done
+        or lost; remove the finished ones.
+        """
         job = sharded.job
         digest = sharded.digest
         if digest is None:
             digest = self.digest + (self.ready.head_for(job.request) if self.ready else "")
         command = replace(job.request.shard(tuple(sorted(missing))), digest=digest)
         route = Route()
-        # An empty context: Ray takes the request id from the context, and all calls of one HTTP request would share
-        # it; the router then could not distinguish shards.
+        # An empty context: Ray takes the request id from the context, and all calls of one HTTP
+        # request would share it; the router then could not distinguish shards.
         call = Context().run(self.run_on_replica.remote, command, route=route)
         stream = cast("DeploymentResponseGenerator[list[Event]]", call)
         try:
@@ -284,11 +320,14 @@ class ReplicaPool(RemoteEngine):
                 route.record_sign()
                 if not events:  # a sign of life
                     continue
-                # The first answer decides which model paints the job: another shard may have been sent to another one.
+                # The first answer decides which model paints the job: another
+                # shard may have been sent to another one.
                 if sharded.digest is None:
                     sharded.digest = digest
                 elif sharded.digest != digest:
-                    raise OtherModelError(f"its model is {digest}, the request's is {sharded.digest}")
+                    raise OtherModelError(
+                        f"its model is {digest}, the request's is {sharded.digest}"
+                    )
                 for event in events:
                     # A repeated shard may finish an image again; each counts once.
                     if isinstance(event, Finished | Scored) and event.index in missing:
@@ -300,13 +339,18 @@ class ReplicaPool(RemoteEngine):
             stream.cancel()  # on cancellation too: it frees the images' slots at once
 
     async def _poll(self) -> None:
-        """Poll all replicas again and again, and report to them how many images are in flight here."""
+        """Poll all replicas again and again, and report to them
+        how many images are in flight here.
+        """
         while not self.closing:  # a flag: Ray turns CancelledError into an error of its own
             try:
                 answers = self.handle.broadcast("status", self.name, self.reserved_images)
-                results = await answers.results_async(timeout_s=POLL_TIMEOUT, return_exceptions=True)
+                results = await answers.results_async(
+                    timeout_s=POLL_TIMEOUT, return_exceptions=True
+                )
                 self._take([result for result in results if isinstance(result, EngineStatus)])
-            except TimeoutError:  # the previous answers stay; a replica that hangs is Serve's to replace
+            # the previous answers stay; a replica that hangs is Serve's to replace
+            except TimeoutError:
                 log.warning("not all replicas answered a poll within %g seconds", POLL_TIMEOUT)
             except (*LOST, RuntimeError) as error:  # RuntimeError: Ray's handle is not set up yet
                 self._take([])
@@ -316,13 +360,19 @@ class ReplicaPool(RemoteEngine):
             await asyncio.sleep(max(POLL_SECONDS, len(self.statuses) * POLL_SECONDS_PER_REPLICA))
 
     async def _wake(self) -> None:
-        """Wait for a replica: Serve starts one for a call where there are none since nobody asks for the model."""
+        """Wait for a replica: Serve starts one for a call where there are none
+        since nobody asks for the model.
+        """
         with suppress(*LOST, RuntimeError):
             await self.handle.options(method_name="status").remote(self.name, self.reserved_images)
 
     def _take(self, statuses: list[EngineStatus]) -> None:
-        """Take in the answers to a poll. Ingresses know of each other only by what the engines have in all."""
-        in_all = sum(status.stats.images_running + status.stats.images_waiting for status in statuses)
+        """Take in the answers to a poll. Ingresses know of each other only
+        by what the engines have in all.
+        """
+        in_all = sum(
+            status.stats.images_running + status.stats.images_waiting for status in statuses
+        )
         self.update(statuses, max(0, in_all - self.outstanding))
         if statuses:
             self.first_answer.set()
@@ -330,7 +380,9 @@ class ReplicaPool(RemoteEngine):
 
 
 async def _next(stream: "DeploymentResponseGenerator[list[Event]]") -> list[Event] | None:
-    """Return what a replica sends next; None at the end, SilentReplicaError where nothing comes for too long."""
+    """Return what a replica sends next; None at the end, SilentReplicaError
+    where nothing comes for too long.
+    """
     try:
         async with asyncio.timeout(SILENCE_SECONDS) as silence:
             return await anext(stream)

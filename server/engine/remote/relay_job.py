@@ -1,4 +1,6 @@
-"""A request of another process, where its engine is. It keeps no images: every event is passed on at once."""
+"""A request of another process, where its engine is. It keeps no images:
+every event is passed on at once.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """The handle of engines that other processes have. Its state is what their last statuses say.
 
-Subclasses receive the statuses and send the jobs: `PipedEngine` for one engine of the main process, `ReplicaPool` for
-those of a cluster's replicas.
+Subclasses receive the statuses and send the jobs: `PipedEngine` for one engine of the main process,
+`ReplicaPool` for those of a cluster's replicas.
 """
 
 from functools import reduce
@@ -16,14 +16,17 @@ from scanline.server.engine.worker.process import EngineOptions
 
 
 class RemoteEngine(EngineHandle):
-    """One model's jobs of this process, on engines that it shares with other processes of its kind."""
+    """One model's jobs of this process, on engines that it shares
+    with other processes of its kind.
+    """
 
     def __init__(self, options: EngineOptions, limits: QueueLimits, sharers: int) -> None:
         """`sharers`: the processes that share the engines, this one included."""
         super().__init__(options, limits)
         self.sharers = sharers
         self.statuses: list[EngineStatus] = []  # the newest
-        self.known: list[EngineStatus] = []  # the newest that were not empty: slots outlast a moment without engines
+        # the newest that were not empty: slots outlast a moment without engines
+        self.known: list[EngineStatus] = []
         self.received = monotonic()
         self.others = 0  # images of the other processes, in slots or waiting, at the last status
         self._slots = 0  # of `known` together: each shard asks
@@ -69,7 +72,11 @@ class RemoteEngine(EngineHandle):
     @property
     def heartbeat_age(self) -> float:
         """Seconds since the last message of the engine that has been silent for the longest."""
-        return max((status.heartbeat_age for status in self.statuses), default=0.0) + monotonic() - self.received
+        return (
+            max((status.heartbeat_age for status in self.statuses), default=0.0)
+            + monotonic()
+            - self.received
+        )
 
     @property
     def restarts(self) -> int:

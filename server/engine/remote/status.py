@@ -27,11 +27,14 @@ class EngineStatus:
     restarts: int
     load_seconds: float
     stats: Stats
-    others: int = 0  # images of the other processes that share it, in slots or waiting; over Ray it is not known
+    # images of the other processes that share it, in slots or waiting; over Ray it is not known
+    others: int = 0
     replica: str = ""  # of a cluster, that sent this
 
     @classmethod
-    def of(cls, engine: EngineHandle, config: ModelConfig, defaults: Defaults, others: int = 0) -> "EngineStatus":
+    def of(
+        cls, engine: EngineHandle, config: ModelConfig, defaults: Defaults, others: int = 0
+    ) -> "EngineStatus":
         """Return the present status of an engine of this process."""
         return cls(
             options=engine.options,

@@ -1,7 +1,9 @@
-"""The fork server of engines: a process that has imported torch once, of which each engine is a fork.
+"""The fork server of engines: a process that has imported torch
+once, of which each engine is a fork.
 
-The imports take two seconds. The second model of a server, an engine after a crash and a reloaded model do without
-them. The fork server runs nothing, has no model and no device, and exits with the server.
+The imports take two seconds. The second model of a server, an engine after a crash
+and a reloaded model do without them. The fork server runs nothing, has no model and
+no device, and exits with the server.
 """
 
 import multiprocessing
@@ -25,8 +27,8 @@ MAX_FOLDER = 70  # bytes of the path of the folder for its socket, whose own pat
 def warm_up() -> None:
     """Start the fork server where there is none, without waiting for its imports.
 
-    It and every engine block the signals that a server handles, since a terminal sends them to all processes of a
-    group.
+    It and every engine block the signals that a server handles, since a terminal
+    sends them to all processes of a group.
     """
     CONTEXT.set_forkserver_preload(PRELOADED)
     _forget_unreachable()
@@ -34,7 +36,8 @@ def warm_up() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         with safe_path():
-            resource_tracker.ensure_running()  # first, because it unblocks SIGINT and SIGTERM, which it ignores
+            # first, because it unblocks SIGINT and SIGTERM, which it ignores
+            resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
             forkserver.ensure_running()
     finally:
@@ -42,8 +45,8 @@ def warm_up() -> None:
 
 
 def _forget_unreachable() -> None:
-    """Have another fork server started where the socket of this one is gone, as after a cleaning of temporary files.
-    This one and its engines stay as long as the server: its pipe is left open."""
+    """Have another fork server started where the socket of this one is gone, as after a cleaning of
+    temporary files. This one and its engines stay as long as the server: its pipe is left open."""
     running: Any = forkserver._forkserver
     address = running._forkserver_address
     if address is not None and not os.path.exists(address):
@@ -52,8 +55,8 @@ def _forget_unreachable() -> None:
 
 
 def _make_folder() -> None:
-    """Make the folder of the fork server's socket, which multiprocessing would make in one whose path may be too long,
-    and fail to remove where something else has removed it."""
+    """Make the folder of the fork server's socket, which multiprocessing would make in one whose
+    path may be too long, and fail to remove where something else has removed it."""
     folders: dict[str, Any] = current_process()._config  # type: ignore[attr-defined]
     if folders.get(FOLDER) is None:
         parent = tempfile.gettempdir()
@@ -73,9 +76,10 @@ def start(process: ForkServerProcess) -> None:
 
 
 def let_it_exit() -> None:
-    """In an engine: close its copy of the pipe by whose end the fork server notices that the server has exited.
+    """In an engine: close its copy of the pipe by whose end the fork server
+    notices that the server has exited.
 
-    The fork server exits then, and Linux kills its engines with it: also one that is stopped, which would otherwise
-    keep the fork server, and so itself, alive.
+    The fork server exits then, and Linux kills its engines with it: also one that is stopped, which
+    would otherwise keep the fork server, and so itself, alive.
     """
     os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]

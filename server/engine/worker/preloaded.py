@@ -1,4 +1,6 @@
-"""What every engine imports, imported without a collection of garbage: collections take a tenth of the time."""
+"""What every engine imports, imported without a collection of garbage:
+collections take a tenth of the time.
+"""
 
 import gc
 
@@ -13,5 +15,6 @@ from scanline.model.sampling import engine  # noqa: E402
 
 __all__ = ["checkpoint", "cpu", "engine"]
 
-gc.freeze()  # engines do not collect what they share with the fork server, and so do not copy it either
+# engines do not collect what they share with the fork server, and so do not copy it either
+gc.freeze()
 gc.enable()

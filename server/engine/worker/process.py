@@ -1,7 +1,9 @@
-"""The engine's process: loads the model, then ticks while there is work and waits while there is none.
+"""The engine's process: loads the model, then ticks while there is
+work and waits while there is none.
 
-It exits when it runs out of memory and when the server ends. It is a fork of a process that has imported torch
-(forkserver.py); the server's own process does not import it, since it would be most of its memory.
+It exits when it runs out of memory and when the server ends. It is a fork of a process
+that has imported torch (forkserver.py); the server's own process does not import it,
+since it would be most of its memory.
 """
 
 import gc
@@ -40,7 +42,8 @@ MAX_AUTO_SLOTS = {"cpu": 1024, "cuda": 4096}
 # Slots: four images of 64 particles, and a quarter of one.
 SMALL = 256
 MAX_SPARE = 16
-ACCEPT_SECONDS = 0.025  # a tick, during which a device has its next steps already: what new commands may take of it
+# a tick, during which a device has its next steps already: what new commands may take of it
+ACCEPT_SECONDS = 0.025
 HEARTBEAT_SECONDS = 1.0  # between two heartbeats of an idle engine; a busy one reports more often
 
 
@@ -69,7 +72,9 @@ class EngineOptions:
         return self.names[0] if self.names else model_name(self.directory)
 
     def generator(self) -> "Generator":
-        """Load the model, allocate the slots and try the backend; ValueError where that cannot be done."""
+        """Load the model, allocate the slots and try the backend;
+        ValueError where that cannot be done.
+        """
         from scanline.model.device import resolve_backend
         from scanline.model.formats.checkpoint import load_model
         from scanline.model.sampling.generator import Generator
@@ -79,19 +84,26 @@ class EngineOptions:
         model = load_model(self.directory, device)
         chosen = precision(self.precision)
         state_bytes = chosen.state_bytes(model.config, device)
-        slots = self.slots or auto_slots(state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state)
+        slots = self.slots or auto_slots(
+            state_bytes, device, self.share, bfloat16_state=chosen.bfloat16_state
+        )
         log.info("%s on %s: %s slots of %s bytes", self.name, device, slots, state_bytes)
         return Generator(model, slots, self.threads, self.precision, backends, spare_slots(slots))
 
 
 def process_of(options: EngineOptions, connection: Connection) -> ForkServerProcess:
     """Return an engine's process, which is not started yet; connection: its end of the pipe."""
-    return CONTEXT.Process(target=_main, args=(options, connection), name="scanline-engine", daemon=True)
+    return CONTEXT.Process(
+        target=_main, args=(options, connection), name="scanline-engine", daemon=True
+    )
 
 
-def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, bfloat16_state: bool = False) -> int:
-    """Return the slots that a share of the free memory has room for: a quarter of it in states, those of prefixes
-    included, at most what still makes painting faster, which is twice as many where states are half as large."""
+def auto_slots(
+    state_bytes: int, device: str, share: float = 1.0, *, bfloat16_state: bool = False
+) -> int:
+    """Return the slots that a share of the free memory has room for: a quarter of it in
+    states, those of prefixes included, at most what still makes painting faster, which is
+    twice as many where states are half as large."""
     if device == "cuda":
         import torch
 
@@ -103,7 +115,9 @@ def auto_slots(state_bytes: int, device: str, share: float = 1.0, *, bfloat16_st
 
 
 def spare_slots(slots: int) -> int:
-    """Return the slots besides, for others while one image of many particles has nearly all of a small engine."""
+    """Return the slots besides, for others while one image of many particles
+    has nearly all of a small engine.
+    """
     return min(MAX_SPARE, (slots + 2) // 4) if slots < SMALL else 0
 
 
@@ -138,7 +152,9 @@ def _main(options: EngineOptions, connection: Connection) -> None:
     except ValueError as error:
         message = str(error)
         if not options.is_copied:  # later the copy is what is wrong
-            message = message.replace(str(options.copy or options.directory), str(options.directory))
+            message = message.replace(
+                str(options.copy or options.directory), str(options.directory)
+            )
         connection.send([CannotLoad(message)])
     except (EOFError, BrokenPipeError, ConnectionResetError):
         log.info("the server process ended: the engine exits")
@@ -152,11 +168,12 @@ def _main(options: EngineOptions, connection: Connection) -> None:
 
 
 def run(engine: "Engine", connection: Connection) -> None:
-    """Accept waiting commands, tick, send the events; return on Stop, EOFError when the parent has ended.
+    """Accept waiting commands, tick, send the events; return on Stop,
+    EOFError when the parent has ended.
 
-    Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep coming do not stop
-    the ticks. No client waits for a Scheduled: it is sent with the next other event, so that the parent is not woken
-    for it while it shares the engine's processors.
+    Nothing else sends, so that a tick that does not end is noticed as silence. Commands that keep
+    coming do not stop the ticks. No client waits for a Scheduled: it is sent with the next other
+    event, so that the parent is not woken for it while it shares the engine's processors.
     """
     gc.freeze()  # a collection then looks at requests, not at all that torch has imported
     commands: deque[Command] = deque()

@@ -1,5 +1,5 @@
-"""One of several API processes: its start and end in the main process, and what runs in it, which is the whole
-application with the main process's engines.
+"""One of several API processes: its start and end in the main process, and what runs in it, which
+is the whole application with the main process's engines.
 """
 
 import asyncio
@@ -59,15 +59,26 @@ class ApiProcess:
         ours, theirs = context.Pipe()
         self.process = context.Process(
             target=main,
-            args=(settings, listening, keys, certificate, secret_variables("OTEL_"), statuses, theirs),
+            args=(
+                settings,
+                listening,
+                keys,
+                certificate,
+                secret_variables("OTEL_"),
+                statuses,
+                theirs,
+            ),
             name="scanline-api",
             daemon=True,
         )
         with safe_path():
             start_with_signals_blocked(self.process, HANDLED)
         theirs.close()
-        atexit.register(self.process.kill)  # multiprocessing would otherwise wait for a process that drains
-        self.requests = MainEnd(ours, find_engine, {name: partial(method, self) for name, method in methods.items()})
+        # multiprocessing would otherwise wait for a process that drains
+        atexit.register(self.process.kill)
+        self.requests = MainEnd(
+            ours, find_engine, {name: partial(method, self) for name, method in methods.items()}
+        )
         self.has_drained = False
         self.may_exit = asyncio.Event()
         self.was_silent = False  # at the last check
@@ -92,18 +103,30 @@ class ApiProcess:
             os.kill(self.process.pid, number)
 
     def check(self) -> None:
-        """Kill it where it was silent for too long at two checks in a row: one alone may be a stall of this process."""
-        seconds = self.settings.engine_timeout if self.requests.is_up else self.settings.load_timeout
+        """Kill it where it was silent for too long at two checks in a row: one
+        alone may be a stall of this process.
+        """
+        seconds = (
+            self.settings.engine_timeout if self.requests.is_up else self.settings.load_timeout
+        )
         is_silent = self.requests.pipe.silence > seconds
         if is_silent and self.was_silent:
-            log.error("an API process is silent for %g seconds and is killed, process %s", seconds, self.process.pid)
+            log.error(
+                "an API process is silent for %g seconds and is killed, process %s",
+                seconds,
+                self.process.pid,
+            )
             self.signal(signal.SIGKILL)
         self.was_silent = is_silent
 
     async def metrics(self) -> list[Metric]:
-        """Return its metrics; where it does not answer in time, what it has counted until it last did."""
+        """Return its metrics; where it does not answer in time, what
+        it has counted until it last did.
+        """
         try:
-            self.last_metrics = await asyncio.wait_for(self.requests.call("metrics"), METRICS_SECONDS)
+            self.last_metrics = await asyncio.wait_for(
+                self.requests.call("metrics"), METRICS_SECONDS
+            )
         except TimeoutError:
             return counted([self.last_metrics])
         return self.last_metrics
@@ -118,8 +141,8 @@ def main(
     statuses: Statuses,
     connection: Connection,
 ) -> None:
-    """Serve until the main process sends SIGTERM, or ends; with its `keys` and `certificate`, as their files may be
-    broken by now, and the secret variables `of_traces`."""
+    """Serve until the main process sends SIGTERM, or ends; with its `keys` and `certificate`, as
+    their files may be broken by now, and the secret variables `of_traces`."""
     os.environ.update(of_traces)
     withhold()
     os.setsid()  # what a terminal sends to all its processes is the main process's to handle
@@ -130,7 +153,9 @@ def main(
     async def serve() -> int:
         main_process = MainProcess(connection, part, statuses)
         try:
-            return await running.run(part, main_process.models, listening, keys, certificate, main_process)
+            return await running.run(
+                part, main_process.models, listening, keys, certificate, main_process
+            )
         except ValueError:  # no model can be loaded, as the main process says
             return 1
         except Exception:
@@ -143,9 +168,9 @@ def main(
 def part_of(settings: Settings) -> Settings:
     """Return the settings of one API process: its equal part of what all of them together may hold.
 
-    At least so much that the largest request of a client is not refused for it. Connections do not come evenly: in each
-    process one client may have more than its share, by at most half of what that leaves to others. Rates, like that of
-    one client's overhead, are of each process.
+    At least so much that the largest request of a client is not refused for it. Connections do not
+    come evenly: in each process one client may have more than its share, by at most half of what
+    that leaves to others. Rates, like that of one client's overhead, are of each process.
     """
     processes = settings.api_processes
     if processes == 1:
@@ -157,7 +182,9 @@ def part_of(settings: Settings) -> Settings:
         ("max_arriving_bytes", settings.max_body_bytes),
     ):
         whole = getattr(settings, name)
-        parts[name] = max(ceil(whole / processes), min(whole, ceil(largest / settings.client_share)))
+        parts[name] = max(
+            ceil(whole / processes), min(whole, ceil(largest / settings.client_share))
+        )
     if settings.max_frames_per_second is not None:
         parts["max_frames_per_second"] = ceil(settings.max_frames_per_second / processes)
     return settings.model_copy(update=parts)

@@ -1,4 +1,6 @@
-"""The main process as an API process sees it: its models, reloads of them, and the metrics of all API processes."""
+"""The main process as an API process sees it: its models, reloads of them, and
+the metrics of all API processes.
+"""
 
 import logging
 from multiprocessing.connection import Connection
@@ -23,13 +25,16 @@ class MainProcess:
         self.pipe = ApiEnd(connection, self._update, {"metrics": self._metrics})
         limits = queue_limits(settings)
         engines = [
-            PipedEngine(name, status, limits, settings.api_processes, self.pipe) for name, status in statuses.items()
+            PipedEngine(name, status, limits, settings.api_processes, self.pipe)
+            for name, status in statuses.items()
         ]
         self.replaced: list[PipedEngine] = []  # by reloads, and still needed
         self.models = model_registry(settings, [served_model(engine) for engine in engines])
 
     def silence(self) -> float:
-        """Return the seconds since the main process has sent something; it reports the engines again and again."""
+        """Return the seconds since the main process has sent something; it
+        reports the engines again and again.
+        """
         return self.pipe.pipe.silence
 
     async def collected_metrics(self) -> list[list[Metric]]:
@@ -61,8 +66,8 @@ class MainProcess:
         return list(self.metrics.collect())
 
     def _update(self, statuses: Statuses) -> frozenset[str]:
-        """Take in the engines' newest state, and return the digests of those that have requests. A model that was
-        reloaded has another directory, and a new handle."""
+        """Take in the engines' newest state, and return the digests of those that have requests. A
+        model that was reloaded has another directory, and a new handle."""
         for name, status in statuses.items():
             engine = self.models.all[name].engine
             assert isinstance(engine, PipedEngine)
@@ -78,4 +83,8 @@ class MainProcess:
                 log.warning("%s", error)
         self.replaced = [engine for engine in self.replaced if engine.users]
         engines = [*self.replaced, *(model.engine for model in self.models.all.values())]
-        return frozenset(engine.ready.whole_digest for engine in engines if engine.users and engine.ready is not None)
+        return frozenset(
+            engine.ready.whole_digest
+            for engine in engines
+            if engine.users and engine.ready is not None
+        )

@@ -1,6 +1,8 @@
-"""The metrics of a server with several API processes: counts are added up, an engine's own values are taken once.
+"""The metrics of a server with several API processes: counts are added up, an
+engine's own values are taken once.
 
-What a process has counted stays when it ends, as far as it was ever asked: counters never run backwards.
+What a process has counted stays when it ends, as far as it was ever
+asked: counters never run backwards.
 """
 
 from collections.abc import Iterable
@@ -39,7 +41,11 @@ class MergedMetrics(Collector):
                 key = sample.name, frozenset(sample.labels.items())
                 if key in samples:
                     before = samples[key].value
-                    value = max(before, sample.value) if family.name in LARGEST else before + sample.value
+                    value = (
+                        max(before, sample.value)
+                        if family.name in LARGEST
+                        else before + sample.value
+                    )
                     sample = sample._replace(value=value)
                 samples[key] = sample
         for name, samples in values.items():

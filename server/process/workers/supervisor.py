@@ -1,7 +1,9 @@
-"""The main process: has the engines, starts the API processes, and starts each again that ends before the server does.
+"""The main process: has the engines, starts the API processes, and starts each
+again that ends before the server does.
 
-It relays their requests, reports the engines' state to them, answers their calls, and passes signals on. What an API
-process had in progress when it ended is cancelled, without effect on the other processes and the engines.
+It relays their requests, reports the engines' state to them, answers their calls, and passes
+signals on. What an API process had in progress when it ended is cancelled, without effect on
+the other processes and the engines.
 """
 
 import asyncio
@@ -31,7 +33,8 @@ from scanline.server.settings import Settings
 REPORT_SECONDS = 0.25  # between two reports of the engines' state
 RESTART_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)  # seconds, by API processes in a row that ended early
 STEADY_SECONDS = 30.0  # an API process that lived for so long did not end early
-EXIT_SECONDS = 2 * (ERROR_RESPONSE_SECONDS + CLOSING_SECONDS)  # after the drain's limit; then it is killed
+# after the drain's limit; then it is killed
+EXIT_SECONDS = 2 * (ERROR_RESPONSE_SECONDS + CLOSING_SECONDS)
 
 log = logging.getLogger("scanline.server")
 
@@ -53,7 +56,11 @@ class Supervisor:
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()
         self.ended: list[Metric] = []  # what processes that have ended have counted
-        self.methods: dict[str, Method] = {"metrics": self._metrics, "reload": self._reload, "drained": self._drained}
+        self.methods: dict[str, Method] = {
+            "metrics": self._metrics,
+            "reload": self._reload,
+            "drained": self._drained,
+        }
 
     async def run(self) -> list[int]:
         """Keep all API processes alive until `stop`; return the statuses they exited with then."""
@@ -71,13 +78,16 @@ class Supervisor:
     def stop(self) -> None:
         """Let all API processes drain and exit; those that take too long are killed.
 
-        Each has sockets of its own and starts no more. Those of this process, which accepts nothing, would keep
-        connections waiting once the others have closed, and reset them at its exit.
+        Each has sockets of its own and starts no more. Those of this process,
+        which accepts nothing, would keep connections waiting once the others have
+        closed, and reset them at its exit.
         """
         self.stopping.set()
         self.listening.close()
         self.signal(signal.SIGTERM)
-        asyncio.get_running_loop().call_later(self.settings.drain_seconds + EXIT_SECONDS, self.signal, signal.SIGKILL)
+        asyncio.get_running_loop().call_later(
+            self.settings.drain_seconds + EXIT_SECONDS, self.signal, signal.SIGKILL
+        )
 
     def signal(self, number: signal.Signals) -> None:
         """Send all API processes a signal."""
@@ -89,7 +99,10 @@ class Supervisor:
         others = [other for other in self.running if other is not process]
         return {
             name: EngineStatus.of(
-                model.engine, model.config, model.defaults, sum(other.requests.images(name) for other in others)
+                model.engine,
+                model.config,
+                model.defaults,
+                sum(other.requests.images(name) for other in others),
             )
             for name, model in self.models.all.items()
         }
@@ -100,22 +113,33 @@ class Supervisor:
             process.requests.pipe.send(self.statuses(process))
 
     def find_engine(self, model: str, digest: str) -> EngineClient | None:
-        """Return the engine that a request of that digest is for: the model's, or one before its last reload."""
+        """Return the engine that a request of that digest is for: the
+        model's, or one before its last reload.
+        """
         engines = [self.models.all[model].engine, *self.reloader.retiring.values()]
         for engine in engines:
-            if isinstance(engine, EngineClient) and engine.ready and engine.ready.whole_digest.startswith(digest):
+            if (
+                isinstance(engine, EngineClient)
+                and engine.ready
+                and engine.ready.whole_digest.startswith(digest)
+            ):
                 return engine
         return None
 
     def _is_needed(self, digest: str) -> bool:
-        """Return whether an API process has requests for a replaced model of that digest, submitted or not."""
-        if any(model.engine.ready and model.engine.ready.whole_digest == digest for model in self.models.all.values()):
+        """Return whether an API process has requests for a replaced model
+        of that digest, submitted or not.
+        """
+        if any(
+            model.engine.ready and model.engine.ready.whole_digest == digest
+            for model in self.models.all.values()
+        ):
             return False
         return any(digest in process.requests.digests for process in self.running)
 
     async def _metrics(self, caller: ApiProcess, _: None) -> list[list[Metric]]:
-        """Return the metrics of all API processes, which know the engines' newest state before they are asked, and
-        then what those that have ended have counted."""
+        """Return the metrics of all API processes, which know the engines' newest state before they
+        are asked, and then what those that have ended have counted."""
         self.report()
         ended = self.ended  # one that ends meanwhile is among those that are asked
         return [*await asyncio.gather(*(process.metrics() for process in self.running)), ended]
@@ -148,7 +172,9 @@ class Supervisor:
                 process.check()
 
     async def _keep(self) -> int:
-        """Start an API process whenever the one before has ended; return the last one's exit status."""
+        """Start an API process whenever the one before has ended;
+        return the last one's exit status.
+        """
         early = 0
         while True:
             began = monotonic()
@@ -159,9 +185,13 @@ class Supervisor:
             except OSError as error:  # no room for a process
                 how = f"it cannot be started: {error}"
             early = 0 if monotonic() - began > STEADY_SECONDS else early + 1
-            log.error("an API process ended (%s); its requests are lost, and another one starts", how)
+            log.error(
+                "an API process ended (%s); its requests are lost, and another one starts", how
+            )
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)])
+                await asyncio.wait_for(
+                    self.stopping.wait(), RESTART_DELAYS[min(early, len(RESTART_DELAYS) - 1)]
+                )
                 return 0
 
     async def _run_one(self) -> int:
@@ -185,7 +215,8 @@ async def run(
     keys: ApiKeys | None = None,
     certificate: TlsCertificate | None = None,
 ) -> int:
-    """Serve by `settings.api_processes` processes until a signal or the last engine's death; return the exit status.
+    """Serve by `settings.api_processes` processes until a signal or the last
+    engine's death; return the exit status.
 
     As `running.run`: 0 where all of them were stopped by a signal and had answered everything.
     """

@@ -1,4 +1,6 @@
-"""Parts of a GPU run: their findings are kept, their ends recorded, and the next one runs; what is found."""
+"""Parts of a GPU run: their findings are kept, their ends recorded, and
+the next one runs; what is found.
+"""
 
 import json
 import os
@@ -26,7 +28,14 @@ from benchmarks.gpu.tests_here import files_of_tests
 from benchmarks.gpu.update_kernels import kind_of
 from benchmarks.gpu.worker import Budget, ToldBudget
 
-HEADER = {"schema": 1, "commit": "abc", "torch": "2", "triton": "3", "gpu": {"name": "none"}, "dry": True}
+HEADER = {
+    "schema": 1,
+    "commit": "abc",
+    "torch": "2",
+    "triton": "3",
+    "gpu": {"name": "none"},
+    "dry": True,
+}
 
 
 def works(sizes: Sizes) -> Iterator[Finding]:
@@ -67,9 +76,13 @@ def recorded(path: Path) -> dict[str, Any]:
     return parts
 
 
-def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "METHOD", "fork")  # no part uses a device, and a spawned process imports torch
-    monkeypatch.setattr(worker, "ENDING", 0.1)  # a fork has this process's end of its pipe, and does not see it closed
+def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # no part uses a device, and a spawned process imports torch
+    monkeypatch.setattr(worker, "METHOD", "fork")
+    # a fork has this process's end of its pipe, and does not see it closed
+    monkeypatch.setattr(worker, "ENDING", 0.1)
     parts = [
         part(works), part(raises), replace(part(works), name="after"), part(dies),
         part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
@@ -82,7 +95,10 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path: Path, m
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
         "never": "skipped", "last": "done", "hangs": "failed",
     }  # fmt: skip
-    assert "RuntimeError: CUDA error: an illegal memory access more lines (" in record["raises"]["reason"]
+    assert (
+        "RuntimeError: CUDA error: an illegal memory access more lines ("
+        in record["raises"]["reason"]
+    )
     assert record["dies"]["reason"] == "its process ended with exit status 7"
     assert record["never"]["reason"].startswith("needs about 10000 s, and ")
     assert record["hangs"]["reason"] == "did not end within 13 s"
@@ -105,7 +121,16 @@ def two_streams_win(sizes: Sizes) -> Iterator[Finding]:
 
 
 WITHIN_TEN_MINUTES = [
-    *("compile", "self_test", "same_bits", "goals", "one", "update_profile", "likelihoods", "tests"),
+    *(
+        "compile",
+        "self_test",
+        "same_bits",
+        "goals",
+        "one",
+        "update_profile",
+        "likelihoods",
+        "tests",
+    ),
     *("rates", "bench", "reading"),
 ]
 
@@ -134,21 +159,28 @@ def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(
     parts = [before, replace(part(two_streams_win), name="goals"), after]
     results = ResultsFile(path, HEADER, False)
     worker.run_parts(parts, DRY, results, ToldBudget(60), 100, lambda line: None)
-    assert [recorded(path)[name]["findings"][0]["value"] for name in ("before", "after")] == [None, 2]
+    assert [recorded(path)[name]["findings"][0]["value"] for name in ("before", "after")] == [
+        None,
+        2,
+    ]
     resumed = ResultsFile(path, HEADER, True)
     worker.run_parts([before], DRY, resumed, ToldBudget(60), 100, lambda line: None)
     assert recorded(path)["before"]["findings"][0]["value"] == 2
 
 
 def ratios(differing: int | None = 0, **streams: list[float | None]) -> list[dict[str, object]]:
-    """Return what `goals` finds: ratios of models by the number of streams, and images whose bits differ."""
+    """Return what `goals` finds: ratios of models by the number of
+    streams, and images whose bits differ.
+    """
     names = {"two": "2_streams", "four": "4_streams"}
     found: list[dict[str, object]] = []
     for key, values in streams.items():
         for model, value in enumerate(values):
             found.append({"name": f"goals/{model}/4096/{names[key]}/of_one_stream", "value": value})
     if differing is not None:
-        found.append({"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": differing})
+        found.append(
+            {"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": differing}
+        )
     return found
 
 
@@ -183,7 +215,10 @@ def test_the_fastest_number_of_streams_is_chosen_where_it_is_worth_it_and_no_bit
         ("triton_per_fused__to_copy_native_layer_norm_backward_9", "rest"),
         ("_key_value_gradients", "attention"),
         ("_norm_conv_backward", "convolution"),
-        ("void at::native::multi_tensor_apply_kernel<at::native::FusedAdamMathFunctor>", "optimiser"),
+        (
+            "void at::native::multi_tensor_apply_kernel<at::native::FusedAdamMathFunctor>",
+            "optimiser",
+        ),
         ("triton_red_fused_logsumexp_2", "rest"),
     ],
 )
@@ -202,7 +237,9 @@ print("[W] a stray line at the exit")
 ENDED = "print('no memory for it'); raise SystemExit(3)"
 
 
-def test_a_stray_line_of_one_model_loses_nothing_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stray_line_of_one_model_loses_nothing_of_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     programs = {"cifar10-small": ENDED, "mnist-small": NOISY}
     start = subprocess.Popen
 
@@ -214,10 +251,14 @@ def test_a_stray_line_of_one_model_loses_nothing_of_the_other(monkeypatch: pytes
     assert found["update_profile/cifar10-small"].value is None
     assert "no memory for it" in found["update_profile/cifar10-small"].note
     assert found["update_profile/mnist-small"].value == 1.0
-    assert found["update_profile/mnist-small/products"].value == pytest.approx(1.0 / update_profile.PROFILED)
+    assert found["update_profile/mnist-small/products"].value == pytest.approx(
+        1.0 / update_profile.PROFILED
+    )
 
 
-def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path: Path) -> None:
+def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(
+    path: Path,
+) -> None:
     first = ResultsFile(path, HEADER, False)
     assert first.status("one") == "skipped"
     for name, failure in (("one", None), ("two", "it failed")):
@@ -232,8 +273,12 @@ def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_i
     assert recorded(path)["two"]["reason"] == "the run ended before this part did"
 
 
-@pytest.mark.parametrize(("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})])
-def test_results_of_another_machine_or_commit_are_not_mixed(path: Path, key: str, value: object) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})]
+)
+def test_results_of_another_machine_or_commit_are_not_mixed(
+    path: Path, key: str, value: object
+) -> None:
     ResultsFile(path, HEADER, False)
     with pytest.raises(ValueError, match=f"has {key} "):
         ResultsFile(path, {**HEADER, key: value}, True)
@@ -264,7 +309,13 @@ def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
     changed = getattr(mine, name).clone()
     number = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
     number.copy_(torch.nextafter(number, torch.tensor(9.0, dtype=number.dtype)))
-    assert mine.differences(replace(mine, **{name: changed})) == {"images": 0, "bits": 0, "s": 0, "z": 0, name: 1}
+    assert mine.differences(replace(mine, **{name: changed})) == {
+        "images": 0,
+        "bits": 0,
+        "s": 0,
+        "z": 0,
+        name: 1,
+    }
 
 
 def test_later_snapshots_are_compared_with_the_largest_before() -> None:
@@ -283,7 +334,9 @@ def dry_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--dry-run", "--out", str(path), "--minutes", "60"]
 
 
-def test_results_are_kept(path: Path, dry_run: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_kept(
+    path: Path, dry_run: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     path.write_text("{}")
     assert main(dry_run) == 2
     assert "give --resume" in capsys.readouterr().err
@@ -299,9 +352,13 @@ def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
     assert main([*dry_run, "--minutes", "9.5", "--resume"]) == 0
     assert json.loads(path.read_text())["gpu"]["name"] == "none: Triton's interpreter"
     parts = recorded(path)
-    assert {name: part["status"] for name, part in parts.items()} == {part.name: "done" for part in PARTS}
+    assert {name: part["status"] for name, part in parts.items()} == {
+        part.name: "done" for part in PARTS
+    }
     assert [name for name, part in parts.items() if not part["findings"]] == []
     findings = [finding for part in parts.values() for finding in part["findings"]]
-    assert {finding["value"] for finding in findings if finding["name"].endswith("/differing")} == {0}
+    assert {finding["value"] for finding in findings if finding["name"].endswith("/differing")} == {
+        0
+    }
     assert main([*dry_run, "--resume"]) == 0
     assert recorded(path) == parts

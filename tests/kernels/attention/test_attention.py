@@ -1,4 +1,6 @@
-"""Linear attention against the literal sums, at odd sizes: causal in chunks (eq. 13-15), and without a mask (eq. 4)."""
+"""Linear attention against the literal sums, at odd sizes: causal in chunks (eq.
+13-15), and without a mask (eq. 4).
+"""
 
 import pytest
 import torch
@@ -15,11 +17,15 @@ WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32)]
 
 @pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("length", SIZES)
-def test_agrees_with_the_reference_from_zero_and_from_a_given_state(length: int, widths: tuple[int, int]) -> None:
+def test_agrees_with_the_reference_from_zero_and_from_a_given_state(
+    length: int, widths: tuple[int, int]
+) -> None:
     for given in ((), state(*widths)):
         inputs = (*sequence(length, *widths), *given)
         references = reference.causal_linear_attention(*(tensor.double() for tensor in inputs))
-        for name, expected, result in zip(NAMES, references, causal_linear_attention(*inputs), strict=True):
+        for name, expected, result in zip(
+            NAMES, references, causal_linear_attention(*inputs), strict=True
+        ):
             assert_close(name, expected, result)
 
 
@@ -48,7 +54,10 @@ def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, giv
 
 
 def test_the_returned_state_carries_no_gradient() -> None:
-    assert not any(x.requires_grad for x in causal_linear_attention(*[x.requires_grad_() for x in sequence(66)])[1:])
+    assert not any(
+        x.requires_grad
+        for x in causal_linear_attention(*[x.requires_grad_() for x in sequence(66)])[1:]
+    )
 
 
 def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:
@@ -84,7 +93,9 @@ def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"):
+    with pytest.raises(
+        ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"
+    ):
         causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
     queries, right = torch.ones(2, 3, 9, 8), torch.ones(2, 3, 9, 5)
     with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
@@ -94,7 +105,9 @@ def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple
 @pytest.mark.parametrize("queries", [13, 7])
 @pytest.mark.parametrize("widths", [(8, 5), (5, 8), (2, 1)])
 def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], queries: int) -> None:
-    inputs = [x.requires_grad_() for x in (sequence(queries, *widths)[0], *sequence(13, *widths)[1:])]
+    inputs = [
+        x.requires_grad_() for x in (sequence(queries, *widths)[0], *sequence(13, *widths)[1:])
+    ]
     wide = [x.detach().double().requires_grad_() for x in inputs]
     expected, result = reference.linear_attention(*wide), linear_attention(*inputs)
     assert_close("y", expected, result)
@@ -140,7 +153,9 @@ def stored(length: int) -> int:
     return sum(storage.nbytes() for storage in storages.values())
 
 
-def test_stored_bytes_grow_linearly_and_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> None:
+def test_stored_bytes_grow_linearly_and_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> (
+    None
+):
     short, middle, long = (stored(length) for length in (256, 512, 1024))
     assert long - middle == 2 * (middle - short) > 0
     inputs = [x.requires_grad_() for x in sequence(256, WIDTH, WIDTH, batch=1)]

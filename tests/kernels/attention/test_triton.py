@@ -1,4 +1,6 @@
-"""Causal linear attention's Triton kernels, those of training too, against the literal loop and its gradients."""
+"""Causal linear attention's Triton kernels, those of training too, against
+the literal loop and its gradients.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -19,7 +21,8 @@ from tests.support.kernels.heads import sequence, state, with_gradients
 
 HEADS = 2  # of a projection
 NAMES = ("y", "s", "z", "gradients of phi_q, phi_k and v")
-# positions, widths of keys and values, and whether a state is given: around one and two chunks of 16
+# positions, widths of keys and values, and whether a state is
+# given: around one and two chunks of 16
 CASES = [(1, (8, 5), False), (15, (5, 8), True), (16, (1, 1), False), (33, (33, 17), True)]
 
 
@@ -27,10 +30,16 @@ def doubled(tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     return [tensor.double() for tensor in tensors]
 
 
-def assert_agrees(inputs: tuple[torch.Tensor, ...], given: tuple[torch.Tensor, ...] = (), ulps: int = 0) -> None:
-    """Fail where results or gradients are not the reference's, of narrow inputs within `ulps` of their type."""
+def assert_agrees(
+    inputs: tuple[torch.Tensor, ...], given: tuple[torch.Tensor, ...] = (), ulps: int = 0
+) -> None:
+    """Fail where results or gradients are not the reference's, of narrow
+    inputs within `ulps` of their type.
+    """
     weights, bound = torch.randn_like(inputs[2]), BOUND
-    expected = with_gradients(reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double())
+    expected = with_gradients(
+        reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double()
+    )
     ours = with_gradients(causal_linear_attention, inputs, given, weights)
     assert [x.dtype for x in ours[:3]] == [inputs[2].dtype, torch.float32, torch.float32]
     for name, right, result in zip(NAMES, expected, ours, strict=True):
@@ -40,19 +49,25 @@ def assert_agrees(inputs: tuple[torch.Tensor, ...], given: tuple[torch.Tensor, .
 
 
 @pytest.mark.parametrize(("length", "widths", "continued"), CASES)
-def test_results_and_gradients_agree_with_the_reference(length: int, widths: tuple[int, int], continued: bool) -> None:
+def test_results_and_gradients_agree_with_the_reference(
+    length: int, widths: tuple[int, int], continued: bool
+) -> None:
     assert_agrees(there(*sequence(length, *widths)), there(*state(*widths)) if continued else ())
 
 
 @pytest.mark.parametrize(("length", "widths"), [(32, (5, 8)), (41, (17, 3))])
-def test_segments_side_by_side_are_equal(length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_side_by_side_are_equal(
+    length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("LONG", "SEGMENT"):
         monkeypatch.setattr(kernels, name, 16)
     assert_agrees(there(*sequence(length, *widths, batch=1)), there(*state(*widths, batch=1)))
 
 
 @pytest.mark.parametrize("dtype", NARROW)
-def test_narrow_inputs_give_narrow_outputs_and_gradients_and_a_float32_state(dtype: torch.dtype) -> None:
+def test_narrow_inputs_give_narrow_outputs_and_gradients_and_a_float32_state(
+    dtype: torch.dtype,
+) -> None:
     assert_agrees(there(*sequence(33, 32, 32, dtype, batch=1)), ulps=16)
 
 
@@ -65,7 +80,10 @@ def test_slices_of_one_projection_need_no_copy() -> None:
 
 def test_an_image_does_not_depend_on_the_batch() -> None:
     inputs = there(*sequence(17))
-    together, alone = causal_linear_attention(*inputs), causal_linear_attention(*(x[1:] for x in inputs))
+    together, alone = (
+        causal_linear_attention(*inputs),
+        causal_linear_attention(*(x[1:] for x in inputs)),
+    )
     assert all(torch.equal(x[1:], y) for x, y in zip(together, alone, strict=True))
 
 
@@ -86,9 +104,13 @@ def test_other_shapes_and_mixed_types_are_refused() -> None:
         causal_linear_attention(q, k, v.half())
 
 
-def of_projection(projected: torch.Tensor, key_width: int, weight: torch.Tensor | None) -> torch.Tensor:
+def of_projection(
+    projected: torch.Tensor, key_width: int, weight: torch.Tensor | None
+) -> torch.Tensor:
     """y [B, N, H M] by the literal loop, or, with weights, by torch in chunks."""
-    both, v = projected.split((2 * HEADS * key_width, projected.shape[2] - 2 * HEADS * key_width), dim=-1)
+    both, v = projected.split(
+        (2 * HEADS * key_width, projected.shape[2] - 2 * HEADS * key_width), dim=-1
+    )
     q, k = elu_plus_one(both).unflatten(-1, (2, HEADS, key_width)).unbind(-3)
     q, k, v = (part.transpose(1, 2) for part in (q, k, v.unflatten(-1, (HEADS, -1))))
     if weight is None:
@@ -101,15 +123,27 @@ def of_projection(projected: torch.Tensor, key_width: int, weight: torch.Tensor 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("length", "widths", "dtype"),
-    [(1, (8, 5), torch.float32), (41, (5, 8), torch.float32), (70, (17, 3), torch.float32), (33, (32, 32), NARROW[0])],
+    [
+        (1, (8, 5), torch.float32),
+        (41, (5, 8), torch.float32),
+        (70, (17, 3), torch.float32),
+        (33, (32, 32), NARROW[0]),
+    ],
 )
 def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
-    length: int, widths: tuple[int, int], dtype: torch.dtype, weighted: bool, monkeypatch: pytest.MonkeyPatch
+    length: int,
+    widths: tuple[int, int],
+    dtype: torch.dtype,
+    weighted: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_triton, "SEGMENT", 32)
     monkeypatch.setattr(training_triton, "CHUNK", 16)
     projected = torch.randn(2, length, HEADS * (2 * widths[0] + widths[1])).to(dtype)
-    g, weight = torch.randn(2, length, HEADS * widths[1]).to(dtype), 3 * torch.rand(2, length) if weighted else None
+    g, weight = (
+        torch.randn(2, length, HEADS * widths[1]).to(dtype),
+        3 * torch.rand(2, length) if weighted else None,
+    )
     right = projected.double().requires_grad_()
     y = of_projection(right, widths[0], None if weight is None else weight.double())
     (gradient,) = torch.autograd.grad(y, right, g.double())
@@ -152,7 +186,9 @@ def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
             return self
 
         def __call__(self, *arguments: object, **options: object) -> None:
-            raise RuntimeError("out of resource: shared memory, Required: 196608, Hardware limit: 101376.")
+            raise RuntimeError(
+                "out of resource: shared memory, Required: 196608, Hardware limit: 101376."
+            )
 
     card.setattr(kernels, kernel, TooLarge())
     with caplog.at_level(logging.WARNING):
@@ -163,7 +199,9 @@ def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
     ]
 
 
-def test_a_card_that_lacks_something_is_not_tried(card: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_card_that_lacks_something_is_not_tried(
+    card: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     card.setattr(gpu, "missing", lambda device: "Triton is not installed")
     with caplog.at_level(logging.WARNING):
         assert best(gradients=False) is chunked.causal_linear_attention

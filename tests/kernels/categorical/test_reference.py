@@ -30,11 +30,15 @@ def test_samples_follow_the_probabilities(temperature: float) -> None:
     painted = DISTRIBUTION.sample(*given, nothing, nothing.bool())
     shares = torch.bincount(painted.flatten().long(), minlength=256).double() / count
     expected = torch.softmax(logits().double() / temperature, dim=0)
-    assert (shares - expected).abs().max() <= 2 / count  # evenly spread uniforms: at most one count at either edge
+    # evenly spread uniforms: at most one count at either edge
+    assert (shares - expected).abs().max() <= 2 / count
 
 
 def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
-    values, known = torch.tensor([[9], [9], [9]], dtype=torch.uint8), torch.tensor([[True], [False], [False]])
+    values, known = (
+        torch.tensor([[9], [9], [9]], dtype=torch.uint8),
+        torch.tensor([[True], [False], [False]]),
+    )
     uniforms = torch.tensor([0.5, 1e-7, 1 - 6e-8]).view(3, 1, 1).expand(-1, 1, 2)
     given = torch.full((3, 256), -200.0)
     given[:, 3], given[:, 255] = 0.0, 0.0

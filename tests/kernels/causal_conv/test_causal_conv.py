@@ -20,7 +20,8 @@ def test_many_pixels_are_the_reference_however_they_are_divided(height: int, wid
     x, conv_weight, expected = inputs(height, width)
     assert torch.allclose(causal_conv(x, conv_weight, 0, width), expected, atol=1e-6)
     for size in range(1, height * width + 1):
-        conv_state = torch.full((2, width + BEYOND, 5), NAN)  # of an image before: nothing of it is read
+        # of an image before: nothing of it is read
+        conv_state = torch.full((2, width + BEYOND, 5), NAN)
         split = enumerate(x.split(size, dim=1))
         parts = [causal_conv(part, conv_weight, i * size, width, conv_state) for i, part in split]
         assert torch.allclose(torch.cat(parts, dim=1), expected, atol=1e-6)

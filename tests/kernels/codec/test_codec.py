@@ -1,4 +1,6 @@
-"""Quantised CDFs and the arithmetic coder: what is encoded is decoded, and costs what the distributions say."""
+"""Quantised CDFs and the arithmetic coder: what is encoded is decoded, and
+costs what the distributions say.
+"""
 
 import math
 
@@ -23,7 +25,9 @@ def channels(distribution: Categorical | PixelLogistics) -> int:
 
 
 def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
-    """Parameters [ROWS, width] such as trained networks have: scales of a byte to a fifth of the range."""
+    """Parameters [ROWS, width] such as trained networks have: scales
+    of a byte to a fifth of the range.
+    """
     parameters = torch.randn(ROWS, distribution.width, generator=torch.Generator().manual_seed(1))
     if isinstance(distribution, PixelLogistics):
         k, c = distribution.components, distribution.channels
@@ -34,25 +38,35 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
 
 def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) -> torch.Tensor:
     c = channels(distribution)
-    uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(1e-6, 1 - 1e-6)
+    uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(
+        1e-6, 1 - 1e-6
+    )
     nothing = torch.zeros(ROWS, c, dtype=torch.uint8)
     return distribution.sample(parameters, uniforms, torch.ones(ROWS), nothing, nothing.bool())
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
-def test_whole_numbers_cost_what_the_distribution_does(distribution: Categorical | PixelLogistics) -> None:
+def test_whole_numbers_cost_what_the_distribution_does(
+    distribution: Categorical | PixelLogistics,
+) -> None:
     parameters = some_parameters(distribution)
     values = drawn(distribution, parameters)
     widths = intervals(distribution, parameters, values)[..., 1]
     bits = -distribution.log_prob(parameters, values).double() / math.log(2)
-    assert (24 - widths.double().log2()).mean().item() == pytest.approx(bits.mean().item(), rel=1e-5)
+    assert (24 - widths.double().log2()).mean().item() == pytest.approx(
+        bits.mean().item(), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | PixelLogistics) -> None:
     strange = [0.0, 1e30, -1e30, math.inf, -math.inf, math.nan]
     filled = torch.stack([torch.full((distribution.width,), number) for number in strange])
-    for parameters in (some_parameters(distribution)[:3], 1e3 * some_parameters(distribution)[:3], filled):
+    for parameters in (
+        some_parameters(distribution)[:3],
+        1e3 * some_parameters(distribution)[:3],
+        filled,
+    ):
         every = torch.arange(256).view(-1, 1, 1).expand(-1, len(parameters), channels(distribution))
         found = intervals(distribution, parameters.expand(256, -1, -1), every)[:, :, 0]
         assert (found[:, :, 1] >= 1).all()
@@ -65,7 +79,12 @@ def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | Pixel
 def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -> None:
     parameters = some_parameters(distribution)[:20]
     values = torch.randint(256, (20, channels(distribution)), dtype=torch.uint8)
-    decoder, decoded = Decoder(encode(map(tuple, intervals(distribution, parameters, values).view(-1, 2).tolist()))), []
+    decoder, decoded = (
+        Decoder(
+            encode(map(tuple, intervals(distribution, parameters, values).view(-1, 2).tolist()))
+        ),
+        [],
+    )
 
     def choose(starts: object) -> torch.Tensor:
         value = find(starts, torch.tensor([decoder.target()]))
@@ -85,7 +104,11 @@ SYMBOLS = st.lists(PAIRS.map(lambda pair: (pair[0], min(pair[1], TOTAL - pair[0]
 @given(SYMBOLS)
 def test_a_code_is_as_long_as_its_bits(symbols: list[tuple[int, int]]) -> None:
     code = encode(symbols)
-    assert len(code) <= math.ceil(sum(24 - math.log2(width) for _, width in symbols) / 8 + 1e-5 * len(symbols)) + 1
+    assert (
+        len(code)
+        <= math.ceil(sum(24 - math.log2(width) for _, width in symbols) / 8 + 1e-5 * len(symbols))
+        + 1
+    )
     decoder = Decoder(code)
     for start, width in symbols:
         assert start <= decoder.target() < start + width

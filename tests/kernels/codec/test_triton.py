@@ -1,4 +1,6 @@
-"""Quantised CDFs in Triton: the intervals of the reference, and the bytes and states of its decoder."""
+"""Quantised CDFs in Triton: the intervals of the reference, and the
+bytes and states of its decoder.
+"""
 
 import math
 
@@ -13,7 +15,17 @@ from scanline.kernels.codec.reference import Starts, find, for_each_channel, int
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.network.distribution import Distribution
-from tests.support.engine.pools import BATCH, POOL, Pool, channels, copy, pool, sample, some_slots, with_base
+from tests.support.engine.pools import (
+    BATCH,
+    POOL,
+    Pool,
+    channels,
+    copy,
+    pool,
+    sample,
+    some_slots,
+    with_base,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -25,7 +37,9 @@ CODED = ("code", "code_at", "code_value", "code_range")
 
 
 def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
-    """Parameters [BATCH, width], of scales up to half the range, one row of strange ones, and base [BATCH, C]."""
+    """Parameters [BATCH, width], of scales up to half the range, one row of
+    strange ones, and base [BATCH, C].
+    """
     parameters = torch.randn(BATCH, distribution.width) * torch.logspace(-1, 1, BATCH)[:, None]
     if isinstance(distribution, PixelLogistics):
         k, c = distribution.components, distribution.channels
@@ -35,7 +49,9 @@ def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
-def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(distribution: Distribution) -> None:
+def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(
+    distribution: Distribution,
+) -> None:
     (parameters, base), rows = case(distribution), torch.arange(BATCH)
     values = torch.randint(0, 256, (BATCH, channels(distribution)), dtype=torch.uint8)
     values[0], values[1], rows[[3, 7]] = 0, 255, -1
@@ -48,9 +64,13 @@ def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(dis
 
 
 def coded(distribution: Distribution, slots: torch.Tensor) -> Pool:
-    """Slots of which every third has a code, of noise of another length; every second byte of the last one is known."""
+    """Slots of which every third has a code, of noise of another length; every
+    second byte of the last one is known.
+    """
     before = pool(STEPS * channels(distribution), channels(distribution))
-    before["code"] = torch.zeros(POOL, 3 * STEPS * channels(distribution) + 16, dtype=torch.uint8, device=DEVICE)
+    before["code"] = torch.zeros(
+        POOL, 3 * STEPS * channels(distribution) + 16, dtype=torch.uint8, device=DEVICE
+    )
     before |= {name: torch.zeros(POOL, dtype=torch.int64, device=DEVICE) for name in CODED[1:]}
     for slot in slots[::3].tolist():
         if slot >= 0:
@@ -64,9 +84,13 @@ def coded(distribution: Distribution, slots: torch.Tensor) -> Pool:
     return before
 
 
-def decode_by_reference(distribution: Distribution, parameters: torch.Tensor, pool: Pool, slot: int) -> None:
+def decode_by_reference(
+    distribution: Distribution, parameters: torch.Tensor, pool: Pool, slot: int
+) -> None:
     """Decode a step of one slot by the reference, IN PLACE."""
-    decoder = Decoder(bytes(pool["code"][slot].tolist()), *(int(pool[name][slot]) for name in CODED[1:]))
+    decoder = Decoder(
+        bytes(pool["code"][slot].tolist()), *(int(pool[name][slot]) for name in CODED[1:])
+    )
     place = int(pool["position"][slot])
 
     def choose(starts: Starts) -> torch.Tensor:
@@ -87,7 +111,9 @@ def decode_by_reference(distribution: Distribution, parameters: torch.Tensor, po
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
-def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(distribution: Distribution) -> None:
+def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(
+    distribution: Distribution,
+) -> None:
     (parameters, base), slots = case(distribution), some_slots()
     expected = coded(distribution, slots)
     found, moved = copy(expected), with_base(distribution, parameters, base)
@@ -99,7 +125,9 @@ def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(distribution
 
 
 @pytest.mark.parametrize("distribution", [Categorical(), PixelLogistics(3, 2)], ids=repr)
-def test_decoded_bytes_cost_what_known_ones_do_and_other_images_are_drawn(distribution: Distribution) -> None:
+def test_decoded_bytes_cost_what_known_ones_do_and_other_images_are_drawn(
+    distribution: Distribution,
+) -> None:
     (parameters, base), slots = case(distribution), some_slots()
     drawn = coded(distribution, slots)
     found, has_code = copy(drawn), drawn["code_range"] != 0
@@ -110,12 +138,19 @@ def test_decoded_bytes_cost_what_known_ones_do_and_other_images_are_drawn(distri
     assert all(same(drawn[name][~has_code], found[name][~has_code]) for name in drawn)
     given["known"][has_code] = True
     sample(distribution, parameters, base, slots, given)
-    assert all(same(given[name][has_code], found[name][has_code]) for name in ("images", "bits", "position"))
+    assert all(
+        same(given[name][has_code], found[name][has_code])
+        for name in ("images", "bits", "position")
+    )
     assert not same(given["known_bits"][has_code], found["known_bits"][has_code])
 
 
 def launch(
-    distribution: Distribution, parameters: torch.Tensor, base: torch.Tensor, slots: torch.Tensor, pool: Pool
+    distribution: Distribution,
+    parameters: torch.Tensor,
+    base: torch.Tensor,
+    slots: torch.Tensor,
+    pool: Pool,
 ) -> None:
     """Decode a step by the kernel, IN PLACE."""
     arrays = {name: pool[name] for name in ("images", "known", "position", *CODED)}

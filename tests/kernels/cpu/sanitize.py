@@ -1,11 +1,12 @@
-"""Compile the CPU kernel with sanitizers, run its tests with that library, then the fuzz of its inputs.
+"""Compile the CPU kernel with sanitizers, run its tests with that
+library, then the fuzz of its inputs.
 
     python tests/kernels/cpu/sanitize.py                      # AddressSanitizer and UndefinedBehaviorSanitizer
     python tests/kernels/cpu/sanitize.py --sanitizer thread   # ThreadSanitizer: barriers and the thread pool
 
-Some minutes; gcc on Linux, one object for each instruction set. The first error ends it with its report and status 1.
-The library is written to build/sanitized, and the one that is installed stays as it is. Run it after each change of
-kernels/cpu.
+Some minutes; gcc on Linux, one object for each instruction set. The first error ends it with its
+report and status 1. The library is written to build/sanitized, and the one that is installed stays
+as it is. Run it after each change of kernels/cpu.
 """
 
 import argparse
@@ -16,7 +17,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-TESTS = ["tests/kernels/cpu/test_same_bits.py", "tests/model/backends/test_cpu.py", "tests/model/sampling/test_seed.py"]
+TESTS = [
+    "tests/kernels/cpu/test_same_bits.py",
+    "tests/model/backends/test_cpu.py",
+    "tests/model/sampling/test_seed.py",
+]
 TESTS += ["tests/model/sampling/test_batch_composition.py"]
 FLAGS = "-O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -fsanitize="
 KINDS = {"address": "address,undefined,float-cast-overflow", "thread": "thread"}
@@ -31,8 +36,19 @@ OPTIONS = {
 
 def build(kind: str) -> Path:
     folder = ROOT / "build" / "sanitized" / kind
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", folder, "--build-temp", folder / "objects"]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"SCANLINE_CXXFLAGS": FLAGS + KINDS[kind]}, check=True)
+    command = [
+        sys.executable,
+        "setup.py",
+        "-q",
+        "build_ext",
+        "--build-lib",
+        folder,
+        "--build-temp",
+        folder / "objects",
+    ]
+    subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"SCANLINE_CXXFLAGS": FLAGS + KINDS[kind]}, check=True
+    )
     (library,) = folder.rglob("_step.abi*.so")
     return library
 
@@ -40,8 +56,11 @@ def build(kind: str) -> Path:
 def run(library: Path, kind: str, arguments: list[str]) -> int:
     """Run this file again with the sanitizer's runtime loaded before all else; its exit status."""
     runtimes = [
-        subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
-        for name in (RUNTIMES[kind], "libstdc++.so.6")  # the second, else exceptions are thrown past the first
+        subprocess.run(
+            ["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        # the second, else exceptions are thrown past the first
+        for name in (RUNTIMES[kind], "libstdc++.so.6")
     ]
     environment = os.environ | OPTIONS | {"LD_PRELOAD": ":".join(runtimes), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--library", library, "--sanitizer", kind, *arguments]
@@ -49,7 +68,9 @@ def run(library: Path, kind: str, arguments: list[str]) -> int:
 
 
 def test_and_fuzz(library: Path, seconds: float, seed: int) -> int:
-    """In the process with the runtime: the exit status of the tests, or 0 after `seconds` of fuzz."""
+    """In the process with the runtime: the exit status of the
+    tests, or 0 after `seconds` of fuzz.
+    """
     os.environ.pop("LD_PRELOAD", None)  # not for programs that tests start
     sys.path[:0] = [str(ROOT)]
     import numpy as np
@@ -87,7 +108,9 @@ def main() -> int:
     if options.library:
         return test_and_fuzz(options.library, options.seconds, options.seed)
     library = build(options.sanitizer)
-    return run(library, options.sanitizer, ["--seconds", str(options.seconds), "--seed", str(options.seed)])
+    return run(
+        library, options.sanitizer, ["--seconds", str(options.seconds), "--seed", str(options.seed)]
+    )
 
 
 if __name__ == "__main__":

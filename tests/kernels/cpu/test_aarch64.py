@@ -1,4 +1,6 @@
-"""The kernel compiled for aarch64 by setup.py, run by an emulator: bit for bit what this machine's library computes."""
+"""The kernel compiled for aarch64 by setup.py, run by an emulator: bit for bit what
+this machine's library computes.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from tests.support.sweeps import and_slow
 
 pytestmark = [
     pytest.mark.compilers,
-    pytest.mark.skipif(bool(compilers.CROSS_MISSING), reason=f"not installed: {', '.join(compilers.CROSS_MISSING)}"),
+    pytest.mark.skipif(
+        bool(compilers.CROSS_MISSING), reason=f"not installed: {', '.join(compilers.CROSS_MISSING)}"
+    ),
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
 ]
 
@@ -29,22 +33,36 @@ def released_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def program_with_the_library(folder: Path, flags: str) -> Path:
-    """vectors.cpp, linked with the library that setup.py makes when the compiler is one for aarch64."""
-    cross = {"CC": f"{compilers.CROSS_PREFIX}-gcc", "CXX": f"{compilers.CROSS_PREFIX}-g++", "SCANLINE_CXXFLAGS": flags}
-    return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, compile_library(folder, **cross))
+    """vectors.cpp, linked with the library that setup.py makes when
+    the compiler is one for aarch64.
+    """
+    cross = {
+        "CC": f"{compilers.CROSS_PREFIX}-gcc",
+        "CXX": f"{compilers.CROSS_PREFIX}-g++",
+        "SCANLINE_CXXFLAGS": flags,
+    }
+    return compile_program(
+        str(compilers.CROSS_COMPILER), "vectors.cpp", folder, compile_library(folder, **cross)
+    )
 
 
 @pytest.fixture(scope="module")
 def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """vectors.cpp with the portable code as a processor without vectors has it: no intrinsics of any kind."""
-    folder, flags = tmp_path_factory.mktemp("plain"), ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
+    """vectors.cpp with the portable code as a processor without vectors
+    has it: no intrinsics of any kind.
+    """
+    folder, flags = (
+        tmp_path_factory.mktemp("plain"),
+        ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"],
+    )
     flags += ["-U__ARM_NEON", "-DISA=portable"]
     sources = [compilers.HEADERS / "runner.cpp", compilers.HEADERS / "dispatch.cpp"]
     return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)
 
 
 @pytest.mark.parametrize(
-    ("isa", "fixture"), and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program"))
+    ("isa", "fixture"),
+    and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program")),
 )
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
@@ -52,7 +70,13 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
 ) -> None:
     case = CASES[name]
     native_vectors.record(case, tmp_path / "case")
-    run_program(request.getfixturevalue(fixture), tmp_path / "case", tmp_path / "results", isa, emulated=True)
+    run_program(
+        request.getfixturevalue(fixture),
+        tmp_path / "case",
+        tmp_path / "results",
+        isa,
+        emulated=True,
+    )
     expected = native_vectors.run(case, cpu_kernels.instruction_sets()[0])
     found = native_vectors.read_results(tmp_path / "results", expected)
     assert [part for part in expected if (expected[part] != found[part]).any()] == []
@@ -60,6 +84,10 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
 
 @pytest.mark.slow
 def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
-    native = run_program(compile_program(str(compilers.COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000")
-    program = compile_program(str(compilers.CROSS_COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested")
+    native = run_program(
+        compile_program(str(compilers.COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000"
+    )
+    program = compile_program(
+        str(compilers.CROSS_COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"
+    )
     assert run_program(program, "10000", emulated=True) == native

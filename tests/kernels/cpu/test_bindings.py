@@ -1,4 +1,6 @@
-"""A library that is not this version's own is never called: the reason is returned, and nothing crashes."""
+"""A library that is not this version's own is never called: the reason
+is returned, and nothing crashes.
+"""
 
 import ctypes
 import shutil
@@ -45,17 +47,26 @@ def test_the_library_loads_where_it_was_compiled(library: Path) -> None:
     assert "portable" in bindings.instruction_sets()
 
 
-@pytest.mark.parametrize("name", ["_step.abi1.so", "_step.cpython-311-x86_64-linux-gnu.so", "_step.so"])
-def test_another_version_is_refused_by_either_name(library: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["_step.abi1.so", "_step.cpython-311-x86_64-linux-gnu.so", "_step.so"]
+)
+def test_another_version_is_refused_by_either_name(
+    library: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     shutil.copy(REAL, library.with_name(name))
     assert reason() == f"the cpu kernel was compiled by another version ({name}), install it again"
     shutil.copy(REAL, library)
     monkeypatch.setattr(bindings, "ABI", bindings.ABI + 1)
-    assert f"has ABI {bindings.expected_abi() - 1:#x} instead of {bindings.expected_abi():#x}" in reason()
+    assert (
+        f"has ABI {bindings.expected_abi() - 1:#x} instead of {bindings.expected_abi():#x}"
+        in reason()
+    )
 
 
 @pytest.mark.parametrize("changed", ["Shape", "_Slots", "_Tensor"])
-def test_a_struct_of_another_size_is_refused(library: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+def test_a_struct_of_another_size_is_refused(
+    library: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
     class Larger(getattr(bindings, changed)):  # type: ignore[misc]
         _fields_ = (("one_more", ctypes.c_int64),)
 
@@ -64,7 +75,9 @@ def test_a_struct_of_another_size_is_refused(library: Path, monkeypatch: pytest.
     assert "has ABI" in reason()
 
 
-def test_a_library_that_is_foreign_for_another_processor_or_truncated_is_refused(library: Path) -> None:
+def test_a_library_that_is_foreign_for_another_processor_or_truncated_is_refused(
+    library: Path,
+) -> None:
     shutil.copy(safetensors._safetensors_rust.__file__, library)
     assert "undefined symbol: scanline_abi" in reason()
     elf = REAL.read_bytes()

@@ -1,4 +1,6 @@
-"""The kernel's codes: the reference's intervals on every instruction set, and images that are painted from them."""
+"""The kernel's codes: the reference's intervals on every instruction set, and
+images that are painted from them.
+"""
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
 
-pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+pytestmark = pytest.mark.skipif(
+    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
+)
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 NAMES = [name for name, case in CASES.items() if not case.guided]
@@ -27,7 +31,9 @@ def distribution(case: Case) -> Categorical | PixelLogistics:
 
 
 def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
-    slots = native_vectors.slots(case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8))
+    slots = native_vectors.slots(
+        case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8)
+    )
     slots["temperature"].fill_(1)
     rows = [np.frombuffer(decoder.code.ljust(width, b"\0"), np.uint8) for decoder in decoders]
     slots["code"] = torch.from_numpy(np.stack(rows))
@@ -39,13 +45,19 @@ def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Te
 @pytest.mark.parametrize("name", NAMES)
 def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
     case, shape = CASES[name], CASES[name].shape()
-    images = torch.randint(256, (case.images, shape.bytes), dtype=torch.uint8, generator=torch.manual_seed(3))
+    images = torch.randint(
+        256, (case.images, shape.bytes), dtype=torch.uint8, generator=torch.manual_seed(3)
+    )
     images[:, : shape.first] = native_vectors.slots(case)["images"][:, : shape.first]
-    _, bits, parameters, intervals = native_vectors.read(case, native_vectors.network(case, ISAS[-1], 2), images)
+    _, bits, parameters, intervals = native_vectors.read(
+        case, native_vectors.network(case, ISAS[-1], 2), images
+    )
     coded_bits = (24 - intervals[..., 1].double().log2()).sum().item()
     assert coded_bits == pytest.approx(bits.clamp(max=23.9).sum().item(), rel=0.02)
     values = images[:, shape.first :].unflatten(1, (-1, shape.step_bytes))
-    assert torch.equal(expected_intervals(distribution(case), parameters, values).flatten(1, 2), intervals.long())
+    assert torch.equal(
+        expected_intervals(distribution(case), parameters, values).flatten(1, 2), intervals.long()
+    )
     codes = [encode(each) for each in intervals.tolist()]
     for isa in ISAS:
         slots = coded(case, [Decoder(code) for code in codes], max(map(len, codes)))
@@ -82,7 +94,13 @@ def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient:
 def test_what_is_no_decoder_is_refused() -> None:
     case = CASES["categorical"]
     network = native_vectors.network(case, ISAS[0], threads=1)
-    for value, range_, at in ((0, 1, 0), (0, 2 * WHOLE, 0), (WHOLE, WHOLE, 0), (-1, WHOLE, 0), (0, WHOLE, -1)):
+    for value, range_, at in (
+        (0, 1, 0),
+        (0, 2 * WHOLE, 0),
+        (WHOLE, WHOLE, 0),
+        (-1, WHOLE, 0),
+        (0, WHOLE, -1),
+    ):
         slots = coded(case, [Decoder(b"") for _ in range(case.images)], 5)
         slots["code_value"][1], slots["code_range"][1], slots["code_at"][1] = value, range_, at
         with pytest.raises(ValueError, match="a code has a range"):

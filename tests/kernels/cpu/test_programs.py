@@ -1,4 +1,6 @@
-"""C++ of the kernel alone: the same bits everywhere, errors as elementwise.h says, and threads that share a tile."""
+"""C++ of the kernel alone: the same bits everywhere, errors as elementwise.h
+says, and threads that share a tile.
+"""
 
 import platform
 import subprocess
@@ -12,7 +14,12 @@ from tests.support.kernels.compilers import COMPILER, HEADERS, compile_program, 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-PROCESSORS = {"avx512vnni": "cascadelake", "avx512": "skylake-avx512", "avx2": "haswell", "portable": "x86-64"}
+PROCESSORS = {
+    "avx512vnni": "cascadelake",
+    "avx512": "skylake-avx512",
+    "avx2": "haswell",
+    "portable": "x86-64",
+}
 LARGEST_ERRORS = {  # in units of the last place: those that elementwise.h states, and gelu's own
     "exponential": 1.0,
     "logarithm": 1.0,
@@ -24,10 +31,14 @@ LARGEST_ERRORS = {  # in units of the last place: those that elementwise.h state
 
 
 def arithmetic(folder: Path, isa: str) -> str:
-    """What arithmetic.cpp prints on that instruction set: a line for each function. It fails at a wrong fma."""
+    """What arithmetic.cpp prints on that instruction set: a line for each
+    function. It fails at a wrong fma.
+    """
     known = platform.machine() == "x86_64" and isa in PROCESSORS
     flags = [f"-march={PROCESSORS[isa]}"] if known else []
-    return run_program(compile_program(str(COMPILER), "arithmetic.cpp", folder, "-DISA=tested", *flags), "200000")
+    return run_program(
+        compile_program(str(COMPILER), "arithmetic.cpp", folder, "-DISA=tested", *flags), "200000"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +47,14 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_fast_math_is_refused_because_it_would_change_the_bytes() -> None:
-    command = [str(COMPILER), "-ffast-math", "-fsyntax-only", "-x", "c++", str(HEADERS / "runner.h")]
+    command = [
+        str(COMPILER),
+        "-ffast-math",
+        "-fsyntax-only",
+        "-x",
+        "c++",
+        str(HEADERS / "runner.h"),
+    ]
     refused = subprocess.run(command, capture_output=True, text=True, check=False)
     assert refused.returncode
     assert "compile without it" in refused.stderr
@@ -58,13 +76,19 @@ CALLS = 4000
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_program(str(COMPILER), "group_size.cpp", tmp_path_factory.mktemp("group"), "-DISA=tested")
+    return compile_program(
+        str(COMPILER), "group_size.cpp", tmp_path_factory.mktemp("group"), "-DISA=tested"
+    )
 
 
 def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[int]]:
-    """How often each size was chosen in the last half of the calls, for each of the times given one after the other."""
+    """How often each size was chosen in the last half of the calls, for each of the
+    times given one after the other.
+    """
     given = "".join(f"{' '.join(map(str, line))}\n" for line in seconds)
-    ran = subprocess.run([program, str(most), str(CALLS)], input=given, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [program, str(most), str(CALLS)], input=given, capture_output=True, text=True, check=True
+    )
     return [[int(count) for count in line.split()] for line in ran.stdout.splitlines()]
 
 
@@ -80,7 +104,9 @@ def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[i
         (1, (1.0,), 0),
     ],
 )
-def test_the_fastest_size_is_taken_mostly(program: Path, most: int, seconds: tuple[float, ...], best: int) -> None:
+def test_the_fastest_size_is_taken_mostly(
+    program: Path, most: int, seconds: tuple[float, ...], best: int
+) -> None:
     (counts,) = chosen(program, most, seconds)
     assert counts[best] >= 0.99 * CALLS / 2
 

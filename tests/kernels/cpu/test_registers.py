@@ -13,12 +13,17 @@ pytestmark = [
     pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
     pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump"),
 ]
-FUNCTION = re.compile(r"^[0-9a-f]+ <(?:void )?(\w+::\w+_block<.*?>)\(.*?>:\n((?:.+\n)+)", re.MULTILINE)
+FUNCTION = re.compile(
+    r"^[0-9a-f]+ <(?:void )?(\w+::\w+_block<.*?>)\(.*?>:\n((?:.+\n)+)", re.MULTILINE
+)
 LINE = re.compile(r"^ *([0-9a-f]+):\s+(.+)", re.MULTILINE)
 JUMP = re.compile(r"(?:j\w+|b\.\w+|b|cbn?z .*,)\s+([0-9a-f]+)\b")
 PRODUCT = re.compile(r"vfmadd|vpdpbusd|vpmadd|mulps|fmla|[su]mull")
-ON_THE_STACK = re.compile(r"[xyz]mm\d+.*\(%r[sb]p\)|\(%r[sb]p\).*[xyz]mm|\bstr\s+q.*\[sp|\bldr\s+q.*\[sp")
-# where no instruction multiplies and adds whole numbers in 8 bits, smaller blocks are slower (matmul.h)
+ON_THE_STACK = re.compile(
+    r"[xyz]mm\d+.*\(%r[sb]p\)|\(%r[sb]p\).*[xyz]mm|\bstr\s+q.*\[sp|\bldr\s+q.*\[sp"
+)
+# where no instruction multiplies and adds whole numbers in 8 bits,
+# smaller blocks are slower (matmul.h)
 SPILLED = re.compile(r"(?:avx2|avx512)::int8_block|portable::")
 
 
@@ -26,9 +31,15 @@ def loops(code: str) -> list[list[str]]:
     """The instructions of each innermost loop that multiplies."""
     lines = LINE.findall(code)
     place = {address: index for index, (address, _) in enumerate(lines)}
-    jumps = [(place.get(jump[1], i + 1), i) for i, (_, text) in enumerate(lines) if (jump := JUMP.match(text))]
+    jumps = [
+        (place.get(jump[1], i + 1), i)
+        for i, (_, text) in enumerate(lines)
+        if (jump := JUMP.match(text))
+    ]
     back = [(begin, end) for begin, end in jumps if begin <= end]
-    inner = [(a, b) for a, b in back if not any((a, b) != (c, d) and a <= c and d <= b for c, d in back)]
+    inner = [
+        (a, b) for a, b in back if not any((a, b) != (c, d) and a <= c and d <= b for c, d in back)
+    ]
     found = [[text for _, text in lines[begin : end + 1]] for begin, end in inner]
     return [loop for loop in found if sum(bool(PRODUCT.match(text)) for text in loop) > 1]
 

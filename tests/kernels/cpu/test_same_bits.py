@@ -1,7 +1,9 @@
-"""The promise: the same network, seeds and bytes give the same bits on every instruction set and every processor, on
-any number of threads, also where these share cores, and whatever the numbers are.
+"""The promise: the same network, seeds and bytes give the same bits on every
+instruction set and every processor, on any number of threads, also where these share
+cores, and whatever the numbers are.
 
-tests/support/kernels/native_fuzz.py, of which a short run is here, runs for longer in sanitize.py of this folder.
+tests/support/kernels/native_fuzz.py, of which a short run is here, runs for
+longer in sanitize.py of this folder.
 """
 
 import os
@@ -18,10 +20,13 @@ from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_fuzz, native_vectors
 from tests.support.kernels.native_vectors import CASES, Case
 
-pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+pytestmark = pytest.mark.skipif(
+    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
+)
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-# Of all bits of a run, on any machine. When the arithmetic changes they do, and so do the images of every seed.
+# Of all bits of a run, on any machine. When the arithmetic changes they do,
+# and so do the images of every seed.
 DIGESTS = {
     "odd": "0953300b0177707b",
     "odd, float16, pre-norm, GELU": "7d2a2241f7a0b07f",
@@ -48,7 +53,9 @@ DIGESTS = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instruction_set(name: str) -> None:
+def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instruction_set(
+    name: str,
+) -> None:
     for isa in ISAS:
         results = native_vectors.run(CASES[name], isa)
         assert all(np.isfinite(array).all() for array in results.values()), isa
@@ -68,7 +75,9 @@ def summed(bits: torch.Tensor, start: float = 0.0) -> torch.Tensor:
 def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
     case, shape = CASES[name], CASES[name].shape()
     network, stop = native_vectors.network(case, isa, threads=2), shape.bytes - 2 * shape.step_bytes
-    forced = native_vectors.slots(case, known=torch.ones(case.images, shape.bytes, dtype=torch.uint8))
+    forced = native_vectors.slots(
+        case, known=torch.ones(case.images, shape.bytes, dtype=torch.uint8)
+    )
     network.advance(forced, (stop - shape.first) // shape.step_bytes)
     prefilled, bits, *_ = native_vectors.read(case, network, stop=stop)
     for each in STATE:
@@ -84,7 +93,9 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
     network = native_vectors.network(case, ISAS[0], threads=2)
     network.advance(painted, case.shape().bytes)
     _, bits, *_ = native_vectors.read(case, network, painted["images"])
-    assert torch.equal(painted["known_bits"], summed(bits * painted["known"][:, case.shape().first :], 3.25))
+    assert torch.equal(
+        painted["known_bits"], summed(bits * painted["known"][:, case.shape().first :], 3.25)
+    )
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -92,7 +103,9 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
 def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -> None:
     """Its next bytes are drawn from the parameters of a read, not from those of its steps."""
     case, shape = CASES[name], CASES[name].shape()
-    painted = native_vectors.slots(case, known=torch.zeros(case.images, shape.bytes, dtype=torch.uint8))
+    painted = native_vectors.slots(
+        case, known=torch.zeros(case.images, shape.bytes, dtype=torch.uint8)
+    )
     network = native_vectors.network(case, isa)
     network.advance(painted, shape.bytes)
     _, _, parameters, _ = native_vectors.read(case, network, painted["images"])
@@ -114,7 +127,9 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
-def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int, threads: int) -> None:
+def test_copied_slots_have_the_state_image_and_bits_of_their_sources(
+    images: int, threads: int
+) -> None:
     sizes = {"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}
     case = Case({**native_vectors.WINDOW, "causal_conv": 1, **sizes}, images=images)
     random, slots = torch.Generator().manual_seed(0), native_vectors.slots(case)
@@ -123,8 +138,11 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images: int
     before = {name: tensor.clone() for name, tensor in slots.items()}
     order = torch.randperm(images, generator=random)
     targets, origin = order[: images // 2], torch.arange(images)
-    sources = order[images // 2 :][torch.randint(images // 4 + 1, (len(targets),), generator=random)]
-    targets, sources = torch.cat((targets, order[-1:])), torch.cat((sources, order[-1:]))  # the last one is itself
+    sources = order[images // 2 :][
+        torch.randint(images // 4 + 1, (len(targets),), generator=random)
+    ]
+    # the last one is itself
+    targets, sources = torch.cat((targets, order[-1:])), torch.cat((sources, order[-1:]))
     origin[targets] = sources
     network = native_vectors.network(case, ISAS[0], threads)
     copied = {name: slots[name] for name in (*STATE, "images", "bits")}
@@ -167,8 +185,12 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
-def test_threads_that_share_one_core_cost_little_and_change_no_byte(one_core: None, threads: int) -> None:
-    """An image has 36 steps of 21 barriers: few of them send a thread to sleep, which costs a time slice."""
+def test_threads_that_share_one_core_cost_little_and_change_no_byte(
+    one_core: None, threads: int
+) -> None:
+    """An image has 36 steps of 21 barriers: few of them send a thread to
+    sleep, which costs a time slice.
+    """
     expected, network = image_by(network_of_one(threads=1)), network_of_one(threads)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     for _ in range(CALLS):
@@ -178,12 +200,17 @@ def test_threads_that_share_one_core_cost_little_and_change_no_byte(one_core: No
 
 def test_many_networks_at_once_do_not_block_each_other() -> None:
     expected = image_by(network_of_one(threads=1))
-    assert all(torch.equal(image_by(network), expected) for network in [network_of_one(threads=4) for _ in range(8)])
+    assert all(
+        torch.equal(image_by(network), expected)
+        for network in [network_of_one(threads=4) for _ in range(8)]
+    )
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["finite", "not finite"])
 @pytest.mark.parametrize("check", [native_fuzz.check_painting, native_fuzz.check_reading])
-def test_bytes_and_numbers_depend_on_no_thread_call_or_instruction_set(check: Callable[..., None], odd: bool) -> None:
+def test_bytes_and_numbers_depend_on_no_thread_call_or_instruction_set(
+    check: Callable[..., None], odd: bool
+) -> None:
     for seed in range(15):
         check(np.random.default_rng(seed), odd)
 

@@ -1,4 +1,6 @@
-"""Mixture of logistics: probabilities are the formula's, each sums to one, and what is sampled is what was scored."""
+"""Mixture of logistics: probabilities are the formula's, each sums to one, and
+what is sampled is what was scored.
+"""
 
 import pytest
 import torch
@@ -13,25 +15,42 @@ MIXTURES = [(1, 1), (5, 1), (1, 3), (5, 3), (5, 1, "elu"), (2, 3, "elu")]
 
 
 def parameters(components: int, channels: int, seed: int = 0) -> torch.Tensor:
-    """Parameters [P] float32: means over the range and beyond, scales from narrow to wide, coefficients of any sign."""
+    """Parameters [P] float32: means over the range and beyond, scales from narrow
+    to wide, coefficients of any sign.
+    """
     random = torch.Generator().manual_seed(seed)
     logits = torch.randn(components, generator=random)
     means = torch.randn(components, channels, generator=random) * 0.7
     scales = torch.linspace(-2.5, 0, components * channels)
     coefficients = torch.randn(components * channels * (channels - 1) // 2, generator=random)
-    return torch.cat((logits, means.flatten(), scales[torch.randperm(len(scales), generator=random)], coefficients))
+    return torch.cat(
+        (
+            logits,
+            means.flatten(),
+            scales[torch.randperm(len(scales), generator=random)],
+            coefficients,
+        )
+    )
 
 
 def conditionals(
-    parameters: torch.Tensor, components: int, pixel: list[int], temperature: float = 1.0, scale: str = "exp"
+    parameters: torch.Tensor,
+    components: int,
+    pixel: list[int],
+    temperature: float = 1.0,
+    scale: str = "exp",
 ) -> torch.Tensor:
-    """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes in `pixel`, with
-    logits divided and scales multiplied by the temperature."""
+    """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes
+    in `pixel`, with logits divided and scales multiplied by the temperature."""
     k, c = components, len(pixel)
     p = parameters.double()
     weights = torch.softmax(p[:k] / temperature, dim=0)
     (means, raw), rest = p[k : k + 2 * k * c].view(2, k, c), p[k + 2 * k * c :].view(k, -1)
-    scales = raw.clamp(min=-7).exp() if scale == "exp" else torch.where(raw > 0, raw, raw.expm1()) + 1.0001
+    scales = (
+        raw.clamp(min=-7).exp()
+        if scale == "exp"
+        else torch.where(raw > 0, raw, raw.expm1()) + 1.0001
+    )
     scales = scales * temperature
     seen = torch.tensor(pixel, dtype=torch.float64) / 127.5 - 1
     edges = torch.arange(255, dtype=torch.float64) / 127.5 - 1 + 1 / 255
@@ -39,16 +58,21 @@ def conditionals(
     for channel in range(c):
         mean = means[:, channel].clone()
         for earlier in range(channel):
-            mean += rest[:, channel * (channel - 1) // 2 + earlier] * (seen[earlier] - means[:, earlier])
+            mean += rest[:, channel * (channel - 1) // 2 + earlier] * (
+                seen[earlier] - means[:, earlier]
+            )
         below = torch.sigmoid((edges - mean[:, None]) / scales[:, channel, None])
-        of_each = torch.cat((torch.zeros(k, 1), below, torch.ones(k, 1)), dim=1).diff(dim=1)  # [K, 256]
+        # [K, 256]
+        of_each = torch.cat((torch.zeros(k, 1), below, torch.ones(k, 1)), dim=1).diff(dim=1)
         found.append(weights @ of_each / weights.sum())
         weights = weights * of_each[:, pixel[channel]]
     return torch.stack(found)
 
 
 def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
-    """Chi-square of counts against probabilities, values of fewer than ten expected draws taken together."""
+    """Chi-square of counts against probabilities, values of fewer than
+    ten expected draws taken together.
+    """
     expected = probabilities * counts.sum()
     rare = expected < 10
     counts = torch.cat((counts[~rare], counts[rare].sum(0, keepdim=True)))
@@ -73,7 +97,9 @@ def test_probabilities_are_those_of_the_formula_and_sum_to_one(mixture: PixelLog
 def log_probs(given: torch.Tensor, scale: str = "exp") -> torch.Tensor:
     """Return [256] log-probabilities of all bytes under parameters [3K]."""
     values = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
-    return PixelLogistics(len(given) // 3, 1, scale).log_prob(given.expand(256, -1), values).squeeze(1)
+    return (
+        PixelLogistics(len(given) // 3, 1, scale).log_prob(given.expand(256, -1), values).squeeze(1)
+    )
 
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
@@ -88,7 +114,9 @@ def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() 
     narrow, floor = parameters(5, 1), parameters(5, 1)
     narrow[10:], floor[10:] = -9.0, LOG_SCALE_FLOOR
     assert torch.equal(log_probs(narrow), log_probs(floor))
-    with pytest.raises(ValueError, match="unknown scale parametrisation 'softplus'; known: exp, elu"):
+    with pytest.raises(
+        ValueError, match="unknown scale parametrisation 'softplus'; known: exp, elu"
+    ):
         log_probs(narrow, "softplus")
 
 
@@ -96,34 +124,56 @@ def counts(values: torch.Tensor, kinds: int = 256) -> torch.Tensor:
     return torch.bincount(values.long(), minlength=kinds).double()
 
 
-def sampled(mixture: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]) -> torch.Tensor:
+def sampled(
+    mixture: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]
+) -> torch.Tensor:
     """DRAWS x C bytes, of which the first are `known`."""
-    uniforms = torch.rand(DRAWS, mixture.channels, 2, generator=torch.Generator().manual_seed(1)).clamp(1e-6, 1 - 1e-6)
-    values = torch.tensor([*known, *[0] * (mixture.channels - len(known))], dtype=torch.uint8).expand(DRAWS, -1)
+    uniforms = torch.rand(
+        DRAWS, mixture.channels, 2, generator=torch.Generator().manual_seed(1)
+    ).clamp(1e-6, 1 - 1e-6)
+    values = torch.tensor(
+        [*known, *[0] * (mixture.channels - len(known))], dtype=torch.uint8
+    ).expand(DRAWS, -1)
     is_known = (torch.arange(mixture.channels) < len(known)).expand(DRAWS, -1)
-    painted = mixture.sample(given.expand(DRAWS, -1), uniforms, torch.full((DRAWS,), temperature), values, is_known)
+    painted = mixture.sample(
+        given.expand(DRAWS, -1), uniforms, torch.full((DRAWS,), temperature), values, is_known
+    )
     assert torch.equal(painted[:, : len(known)], values[:, : len(known)])
     return painted
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
 @pytest.mark.parametrize("mixture", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
-def test_samples_follow_the_probabilities_given_what_came_before(mixture: PixelLogistics, temperature: float) -> None:
-    given, pixel = parameters(mixture.components, mixture.channels, 2), [140, 90, 60][: mixture.channels]
+def test_samples_follow_the_probabilities_given_what_came_before(
+    mixture: PixelLogistics, temperature: float
+) -> None:
+    given, pixel = (
+        parameters(mixture.components, mixture.channels, 2),
+        [140, 90, 60][: mixture.channels],
+    )
     expected = conditionals(given, mixture.components, pixel, temperature, mixture.scale)
     for channel in range(mixture.channels):
         # earlier bytes are known, and the component of a later byte follows from them
-        assert_fits(counts(sampled(mixture, given, temperature, pixel[:channel])[:, channel]), expected[channel])
+        assert_fits(
+            counts(sampled(mixture, given, temperature, pixel[:channel])[:, channel]),
+            expected[channel],
+        )
 
 
 @pytest.mark.parametrize("guidance", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("mixture", [PixelLogistics(5, 1, "elu"), PixelLogistics(4, 3)], ids=str)
-def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(mixture: PixelLogistics, guidance: float) -> None:
+def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(
+    mixture: PixelLogistics, guidance: float
+) -> None:
     """Guidance 1 is the distribution with the class, 0 that without."""
     pair = [parameters(mixture.components, mixture.channels, seed) for seed in (2, 3)]
     pixel = [140, 90, 60][: mixture.channels]
-    with_class, without = (conditionals(given, mixture.components, pixel, scale=mixture.scale) for given in pair)
-    mixed = torch.softmax((without.log() + guidance * (with_class.log() - without.log())) / 0.8, dim=-1)
+    with_class, without = (
+        conditionals(given, mixture.components, pixel, scale=mixture.scale) for given in pair
+    )
+    mixed = torch.softmax(
+        (without.log() + guidance * (with_class.log() - without.log())) / 0.8, dim=-1
+    )
     u = (torch.arange(300) + 0.5) / 300
     for channel in range(mixture.channels):
         known = (torch.arange(mixture.channels) != channel).expand(300, -1)
@@ -167,10 +217,17 @@ def test_two_channels_painted_together_have_the_probabilities_that_they_are_scor
 
 def painted_bytes(given: torch.Tensor, u: torch.Tensor, temperature: torch.Tensor) -> list[int]:
     nothing = torch.zeros(len(u), 1, dtype=torch.uint8)
-    return PixelLogistics(1, 1).sample(given, u.unsqueeze(1), temperature, nothing, nothing.bool()).flatten().tolist()
+    return (
+        PixelLogistics(1, 1)
+        .sample(given, u.unsqueeze(1), temperature, nothing, nothing.bool())
+        .flatten()
+        .tolist()
+    )
 
 
-def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval_the_outer_bytes() -> None:
+def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval_the_outer_bytes() -> (
+    None
+):
     u = torch.tensor([[0.5, 0.5], [0.1, 0.4], [0.9, 0.6]])
     narrow = torch.tensor([0.0, 100 / 127.5 - 1, -50.0]).expand(3, -1)
     assert painted_bytes(narrow, u, torch.ones(3)) == [100, 100, 100]
@@ -203,6 +260,12 @@ def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(scale: 
 def test_rows_of_a_batch_are_each_alone() -> None:
     mixture = PixelLogistics(3, 3)
     given = torch.stack([parameters(3, 3, seed) for seed in range(4)])
-    values = torch.tensor([[0, 255, 3], [128, 7, 200], [9, 9, 9], [255, 255, 255]], dtype=torch.uint8)
+    values = torch.tensor(
+        [[0, 255, 3], [128, 7, 200], [9, 9, 9], [255, 255, 255]], dtype=torch.uint8
+    )
     together = mixture.log_prob(given.view(2, 2, -1), values.view(2, 2, 3)).view(4, 3)
-    assert_close("log-probabilities", torch.stack([mixture.log_prob(given[i], values[i]) for i in range(4)]), together)
+    assert_close(
+        "log-probabilities",
+        torch.stack([mixture.log_prob(given[i], values[i]) for i in range(4)]),
+        together,
+    )

@@ -21,12 +21,16 @@ def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     assert_close("z", expected_z, z)
 
 
-@pytest.mark.parametrize("step", [recurrent_step, reference.recurrent_step], ids=["eager", "reference"])
+@pytest.mark.parametrize(
+    "step", [recurrent_step, reference.recurrent_step], ids=["eager", "reference"]
+)
 def test_many_steps_are_the_attention(step) -> None:
     q, k, v = sequence(70)
     y, s, z = attention.causal_linear_attention(q.double(), k.double(), v.double())
     ours_s, ours_z = torch.zeros(2, 3, 8, 5), torch.zeros(2, 3, 8)
-    outputs = [step(*(x[:, :, i].contiguous() for x in (q, k, v)), ours_s, ours_z) for i in range(70)]
+    outputs = [
+        step(*(x[:, :, i].contiguous() for x in (q, k, v)), ours_s, ours_z) for i in range(70)
+    ]
     assert_close("y", y, torch.stack(outputs, dim=2))
     assert_close("s", s, ours_s)
     assert_close("z", z, ours_z)

@@ -1,4 +1,6 @@
-"""The fused recurrent step, and many in one launch, against the literal loop: other slots are not changed."""
+"""The fused recurrent step, and many in one launch, against the literal
+loop: other slots are not changed.
+"""
 
 import pytest
 import torch
@@ -16,7 +18,9 @@ HEADS, POOL = 3, 7
 
 
 def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, ...]:
-    """A projection before the feature map, s, z, no deferred steps, positions and its slots, one of them none."""
+    """A projection before the feature map, s, z, no deferred steps, positions
+    and its slots, one of them none.
+    """
     projected = torch.randn(batch, HEADS * (2 * key_width + value_width))
     s, z = torch.randn(POOL, HEADS, key_width, value_width), torch.rand(POOL, HEADS, key_width) * 3
     slots = torch.randperm(POOL)[:batch]
@@ -26,7 +30,9 @@ def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, 
     return there(projected, s, z, deferred, torch.arange(POOL), slots)
 
 
-def law_of(projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def law_of(
+    projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """y, s and z of the chosen slots by the reference, in float64."""
     _, heads, key_width, value_width = s.shape
     live = slots >= 0
@@ -41,7 +47,11 @@ def law_of(projected: torch.Tensor, s: torch.Tensor, z: torch.Tensor, slots: tor
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     projected, s, z, *rest, slots = inputs(batch, *widths)
     expected, live = law_of(projected, s, z, slots), slots >= 0
-    results = (fused_recurrent_step(projected, s, z, *rest, slots)[live], s[slots[live]], z[slots[live]])
+    results = (
+        fused_recurrent_step(projected, s, z, *rest, slots)[live],
+        s[slots[live]],
+        z[slots[live]],
+    )
     for name, reference_, result in zip(("y", "s", "z"), expected, results, strict=True):
         assert_close(name, reference_, result)
 
@@ -60,7 +70,9 @@ def test_a_step_does_not_depend_on_the_batch() -> None:
     projected, s, z, *rest, slots = inputs(5, 33, 17)
     alone, slot = (s.clone(), z.clone()), slots[3]
     together = fused_recurrent_step(projected, s, z, *rest, slots)
-    assert torch.equal(together[3], fused_recurrent_step(projected[3:4].contiguous(), *alone, *rest, slots[3:4])[0])
+    assert torch.equal(
+        together[3], fused_recurrent_step(projected[3:4].contiguous(), *alone, *rest, slots[3:4])[0]
+    )
     assert torch.equal(s[slot], alone[0][slot])
     assert torch.equal(z[slot], alone[1][slot])
 
@@ -78,8 +90,12 @@ def test_a_state_stored_in_16_bits_is_rounded_once_a_step(state_dtype: torch.dty
 
 @pytest.mark.parametrize("deferred", [1, 3])
 @pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
-def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(state_dtype: torch.dtype, deferred: int) -> None:
-    """Slots at different positions, of steps of two bytes; 16-bit states are rounded where they are written alone."""
+def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(
+    state_dtype: torch.dtype, deferred: int
+) -> None:
+    """Slots at different positions, of steps of two bytes; 16-bit states are
+    rounded where they are written alone.
+    """
     _, s, z, none, position, slots = inputs(5, 8, 5)
     s, position, live = s.to(state_dtype), 2 * position, slots[slots >= 0]
     rows = torch.zeros(POOL, deferred, none.shape[2], device=DEVICE)
@@ -89,13 +105,18 @@ def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(state_dtype: 
     for step in range(5):
         (projected,) = there(torch.randn(5, HEADS * (2 * 8 + 5)))
         expected = fused_recurrent_step(projected, own_s, own_z, none, position, slots)
-        found = fused_recurrent_step(projected, s, z, rows, position, slots, step_bytes=2, at_once=step % 2 == 0)
+        found = fused_recurrent_step(
+            projected, s, z, rows, position, slots, step_bytes=2, at_once=step % 2 == 0
+        )
         assert torch.equal(expected, found)
         position += 2
         held = position // 2 % (deferred + 1)
         own_s[held == 0] = own_s[held == 0].to(state_dtype).float()
         complete = with_deferred(s, z, rows, held[:, None, None])
-        assert all(torch.equal(one[live], other[live]) for one, other in zip((own_s, own_z), complete, strict=True))
+        assert all(
+            torch.equal(one[live], other[live])
+            for one, other in zip((own_s, own_z), complete, strict=True)
+        )
 
 
 def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None:
@@ -109,14 +130,21 @@ def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None
 IMAGES, POSITIONS = 3, 9
 
 
-def sequences(widths: tuple[int, int], state_dtype: torch.dtype, deferred: int) -> tuple[torch.Tensor, ...]:
-    """Projections, s, z, deferred steps, and the first position of each image and the one after its last: the last
-    image has none."""
+def sequences(
+    widths: tuple[int, int], state_dtype: torch.dtype, deferred: int
+) -> tuple[torch.Tensor, ...]:
+    """Projections, s, z, deferred steps, and the first position of each image and the one after
+    its last: the last image has none."""
     key_width, value_width = widths
     projected = torch.randn(POSITIONS * IMAGES, HEADS * (2 * key_width + value_width))
-    s, z = torch.randn(IMAGES, HEADS, key_width, value_width), torch.rand(IMAGES, HEADS, key_width) * 3
+    s, z = (
+        torch.randn(IMAGES, HEADS, key_width, value_width),
+        torch.rand(IMAGES, HEADS, key_width) * 3,
+    )
     rows = torch.rand(IMAGES, deferred, HEADS * (key_width + value_width))
-    return there(projected, s.to(state_dtype), z, rows, torch.tensor([0, 1, 4]), torch.tensor([9, 3, 2]))
+    return there(
+        projected, s.to(state_dtype), z, rows, torch.tensor([0, 1, 4]), torch.tensor([9, 3, 2])
+    )
 
 
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.float16])
@@ -133,15 +161,22 @@ def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
     expected, y = [array.clone() for array in arrays], expected_y.clone()
     for position in range(POSITIONS):
         rows = slice(position * IMAGES, (position + 1) * IMAGES)
-        active = torch.where((begin <= position) & (position < end), torch.arange(IMAGES, device=DEVICE), -1)
+        active = torch.where(
+            (begin <= position) & (position < end), torch.arange(IMAGES, device=DEVICE), -1
+        )
         bytes_before = torch.full((IMAGES,), 2 * (at + position), device=DEVICE)
-        fused_recurrent_step(projected[rows], *expected, bytes_before, active, 2, y=expected_y[rows])
-    fused_recurrent_sequence(projected, *arrays, torch.tensor([2 * at], device=DEVICE), begin, end, 2, y=y)
+        fused_recurrent_step(
+            projected[rows], *expected, bytes_before, active, 2, y=expected_y[rows]
+        )
+    fused_recurrent_sequence(
+        projected, *arrays, torch.tensor([2 * at], device=DEVICE), begin, end, 2, y=y
+    )
     assert (y != 7).any()
     assert torch.equal(expected_y, y)
     held = (at + torch.maximum(begin, end)) % (deferred + 1)
     expected[2], arrays[2] = (
-        array[torch.arange(deferred, device=DEVICE) < held[:, None]] for array in (expected[2], arrays[2])
+        array[torch.arange(deferred, device=DEVICE) < held[:, None]]
+        for array in (expected[2], arrays[2])
     )
     assert all(torch.equal(*pair) for pair in zip(expected, arrays, strict=True))
 

@@ -1,13 +1,14 @@
-"""Compiles every Triton kernel in the shapes that users run, for GPUs that are not there: A100 (sm_80), RTX 30 and A10
-(sm_86), Orin (sm_87), RTX 40 and L4 (sm_89), H100 and H200 (sm_90), B200 (sm_100), B300 (sm_103), Thor (sm_110), RTX 50
-(sm_120), GB10 (sm_121).
+"""Compiles every Triton kernel in the shapes that users run, for GPUs that are not there: A100
+(sm_80), RTX 30 and A10 (sm_86), Orin (sm_87), RTX 40 and L4 (sm_89), H100 and H200 (sm_90), B200
+(sm_100), B300 (sm_103), Thor (sm_110), RTX 50 (sm_120), GB10 (sm_121).
 
     python -m tests.kernels.triton.compile [--capability 90] [--only quick]
 
-Prints a line for each compiled variant; fails where one does not compile, spills registers, has serialised products,
-asks for more shared memory than there is, copies what the previous kernel may still write before it waits, or where one
-launch for many positions adds in another order than one for each. With another Triton, installed by
-`pip install --no-deps --target DIR triton==3.6.0`, put DIR first into PYTHONPATH.
+Prints a line for each compiled variant; fails where one does not compile, spills registers, has
+serialised products, asks for more shared memory than there is, copies what the previous kernel
+may still write before it waits, or where one launch for many positions adds in another order than
+one for each. With another Triton, installed by `pip install --no-deps --target DIR
+triton==3.6.0`, put DIR first into PYTHONPATH.
 """
 
 import argparse
@@ -44,10 +45,13 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.precision import DEFERRED
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
-from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched  # before any kernel
+
+# before any kernel
+from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched
 from tests.support.kernels.ttgir import sums
 
-PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}  # as the authors' checkpoints are
+# as the authors' checkpoints are
+PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}
 # name: configuration, and the type that its weights are stored in
 MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
     "mnist-small": (PRESETS["mnist-small"].model, torch.float16),
@@ -60,13 +64,14 @@ MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
 }
 BATCHES = (1, 64, 4096)  # each shape of program is met
 STATES = (torch.float32, torch.float16, torch.bfloat16)
-TOO_NEW = {110: (3, 6)}  # the newest Triton that was tried and whose assembler does not know the card
+# the newest Triton that was tried and whose assembler does not know the card
+TOO_NEW = {110: (3, 6)}
 SMALL = [capability for capability, shared in SHARED.items() if shared == min(SHARED.values())]
 
 
 def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
-    """Launches one step of a batch, with classes and without; each launch differs from the others of its kernel in one
-    layer of a kind."""
+    """Launches one step of a batch, with classes and without; each launch differs from the others
+    of its kernel in one layer of a kind."""
     for classes in ((), (("7", "seven"),)):
         config = replace(config, layers=1, blocks=min(1, config.blocks), classes=classes)
         model = Transformer(config).requires_grad_(False)
@@ -79,9 +84,9 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
 
 
 def codes(kernels: KernelSequence, buffers: Buffers) -> None:
-    """Launches what a step does with codes, and without. Images that are drawn must have the same bits beside decoded
-    ones, so the layouts that decide the order of sums must be the same; and nothing may change the one product of the
-    quantised CDF that is no whole number."""
+    """Launches what a step does with codes, and without. Images that are drawn must have the same
+    bits beside decoded ones, so the layouts that decide the order of sums must be the same; and
+    nothing may change the one product of the quantised CDF that is no whole number."""
     slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)
@@ -92,22 +97,34 @@ def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     drawn = [sums(kernel.asm["ttgir"]) for kernel in launched[began:] if kernel.name == "_sample"]
     assert len(drawn) == 2
     assert drawn[0] == drawn[1] != []
-    decoding = [kernel.asm["ptx"] for kernel in launched[began:] if kernel.name in ("_categorical", "_pixels")]
+    decoding = [
+        kernel.asm["ptx"]
+        for kernel in launched[began:]
+        if kernel.name in ("_categorical", "_pixels")
+    ]
     assert len(decoding) == 2
     assert not any("fma.rn" in ptx or "ftz" in ptx for ptx in decoding)
 
 
 def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
-    """Launches the recurrent step with heads of 32, as all shipped models have, and of other widths."""
+    """Launches the recurrent step with heads of 32, as all shipped
+    models have, and of other widths.
+    """
     for heads, width in ((5, 32), (6, 32), (8, 32), (3, 33), (4, 64), (2, 128)):
         for dtype in dtypes:
             recur(heads, width, dtype, capability >= 90)
 
 
-def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False) -> None:
+def recur(
+    heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False
+) -> None:
     """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
     two, deferred = torch.arange(2), torch.zeros(2, DEFERRED, heads * 2 * width)
-    arrays = torch.zeros(2, heads, width, width, dtype=dtype), torch.zeros(2, heads, width), deferred
+    arrays = (
+        torch.zeros(2, heads, width, width, dtype=dtype),
+        torch.zeros(2, heads, width),
+        deferred,
+    )
     projected = torch.zeros(2, 3 * heads * width)
     for at_once in (True, False) if width <= 64 else (False,):  # heads of 128 would spill
         fused_recurrent_step(projected, *arrays, two, two, chained=chained, at_once=at_once)
@@ -115,16 +132,19 @@ def recur(heads: int, width: int, dtype: torch.dtype = torch.float32, chained: b
 
 
 def orders(*cases: tuple[int, int, torch.dtype]) -> None:
-    """Launches steps one by one and at once; the layouts that decide the order of their sums must be the same, and no
-    product may be contracted with a sum. Offsets must be 64 bits wide, since states may have 2^31 numbers and more. A
-    head of 32 is one warp, of which an SM has registers for 28."""
+    """Launches steps one by one and at once; the layouts that decide the order of their
+    sums must be the same, and no product may be contracted with a sum. Offsets must be 64
+    bits wide, since states may have 2^31 numbers and more. A head of 32 is one warp, of
+    which an SM has registers for 28."""
     for heads, width, dtype in cases:
         recur(heads, width, dtype)
         at_once, step, sequence = (kernel.asm for kernel in launched[-3:])
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(at_once["ttgir"]) == sums(sequence["ttgir"])
         assert not any("fma.rn" in kernel["ptx"] for kernel in (at_once, step, sequence))
-        offsets = re.findall(r"addptr %(?:s|z|deferred|arg[123]), .*, (\w+)", step["ttir"] + sequence["ttir"])
+        offsets = re.findall(
+            r"addptr %(?:s|z|deferred|arg[123]), .*, (\w+)", step["ttir"] + sequence["ttir"]
+        )
         assert offsets == ["i64"] * 7
         if width == 32:
             assert launched[-2].registers <= (80 if launched[-2].capability == 90 else 112)
@@ -157,7 +177,9 @@ def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
     for dtype, widths in ((torch.float32, (32, 64)), (torch.bfloat16, (32, 64))):
         for width in widths:
             for length in lengths:
-                leaves = [torch.rand(1, 2, length, width, dtype=dtype).requires_grad_() for _ in range(3)]
+                leaves = [
+                    torch.rand(1, 2, length, width, dtype=dtype).requires_grad_() for _ in range(3)
+                ]
                 causal_linear_attention(*leaves)[0].sum().backward()
 
 
@@ -165,27 +187,37 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
     """Launches the causal convolution of known pixels and of one pixel of each image."""
     two = torch.arange(2)
     for width in widths:
-        x, conv_weight, conv_state = (torch.zeros(rows, width) for rows in (2, NEIGHBOURS, 2 * (28 + BEYOND)))
+        x, conv_weight, conv_state = (
+            torch.zeros(rows, width) for rows in (2, NEIGHBOURS, 2 * (28 + BEYOND))
+        )
         norm, moments = (torch.ones(width), torch.zeros(width)), torch.zeros(2, blocks(width), 2)
         conv_state = conv_state.view(2, -1, width)
         for launch in (causal_conv, causal_conv_sequence):
-            launch(x, conv_weight, two, two, conv_state, 1, x.clone(), norm, moments, capability >= 90)
+            launch(
+                x, conv_weight, two, two, conv_state, 1, x.clone(), norm, moments, capability >= 90
+            )
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
 
 
 def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
-    """Launches norm and causal convolution of whole images, attention of projections, and their gradients."""
+    """Launches norm and causal convolution of whole images, attention of
+    projections, and their gradients.
+    """
     for weight in (None, torch.ones(1, 416)):
         projected = torch.zeros(1, 416, 3 * 5 * 32, dtype=torch.bfloat16, requires_grad=True)
         causal_attention_of_projection(projected, 5, 32, weight).sum().backward()
     for depth in depths:
         for dtype in (torch.float32, torch.bfloat16):
             x, norm = torch.zeros(1, 1024, depth, requires_grad=True), torch.ones(depth)
-            normed_causal_conv(x, norm, norm, torch.zeros(NEIGHBOURS, depth), 32, dtype).sum().backward()
+            normed_causal_conv(
+                x, norm, norm, torch.zeros(NEIGHBOURS, depth), 32, dtype
+            ).sum().backward()
 
 
 def prefixes() -> None:
-    """Launches attention over prefixes of images, of whichever length: each kernel is compiled once for all of them."""
+    """Launches attention over prefixes of images, of whichever length: each kernel
+    is compiled once for all of them.
+    """
     for length in (1, 15, 16, 392, 784):
         causal_linear_attention(*(torch.rand(1, 8, length, 32) for _ in range(3)))
 
@@ -194,8 +226,23 @@ def quick(capability: int) -> None:
     """Launches a kernel of each kind, at the paper's sizes."""
     chained = capability >= 90
     x, out, bias = torch.zeros(4096, 256), torch.zeros(4096, 1024), torch.zeros(1024)
-    weight, norm = Halves.of(torch.randn(1024, 256).half().float()), (torch.ones(256), torch.zeros(256))
-    linear(x, weight, bias, out, norm, "gelu", None, None, chained, torch.zeros(4096, blocks(256), 2), None)
+    weight, norm = (
+        Halves.of(torch.randn(1024, 256).half().float()),
+        (torch.ones(256), torch.zeros(256)),
+    )
+    linear(
+        x,
+        weight,
+        bias,
+        out,
+        norm,
+        "gelu",
+        None,
+        None,
+        chained,
+        torch.zeros(4096, blocks(256), 2),
+        None,
+    )
     row_moments(torch.zeros(1, 256), chained=chained)
     recur(8, 32, chained=chained)
     copy_slots(torch.zeros(2, 8, 32, 32), torch.arange(2), torch.arange(2))
@@ -211,31 +258,41 @@ def quick(capability: int) -> None:
         codes(kernels, Buffers.of(config, 1, torch.device("cpu")))
 
 
-# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons; attention's float32
-# heads of 64 where the tensor cores are not an H100's or a B200's
+# Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons;
+# attention's float32 heads of 64 where the tensor cores are not an H100's or a B200's
 GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
 FEW_BYTES, WIDE_BYTES = 72, 656
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
 def known(kernel: Compiled) -> bool:
-    """Whether the only fault is a known spill. No preset and no shipped model has heads of 64 float32 numbers."""
+    """Whether the only fault is a known spill. No preset and no shipped model
+    has heads of 64 float32 numbers.
+    """
     has_gradients = kernel.name.startswith(GRADIENTS)
-    is_wide = kernel.capability not in (90, 100) and {"v=float32", "value_width=64"} <= {*kernel.constants.split(", ")}
+    is_wide = kernel.capability not in (90, 100) and {"v=float32", "value_width=64"} <= {
+        *kernel.constants.split(", ")
+    }
     few = FEW_BYTES if has_gradients else 0
     small = SMALL_CARD_BYTES if kernel.capability in SMALL else 0
-    return len(kernel.faults) == 1 and 0 < kernel.spilled <= max(few, small, WIDE_BYTES * (is_wide and has_gradients))
+    return len(kernel.faults) == 1 and 0 < kernel.spilled <= max(
+        few, small, WIDE_BYTES * (is_wide and has_gradients)
+    )
 
 
 def largest_product() -> None:
-    """Launches the product that needs the most shared memory: a wide one, with float32 weights and a norm."""
+    """Launches the product that needs the most shared memory: a wide one,
+    with float32 weights and a norm.
+    """
     weight, norm = Halves.of(torch.randn(1024, 256)), (torch.ones(256), torch.zeros(256))
     x, out, moments = torch.zeros(1, 256), torch.zeros(1, 1024), torch.zeros(1, blocks(256), 2)
     linear(x, weight, torch.zeros(1024), out, norm, "gelu", tiling=WIDE, moments=moments)
 
 
 def sizes(capability: int) -> None:
-    """Asserts that no graph needs a kernel that those of one image and of the most images do not have."""
+    """Asserts that no graph needs a kernel that those of one image
+    and of the most images do not have.
+    """
     options, found = CudaOptions(), set[object]()
 
     def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
@@ -243,10 +300,16 @@ def sizes(capability: int) -> None:
 
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1)
-        kernels, kinds = KernelSequence(Transformer(config).requires_grad_(False), capability >= 90), {}
+        kernels, kinds = (
+            KernelSequence(Transformer(config).requires_grad_(False), capability >= 90),
+            {},
+        )
         with mock.patch.object(JITFunction, "run", record):
             for size in options.sizes:
-                kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), Buffers.of(config, size, torch.device("cpu")))
+                kernels.run(
+                    SlotPool.empty(config, 2, deferred=DEFERRED),
+                    Buffers.of(config, size, torch.device("cpu")),
+                )
                 kinds[size] = {*found}
                 found.clear()
         for most in options.sizes:
@@ -260,10 +323,19 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
     }
-    parts |= {"states": lambda: states(capability), "copies": copies, "rows": known_rows, "attention": attention}
+    parts |= {
+        "states": lambda: states(capability),
+        "copies": copies,
+        "rows": known_rows,
+        "attention": attention,
+    }
     parts |= {"causal_conv": lambda: convolutions(capability), "training": training}
     parts |= {"quick": largest_product if capability in SMALL else lambda: quick(capability)}
-    parts |= {"orders": lambda: orders((8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32))}
+    parts |= {
+        "orders": lambda: orders(
+            (8, 32, torch.float32), (8, 32, torch.float16), (3, 33, torch.float32)
+        )
+    }
     done = 0
     with compiling(capability) as found:
         for name, part in parts.items():
@@ -271,7 +343,12 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
                 continue
             start = time.perf_counter()
             part()
-            print(f"{name}, {time.perf_counter() - start:.0f} s", *found[done:], sep="\n    ", flush=True)
+            print(
+                f"{name}, {time.perf_counter() - start:.0f} s",
+                *found[done:],
+                sep="\n    ",
+                flush=True,
+            )
             done = len(found)
     return found
 
@@ -279,7 +356,9 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--capability", type=int, nargs="+", choices=SHARED, default=list(SHARED))
-    parser.add_argument("--only", nargs="+", default=[], help="parts whose name contains one of these")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="parts whose name contains one of these"
+    )
     options = parser.parse_args()
     print(f"Triton {triton.__version__}", flush=True)
     version = tuple(int(number) for number in triton.__version__.split(".")[:2])

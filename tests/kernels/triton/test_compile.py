@@ -1,4 +1,6 @@
-"""Kernels as Triton's compiler makes them, without a GPU: no spills, waits before copies, and programs that fit."""
+"""Kernels as Triton's compiler makes them, without a GPU: no spills, waits
+before copies, and programs that fit.
+"""
 
 import os
 import re
@@ -20,13 +22,17 @@ def compiled(*arguments: str) -> list[str]:
     pytest.importorskip("triton", reason="Triton is not installed")
     command = [sys.executable, "-m", "tests.kernels.triton.compile", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return [line.strip() for line in result.stdout.splitlines() if line.startswith("    sm_")]
 
 
 @pytest.mark.compilers
-def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> None:
+def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> (
+    None
+):
     """On cards with the least shared memory, the product that needs the most of it."""
     lines = compiled("--only", "quick", "--capability", "90", *SMALL)
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("sm_90")]
@@ -53,8 +59,15 @@ def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_f
         "_norm_conv": 2,
         "_norm_conv_backward": 2,
     }
-    needed = {int(found) for line in lines if "_linear" in line for found in re.findall(r"(\d+) bytes shared", line)}
-    assert [line.split()[0] for line in lines if not line.startswith("sm_90")] == [f"sm_{card}" for card in SMALL]
+    needed = {
+        int(found)
+        for line in lines
+        if "_linear" in line
+        for found in re.findall(r"(\d+) bytes shared", line)
+    }
+    assert [line.split()[0] for line in lines if not line.startswith("sm_90")] == [
+        f"sm_{card}" for card in SMALL
+    ]
     assert max(needed) <= 99 * 1024, "those cards would be left to torch"
 
 
@@ -63,5 +76,9 @@ WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 
 
 def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
-    for lines, found in {(WAIT, COPY): False, (COPY, WAIT): True, ("scf.for", WAIT, "scf.yield"): True}.items():
+    for lines, found in {
+        (WAIT, COPY): False,
+        (COPY, WAIT): True,
+        ("scf.for", WAIT, "scf.yield"): True,
+    }.items():
         assert early("\n".join(("tt.func public", *lines)), True) is found

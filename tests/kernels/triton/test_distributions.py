@@ -1,4 +1,6 @@
-"""Sampling in Triton by each distribution, and the parts that the kernels share, against the references."""
+"""Sampling in Triton by each distribution, and the parts that the
+kernels share, against the references.
+"""
 
 from math import e, inf, log, log2, nan
 
@@ -16,7 +18,18 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.triton.sampling import check, draw_uniforms, pick
 from scanline.model.network.distribution import Distribution
 from tests.support.close import assert_close
-from tests.support.engine.pools import BATCH, POOL, Pool, channels, copy, guiding, pool, sample, some_slots, with_base
+from tests.support.engine.pools import (
+    BATCH,
+    POOL,
+    Pool,
+    channels,
+    copy,
+    guiding,
+    pool,
+    sample,
+    some_slots,
+    with_base,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
@@ -24,12 +37,18 @@ STEPS = 4  # of an image
 MIXTURES = [PixelLogistics(*size) for size in [(5, 3), (1, 3), (5, 1), (5, 1, "elu")]]
 
 
-def case(distribution: Distribution, spread: float | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Parameters [BATCH, width], logits as large as `spread` or scales around e^spread, and base [BATCH, C]."""
+def case(
+    distribution: Distribution, spread: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parameters [BATCH, width], logits as large as `spread` or scales
+    around e^spread, and base [BATCH, C].
+    """
     parameters = torch.randn(BATCH, distribution.width)
     if isinstance(distribution, PixelLogistics):
         scales = distribution.components * (1 + distribution.channels)
-        parameters[:, scales : scales + distribution.components * distribution.channels] += spread or -2.0
+        parameters[:, scales : scales + distribution.components * distribution.channels] += (
+            spread or -2.0
+        )
     else:
         parameters *= spread or 3.0
     return there(parameters, torch.randn(BATCH, channels(distribution)) / 2)
@@ -42,12 +61,15 @@ def pool_of(distribution: Distribution) -> Pool:
 def painted(
     distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the cost [n] in bits, of
-    all bytes and of those that are known."""
+    """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the
+    cost [n] in bits, of all bytes and of those that are known."""
     slot, own = slots[slots >= 0], parameters[slots >= 0]
     places = before["position"][slot, None] + torch.arange(channels(distribution), device=DEVICE)
     draws = philox.uniforms(before["seed"][slot, None], before["index"][slot, None], places)
-    values, known = before["images"][slot].gather(1, places), before["known"][slot].gather(1, places)
+    values, known = (
+        before["images"][slot].gather(1, places),
+        before["known"][slot].gather(1, places),
+    )
     bytes_ = distribution.sample(own, draws, before["temperature"][slot], values, known)
     after = before["images"].clone()
     after[slot] = after[slot].scatter(1, places, bytes_)
@@ -56,13 +78,25 @@ def painted(
 
 
 def same_images(
-    distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool, after: Pool
+    distribution: Distribution,
+    parameters: torch.Tensor,
+    slots: torch.Tensor,
+    before: Pool,
+    after: Pool,
 ) -> torch.Tensor:
-    """Return which images [POOL] the reference paints, too. Fail where others differ but for a step of one in the first
-    byte of a mixture's that is rounded from within 1e-3 of a half, which another logarithm may round the other way."""
-    expected, shift = painted(distribution, parameters, slots, before)[0], torch.full((BATCH, 3), 1e-3 / 127.5)
-    shifts = (by[:, : channels(distribution)].to(DEVICE) for by in (-shift, shift))  # of means, by which bytes move
-    moved = [painted(distribution, with_base(distribution, parameters, by), slots, before)[0] for by in shifts]
+    """Return which images [POOL] the reference paints, too. Fail where others differ but for a step
+    of one in the first byte of a mixture's that is rounded from within 1e-3 of a half, which
+    another logarithm may round the other way."""
+    expected, shift = (
+        painted(distribution, parameters, slots, before)[0],
+        torch.full((BATCH, 3), 1e-3 / 127.5),
+    )
+    # of means, by which bytes move
+    shifts = (by[:, : channels(distribution)].to(DEVICE) for by in (-shift, shift))
+    moved = [
+        painted(distribution, with_base(distribution, parameters, by), slots, before)[0]
+        for by in shifts
+    ]
     different, near = expected != after["images"], (moved[0] != moved[1]).any(dim=1)
     assert not different[~near].any()
     for image in different.any(dim=1).nonzero().flatten().tolist():
@@ -73,18 +107,33 @@ def same_images(
 
 @pytest.mark.parametrize(
     ("distribution", "spread"),
-    [*((Categorical(), spread) for spread in (0.5, 3.0, 30.0)), *zip(MIXTURES, (-5.0, -2.0, -2.0, 2.0), strict=True)],
+    [
+        *((Categorical(), spread) for spread in (0.5, 3.0, 30.0)),
+        *zip(MIXTURES, (-5.0, -2.0, -2.0, 2.0), strict=True),
+    ],
     ids=str,
 )
-def test_bytes_and_costs_are_the_reference_and_other_slots_stay(distribution: Distribution, spread: float) -> None:
-    (parameters, base), slots, before = case(distribution, spread), some_slots(), pool_of(distribution)
-    after, slot, own = copy(before), slots[slots >= 0], with_base(distribution, parameters.double(), base)
+def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
+    distribution: Distribution, spread: float
+) -> None:
+    (parameters, base), slots, before = (
+        case(distribution, spread),
+        some_slots(),
+        pool_of(distribution),
+    )
+    after, slot, own = (
+        copy(before),
+        slots[slots >= 0],
+        with_base(distribution, parameters.double(), base),
+    )
     sample(distribution, parameters, base, slots, after)
     _, cost, known_cost = painted(distribution, own, slots, before)
     same = same_images(distribution, own, slots, before, after)[slot]
     assert same.sum() > len(slot) / 2
     assert_close("bits", cost[same], (after["bits"] - before["bits"])[slot][same])
-    assert_close("known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same])
+    assert_close(
+        "known bits", known_cost[same], (after["known_bits"] - before["known_bits"])[slot][same]
+    )
     assert torch.equal(after["position"][slot], before["position"][slot] + channels(distribution))
     idle = torch.ones(POOL, dtype=torch.bool, device=DEVICE)
     idle[slot] = False
@@ -104,14 +153,17 @@ def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
 @pytest.mark.parametrize(
     ("byte", "mean", "raw", "cost"),
     [
-        # the middle of one very wide component, where the two ends of a bin differ in their last bits only
+        # the middle of one very wide component, where the two ends of
+        # a bin differ in their last bits only
         (128, 0.0, 8.0, -log2(1 / 127.5 / e**8 / 4)),
-        # black where one component at white has the narrowest scale, floored at e^-7: its probability underflows, and
-        # log sigmoid(-x) is -x for an x as large
+        # black where one component at white has the narrowest scale, floored at e^-7: its
+        # probability underflows, and log sigmoid(-x) is -x for an x as large
         (0, 1.0, -60.0, (2 - 1 / 255) * e**7 / log(2)),
     ],
 )
-def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, raw: float, cost: float) -> None:
+def test_costs_of_extreme_scales_are_exact_and_finite(
+    byte: int, mean: float, raw: float, cost: float
+) -> None:
     state = {name: tensor[:1].clone() for name, tensor in pool(STEPS).items()}
     state["known"][:], state["images"][:] = True, byte
     state["bits"][:] = state["known_bits"][:] = 0
@@ -123,7 +175,8 @@ def test_costs_of_extreme_scales_are_exact_and_finite(byte: int, mean: float, ra
 
 def test_a_known_byte_decides_the_component_of_the_next() -> None:
     mixture, before = PixelLogistics(2, 3), pool(3, 3)
-    # two components alike but for their means: black, or white; the first byte says which of them it is
+    # two components alike but for their means: black, or white; the
+    # first byte says which of them it is
     parameters = torch.zeros(BATCH, mixture.width)
     parameters[:, 2:8], parameters[:, 8:14] = torch.tensor([-1.0] * 3 + [1.0] * 3), -5.0
     before["images"][:, 0] = torch.arange(POOL, device=DEVICE) % 2 * 255
@@ -141,7 +194,9 @@ def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known(
     after, costs = copy(before), torch.zeros(BATCH, 3, dtype=torch.float64, device=DEVICE)
     sample(mixture, *case(mixture), slots, after, costs=costs)
     slot = slots[slots >= 0]
-    assert torch.equal((before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot])
+    assert torch.equal(
+        (before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot]
+    )
 
 
 def with_pairs(before: Pool) -> Pool:
@@ -156,7 +211,9 @@ def with_pairs(before: Pool) -> Pool:
 
 
 @pytest.mark.parametrize("distribution", [Categorical(), *MIXTURES[::2]], ids=str)
-def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_own(distribution: Distribution) -> None:
+def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_own(
+    distribution: Distribution,
+) -> None:
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:5].contiguous() for part in case(distribution))
     base[1], base[3] = base[0], base[2]
@@ -167,35 +224,71 @@ def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_o
     places = before["position"][slots, None] + torch.arange(channels(distribution), device=DEVICE)
     values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
     draws = philox.uniforms(before["seed"][slots, None], before["index"][slots, None], places)
-    own, with_class = with_base(distribution, parameters.double(), base), torch.tensor([0, 0, 3, 3], device=DEVICE)
-    given = before["guidance"][slots[:4]], draws[:4], before["temperature"][slots[:4]], values[:4], known[:4]
+    own, with_class = (
+        with_base(distribution, parameters.double(), base),
+        torch.tensor([0, 0, 3, 3], device=DEVICE),
+    )
+    given = (
+        before["guidance"][slots[:4]],
+        draws[:4],
+        before["temperature"][slots[:4]],
+        values[:4],
+        known[:4],
+    )
     expected = distribution.sample_guided(own[with_class], own[with_class ^ 1], *given)
     painted_bytes = after["images"][slots].gather(1, places)
     assert torch.equal(expected, painted_bytes[:4])
     assert torch.equal(after["images"][5], plain["images"][5])
     costs = -distribution.log_prob(own, painted_bytes).double() / LN2
     assert_close("bits", costs.sum(dim=1), (after["bits"] - before["bits"])[slots])
-    assert_close("known bits", (costs * known).sum(dim=1), (after["known_bits"] - before["known_bits"])[slots])
+    assert_close(
+        "known bits",
+        (costs * known).sum(dim=1),
+        (after["known_bits"] - before["known_bits"])[slots],
+    )
 
 
-@pytest.mark.parametrize(("distribution", "value"), [(Categorical(), nan), (PixelLogistics(5, 3), inf)])
-def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(distribution: Distribution, value: float) -> None:
+@pytest.mark.parametrize(
+    ("distribution", "value"), [(Categorical(), nan), (PixelLogistics(5, 3), inf)]
+)
+def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(
+    distribution: Distribution, value: float
+) -> None:
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:4].contiguous() for part in case(distribution))
     parameters[1, 30] = value
-    sample(distribution, parameters, base, there(torch.tensor([9, 2, 4, 6]))[0], before, guiding=guiding(before))
+    sample(
+        distribution,
+        parameters,
+        base,
+        there(torch.tensor([9, 2, 4, 6]))[0],
+        before,
+        guiding=guiding(before),
+    )
     assert before["bits"][[9, 2]].isnan().all()
     assert before["bits"][[4, 6]].isfinite().all()
 
 
 @pytest.mark.parametrize(
     ("distribution", "value"),
-    [(Categorical(), nan), (Categorical(), -inf), (PixelLogistics(3, 1), inf), (PixelLogistics(2, 3), nan)],
+    [
+        (Categorical(), nan),
+        (Categorical(), -inf),
+        (PixelLogistics(3, 1), inf),
+        (PixelLogistics(2, 3), nan),
+    ],
     ids=str,
 )
-def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(distribution: Distribution, value: float) -> None:
+def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
+    distribution: Distribution, value: float
+) -> None:
     (parameters, base), slots, before = case(distribution), some_slots(), pool(6, 3)
-    sound, unsound, wrong, rows = copy(before), copy(before), parameters.clone(), torch.arange(0, BATCH, 2)
+    sound, unsound, wrong, rows = (
+        copy(before),
+        copy(before),
+        parameters.clone(),
+        torch.arange(0, BATCH, 2),
+    )
     wrong[rows, torch.linspace(0, distribution.width - 1, len(rows)).long()] = value
     sample(distribution, parameters, base, slots, sound)
     sample(distribution, wrong, base, slots, unsound)
@@ -212,7 +305,10 @@ def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(distribution: 
 def test_sizes_that_do_not_fit_are_refused() -> None:
     mixture, slots, before = PixelLogistics(5, 3), some_slots(), pool(12, 3)
     parameters, base = case(mixture)
-    for distribution, wrong in ((Categorical(), torch.zeros(BATCH, 255)), (mixture, parameters[:, 1:].contiguous())):
+    for distribution, wrong in (
+        (Categorical(), torch.zeros(BATCH, 255)),
+        (mixture, parameters[:, 1:].contiguous()),
+    ):
         with pytest.raises(ValueError, match="do not fit"):
             sample(distribution, wrong, base, slots, before)
     with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
@@ -221,7 +317,9 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     check(torch.zeros(2, 6), 6, slots, images, images.bool())
     for rows, width, known in ((3, 6, 4), (2, 7, 4), (2, 6, 5)):
         with pytest.raises(ValueError, match="do not fit"):
-            check(torch.zeros(rows, width), 6, slots, images, torch.zeros(3, known, dtype=torch.bool))
+            check(
+                torch.zeros(rows, width), 6, slots, images, torch.zeros(3, known, dtype=torch.bool)
+            )
 
 
 def test_uniforms_are_philox_bit_for_bit() -> None:
@@ -231,7 +329,9 @@ def test_uniforms_are_philox_bit_for_bit() -> None:
     seed[:2], index[:2] = torch.tensor([0, 2**63 - 1]), torch.tensor([0, 2**32])
     for part in (slice(0, count), slice(3, 4)):  # from a place that is not aligned, too
         given = [tensor[part] for tensor in there(seed, index, position)]
-        assert torch.equal(philox.uniforms(seed, index, position)[part], draw_uniforms(*given).cpu())
+        assert torch.equal(
+            philox.uniforms(seed, index, position)[part], draw_uniforms(*given).cpu()
+        )
     with pytest.raises(ValueError, match=r"seeds \[200\], indices \[199\]"):
         draw_uniforms(seed, index[1:], position)
 
@@ -240,7 +340,9 @@ def test_uniforms_are_philox_bit_for_bit() -> None:
 def _pick(log_weights, uniform, out, values, rows: tl.constexpr, block: tl.constexpr):
     row, k = tl.arange(0, rows), tl.arange(0, block)
     there = k[None, :] < values
-    given = tl.load(log_weights + row[:, None] * values + k[None, :], mask=there, other=-float("inf"))
+    given = tl.load(
+        log_weights + row[:, None] * values + k[None, :], mask=there, other=-float("inf")
+    )
     tl.store(out + row, pick(given, tl.load(uniform + row), there, values))
 
 

@@ -12,7 +12,9 @@ from tests.support.close import assert_close
 
 @pytest.mark.parametrize("sizes", [(1, 1), (5, 20), (9, 33), (4, 256)])
 def test_agrees_with_torch(sizes: tuple[int, int]) -> None:
-    x, weight, bias = there(torch.randn(sizes) * 3 + 10, torch.randn(sizes[1]), torch.randn(sizes[1]))
+    x, weight, bias = there(
+        torch.randn(sizes) * 3 + 10, torch.randn(sizes[1]), torch.randn(sizes[1])
+    )
     expected = F.layer_norm(x.double(), sizes[1:], weight.double(), bias.double())
     layer_norm(x, weight, bias)
     assert_close("x", expected, x)

@@ -1,4 +1,6 @@
-"""Products of float16 pairs: exact to 21 bits, whatever is fused to them, in any batch; and moments of rows."""
+"""Products of float16 pairs: exact to 21 bits, whatever is fused to them,
+in any batch; and moments of rows.
+"""
 
 import pytest
 import torch
@@ -20,7 +22,14 @@ ACTIVATIONS = {"none": lambda x: x, "relu": F.relu, "gelu": F.gelu}
 def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
     """x, weight, bias, scale and shift of a norm, residual."""
     x, weight = torch.randn(batch, depth) * 2 + 1, torch.randn(width, depth) / depth**0.5
-    return there(x, weight, torch.randn(width), torch.randn(depth), torch.randn(depth), torch.randn(batch, width))
+    return there(
+        x,
+        weight,
+        torch.randn(width),
+        torch.randn(depth),
+        torch.randn(depth),
+        torch.randn(batch, width),
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,10 +43,16 @@ def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
 )
 def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation: str) -> None:
     x, weight, bias, scale, shift, residual = inputs(*sizes)
-    wide = F.layer_norm(x.double(), (sizes[1],), scale.double(), shift.double()) if normed else x.double()
+    wide = (
+        F.layer_norm(x.double(), (sizes[1],), scale.double(), shift.double())
+        if normed
+        else x.double()
+    )
     expected = ACTIVATIONS[activation](F.linear(wide, weight.double(), bias.double())) + residual
     out = torch.empty_like(residual)
-    linear(x, Halves.of(weight), bias, out, (scale, shift) if normed else None, activation, residual)
+    linear(
+        x, Halves.of(weight), bias, out, (scale, shift) if normed else None, activation, residual
+    )
     assert_close("product", expected, out)
 
 
@@ -45,7 +60,8 @@ def test_factors_have_21_bits() -> None:
     x, weight, bias, *_ = inputs(16, 256, 32)
     reference = F.linear(x.double(), weight.double(), bias.double())
     ours = linear(x, Halves.of(weight), bias, torch.empty_like(reference, dtype=torch.float32))
-    bound = x.abs() @ weight.abs().T * 2.0**-21  # the sums of a tensor core, which truncates, are measured on a GPU
+    # the sums of a tensor core, which truncates, are measured on a GPU
+    bound = x.abs() @ weight.abs().T * 2.0**-21
     assert (ours - reference).abs().max() < bound.max()
 
 
@@ -53,7 +69,9 @@ def test_both_halves_are_the_weight_and_one_is_enough_for_float16() -> None:
     weight = torch.randn(50, 70)
     halves = Halves.of(weight)
     assert halves.low is not None
-    assert_close("weight", weight.double(), halves.high.double() + halves.low.double() / 2048, 2.0**-20)
+    assert_close(
+        "weight", weight.double(), halves.high.double() + halves.low.double() / 2048, 2.0**-20
+    )
     assert Halves.of(weight.half().float()).low is None
     with pytest.raises(ValueError, match="a weight of 65,504 or more"):
         Halves.of(torch.tensor([[1e5]]))
@@ -65,7 +83,9 @@ def test_a_row_does_not_depend_on_the_batch(batch: int) -> None:
     halves = Halves.of(weight)
     together = linear(x, halves, bias, torch.empty_like(residual), (scale, shift), "gelu", residual)
     part = (x[-batch:].contiguous(), residual[-batch:].contiguous())
-    fewer = linear(part[0], halves, bias, torch.empty_like(part[1]), (scale, shift), "gelu", part[1])
+    fewer = linear(
+        part[0], halves, bias, torch.empty_like(part[1]), (scale, shift), "gelu", part[1]
+    )
     assert torch.equal(together[-batch:], fewer)
 
 
@@ -75,14 +95,20 @@ def test_a_row_has_the_bias_of_its_label() -> None:
     (biases,) = there(torch.randn(3, 70))
     for tiling in (WIDE, NARROW):
         how = (scale, shift), "gelu", residual, tiling
-        ours = linear(x, Halves.of(weight), biases, torch.empty_like(residual), *how, labels=(slots, labels))
+        ours = linear(
+            x, Halves.of(weight), biases, torch.empty_like(residual), *how, labels=(slots, labels)
+        )
         of_row = labels[slots.clamp(min=0)] * (slots >= 0)
         for label in range(3):
-            alike = linear(x, Halves.of(weight), biases[label].contiguous(), torch.empty_like(residual), *how)
+            alike = linear(
+                x, Halves.of(weight), biases[label].contiguous(), torch.empty_like(residual), *how
+            )
             assert torch.equal(ours[of_row == label], alike[of_row == label])
 
 
-@pytest.mark.parametrize(("rows", "stored"), [(1, torch.float16), (16, torch.float32), (70, torch.float16)])
+@pytest.mark.parametrize(
+    ("rows", "stored"), [(1, torch.float16), (16, torch.float32), (70, torch.float16)]
+)
 def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torch.dtype) -> None:
     x, weight, bias, scale, shift, residual = inputs(rows, 130, 140)
     halves = Halves.of(weight.to(stored).float())
@@ -96,7 +122,9 @@ def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torc
     assert torch.equal(row_moments(results[0][0]), results[0][1])
 
 
-def test_a_row_that_is_not_finite_stays_alone_and_the_result_may_take_the_place_of_the_residual() -> None:
+def test_a_row_that_is_not_finite_stays_alone_and_the_result_may_take_the_place_of_the_residual() -> (
+    None
+):
     x, weight, bias, _, _, residual = inputs(5, 20, 33)
     halves, apart = Halves.of(weight), torch.empty_like(residual)
     linear(x, halves, bias, apart, residual=residual)
@@ -108,7 +136,13 @@ def test_a_row_that_is_not_finite_stays_alone_and_the_result_may_take_the_place_
     with pytest.raises(ValueError, match="do not fit"):
         linear(x[:, 1:].contiguous(), halves, bias, residual)
     x[1, 2] = float("nan")
-    assert linear(x, halves, bias, residual, activation="relu").isnan().all(dim=1).tolist() == [0, 1, 0, 0, 0]
+    assert linear(x, halves, bias, residual, activation="relu").isnan().all(dim=1).tolist() == [
+        0,
+        1,
+        0,
+        0,
+        0,
+    ]
 
 
 @triton.jit
@@ -143,7 +177,11 @@ def test_a_row_has_the_same_bits_in_every_batch() -> None:
 @pytest.mark.parametrize("concat", [False, True])
 def test_the_embedding_stores_the_moments_of_its_vectors(concat: bool) -> None:
     width, length = 70, 4
-    slots, position, images = torch.tensor([1, -1, 0]), torch.tensor([0, 3]), torch.zeros(2, length, dtype=torch.uint8)
+    slots, position, images = (
+        torch.tensor([1, -1, 0]),
+        torch.tensor([0, 3]),
+        torch.zeros(2, length, dtype=torch.uint8),
+    )
     slots, position, images, values, places = there(
         slots, position, images, torch.randn(257, width), torch.randn(length, width)
     )

@@ -1,4 +1,6 @@
-"""Gathers of rows in Triton: of tables for a step, of a pass over known bytes, and copies of whole slots."""
+"""Gathers of rows in Triton: of tables for a step, of a pass over known
+bytes, and copies of whole slots.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,9 @@ START = 256  # the row of the table for the byte before the image
 
 
 def inputs() -> tuple[torch.Tensor, ...]:
-    """slots, images, position, values, places: one slot empty, one image done, one at its first byte."""
+    """slots, images, position, values, places: one slot empty, one
+    image done, one at its first byte.
+    """
     images = torch.randint(0, 256, (5, LENGTH), dtype=torch.uint8)
     slots, position = torch.tensor([4, -1, 0, 2, 1]), torch.tensor([0, 8, 9, 5, 2])
     return there(slots, images, position, torch.randn(START + 1, WIDTH), torch.randn(LENGTH, WIDTH))
@@ -51,9 +55,24 @@ def test_rows_of_labels_are_added_bit_for_bit(concat: bool) -> None:
     assert torch.equal(x[live] + classes[labels[active[live]]], labelled[live])
     assert not labelled[~live].any()
     for rows, columns, count in ((4, WIDTH * (1 + concat) + 1, 5), (4, WIDTH * (1 + concat), 4)):
-        wrong = torch.zeros(rows, columns, device=DEVICE), torch.zeros(count, dtype=torch.int64, device=DEVICE)
-        with pytest.raises(ValueError, match=rf"classes \[{rows}, {columns}\] and labels \[{count}\] do not fit"):
-            embed(slots, images, position, values, places, x, active, classes=wrong[0], labels=wrong[1])
+        wrong = (
+            torch.zeros(rows, columns, device=DEVICE),
+            torch.zeros(count, dtype=torch.int64, device=DEVICE),
+        )
+        with pytest.raises(
+            ValueError, match=rf"classes \[{rows}, {columns}\] and labels \[{count}\] do not fit"
+        ):
+            embed(
+                slots,
+                images,
+                position,
+                values,
+                places,
+                x,
+                active,
+                classes=wrong[0],
+                labels=wrong[1],
+            )
 
 
 def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() -> None:
@@ -67,7 +86,15 @@ def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() ->
     assert live.sum() == 3
     assert torch.equal(x[live], later[live])
     with pytest.raises(ValueError, match="do not fit"):
-        embed(slots, images, position, values, places, torch.empty(5, WIDTH + 1, device=DEVICE), active)
+        embed(
+            slots,
+            images,
+            position,
+            values,
+            places,
+            torch.empty(5, WIDTH + 1, device=DEVICE),
+            active,
+        )
 
 
 STEPS, IMAGES, BYTES = 3, 4, 18  # of a pass, and of an image
@@ -96,19 +123,28 @@ def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.Monk
         assert torch.equal(found.cpu(), ((torch.tensor(byte) - begin) // size).clamp(0, STEPS))
     for i, own in enumerate(values.cpu()):
         start = int(place[i])
-        assert torch.equal(own, images[image[i], start : start + size] if live[i] else torch.zeros_like(own))
+        assert torch.equal(
+            own, images[image[i], start : start + size] if live[i] else torch.zeros_like(own)
+        )
 
 
-# Seven slots; of those chosen, 4 and 0 become slot 2, and 5 becomes slot 6. Slots 1 and 3 are not chosen.
+# Seven slots; of those chosen, 4 and 0 become slot 2, and 5 becomes
+# slot 6. Slots 1 and 3 are not chosen.
 SOURCES, TARGETS = [2, 2, 2, 6, 6], [2, 4, 0, 6, 5]
 AFTER = [2, 1, 2, 3, 2, 6, 6]  # which slot each of the seven holds then
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float16, torch.float64, torch.uint8], ids=str
+)
 @pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 20), (7, 3, 8, 6)], ids=str)
-def test_targets_become_sources(dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_targets_become_sources(
+    dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "NUMBERS", 64)  # more than one program for a slot of 144 numbers
-    sources, targets, array = there(torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, *shape))
+    sources, targets, array = there(
+        torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, *shape)
+    )
     expected = array[AFTER]
     copy_slots(array, sources, targets)
     assert torch.equal(expected.view(torch.uint8), array.view(torch.uint8))
@@ -116,7 +152,9 @@ def test_targets_become_sources(dtype: torch.dtype, shape: tuple[int, ...], monk
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_all_layers_of_a_state_are_copied(dtype: torch.dtype) -> None:
-    sources, targets, array = there(torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, 3, 7, 2, 5))
+    sources, targets, array = there(
+        torch.tensor(SOURCES), torch.tensor(TARGETS), _numbers(dtype, 3, 7, 2, 5)
+    )
     expected = array[:, AFTER]
     copy_slots(array, sources, targets, layered=True)
     assert torch.equal(expected, array)
@@ -129,7 +167,9 @@ def test_what_is_no_number_is_copied_as_it_is() -> None:
     assert words.tolist() == [[0x7FC12345], [0x7FC12345]]
 
 
-def test_slots_that_do_not_fit_are_refused_and_no_numbers_launch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_that_do_not_fit_are_refused_and_no_numbers_launch_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "_copy_slots", None)
     copy_slots(torch.zeros(0, 3, 4), torch.arange(3), torch.arange(3), layered=True)
     with pytest.raises(ValueError, match=r"sources \[2\] and targets \[3\] do not fit"):

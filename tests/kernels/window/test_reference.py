@@ -1,4 +1,6 @@
-"""The window's inputs: the numbers that the module's text says, and nothing of what is not painted yet."""
+"""The window's inputs: the numbers that the module's text says, and
+nothing of what is not painted yet.
+"""
 
 import math
 from itertools import product
@@ -13,12 +15,16 @@ GREY = Window(5, 4, 1, 2, 3, waves=3, wave_rows=1, wave_columns=2, outside=7)
 COLOUR = Window(4, 6, 3, 1, 2, outside=128, centred=True)
 BOTH = Window(3, 5, 3, 3, 1, waves=8, wave_rows=2, wave_columns=1, outside=255, centred=True)
 ALONE = Window(1, 3, 1, 1, 1, centred=True)
-WINDOWS = pytest.mark.parametrize("window", [GREY, COLOUR, BOTH, ALONE], ids=["grey", "colour", "both", "one row"])
+WINDOWS = pytest.mark.parametrize(
+    "window", [GREY, COLOUR, BOTH, ALONE], ids=["grey", "colour", "both", "one row"]
+)
 
 
 def images(window: Window, count: int = 2) -> torch.Tensor:
     length = window.height * window.width * window.channels
-    return torch.randint(0, 256, (count, length), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    return torch.randint(
+        0, 256, (count, length), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def pixels(window: Window) -> torch.Tensor:
@@ -34,7 +40,9 @@ def as_written(window: Window, image: torch.Tensor, row: int, column: int) -> li
         return picture[y][x][channel] if y >= 0 and 0 <= x < window.width else window.outside
 
     def around(rows: int, columns: int) -> list[tuple[int, int]]:
-        every = [(up, right) for up in range(rows, -1, -1) for right in range(-columns, columns + 1)]
+        every = [
+            (up, right) for up in range(rows, -1, -1) for right in range(-columns, columns + 1)
+        ]
         return [(up, right) for up, right in every if up > 0 or right < 0]
 
     channels = range(window.channels)
@@ -62,7 +70,9 @@ def test_every_input_is_the_number_that_the_text_says(window: Window) -> None:
         expected = torch.tensor(as_written(window, given[i], *divmod(pixel, window.width)))
         assert_close(f"pixel {pixel}", expected, inputs[i, pixel])
     if window.centred:
-        assert torch.equal(reference, inputs[..., window.linear_inputs - window.channels : window.linear_inputs])
+        assert torch.equal(
+            reference, inputs[..., window.linear_inputs - window.channels : window.linear_inputs]
+        )
     else:
         assert not reference.any()
 

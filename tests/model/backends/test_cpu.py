@@ -1,4 +1,6 @@
-"""The CPU kernel is the network: every instruction set, against the parallel view and against itself."""
+"""The CPU kernel is the network: every instruction set, against the
+parallel view and against itself.
+"""
 
 from collections.abc import Callable
 from itertools import product
@@ -18,14 +20,24 @@ from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
 
-pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+pytestmark = pytest.mark.skipif(
+    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
+)
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-CPU_PRECISIONS = [name for name, precision in PRECISIONS.items() if precision.state_dtype == torch.float32]
+CPU_PRECISIONS = [
+    name for name, precision in PRECISIONS.items() if precision.state_dtype == torch.float32
+]
 Change = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 SIZES = {
     "odd": {},
-    "vectors of 16": {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128, "components": 10},
+    "vectors of 16": {
+        "heads": 4,
+        "key_width": 16,
+        "value_width": 16,
+        "feed_forward": 128,
+        "components": 10,
+    },
     "the paper's heads": {"heads": 2, "key_width": 32, "value_width": 32, "feed_forward": 70},
     "one wide head": {"heads": 1, "key_width": 7, "value_width": 64, "components": 70},
 }
@@ -34,11 +46,17 @@ SIZES = {
 def read(
     config: ModelConfig, isa: str, precision: str = "exact", threads: int = 2, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
-    """Bits, parameters and final state of some images, which have labels where the model has classes."""
-    return backend_read(CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa), config, count)
+    """Bits, parameters and final state of some images, which have
+    labels where the model has classes.
+    """
+    return backend_read(
+        CpuBackend(small_models.model(config), threads, PRECISIONS[precision], isa), config, count
+    )
 
 
-def backend_read(backend: CpuBackend, config: ModelConfig, count: int = 3) -> tuple[torch.Tensor, torch.Tensor, State]:
+def backend_read(
+    backend: CpuBackend, config: ModelConfig, count: int = 3
+) -> tuple[torch.Tensor, torch.Tensor, State]:
     state, images = State.zeros(config, count), torch.from_numpy(small_models.images(config, count))
     batch = PrefillBatch.of(images, state, np.full(count, config.bytes), labels_of(config, count))
     return *backend.prefill_parameters(batch), state
@@ -52,7 +70,11 @@ def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
     model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
     state, labels = State.zeros(config, 3), labels_of(config, 3)
-    return bits(model, images, labels)[:, config.first :], model.parallel(images, state, labels=labels), state
+    return (
+        bits(model, images, labels)[:, config.first :],
+        model.parallel(images, state, labels=labels),
+        state,
+    )
 
 
 def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
@@ -62,8 +84,13 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
             continue
         config = small_models.config(**{**options, **sizes, **small_models.CLASSES})
         (*expected, expected_state), (*found, state) = reference(config), read(config, ISAS[0])
-        names, pairs = ("bits", "parameters", "s", "z"), ((expected_state.s, state.s), (expected_state.z, state.z))
-        for name, (right, result) in zip(names, (*zip(expected, found, strict=True), *pairs), strict=True):
+        names, pairs = (
+            ("bits", "parameters", "s", "z"),
+            ((expected_state.s, state.s), (expected_state.z, state.z)),
+        )
+        for name, (right, result) in zip(
+            names, (*zip(expected, found, strict=True), *pairs), strict=True
+        ):
             assert_close(f"{name}, {variant}, {size}", right, result)
         assert state.position.tolist() == [config.bytes] * 3
 
@@ -73,32 +100,49 @@ def test_small_features_keep_their_digits(isa: str) -> None:
     config = small_models.config()
     model = small_models.with_small_features(small_models.model(config))
     _, parameters, _ = backend_read(CpuBackend(model, 2, isa=isa), config)
-    assert_close("parameters", model.parallel(torch.from_numpy(small_models.images(config, 3))), parameters)
+    assert_close(
+        "parameters", model.parallel(torch.from_numpy(small_models.images(config, 3))), parameters
+    )
 
 
 @pytest.mark.parametrize("precision", CPU_PRECISIONS)
 @pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
 def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision: str) -> None:
-    sizes = {"height": 9, "width": 11, "heads": 3, "key_width": 16, "value_width": 16, "feed_forward": 90}
+    sizes = {
+        "height": 9,
+        "width": 11,
+        "heads": 3,
+        "key_width": 16,
+        "value_width": 16,
+        "feed_forward": 90,
+    }
     config = small_models.config(**sizes, **small_models.VARIANTS[variant])
     *expected, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
     for threads, count in ((1, 1), (2, 3), (3, 2), (5, 3), (5, 1)):
         *found, state = read(config, ISAS[0], precision, threads, count)
-        assert all(torch.equal(right[:count], result) for right, result in zip(expected, found, strict=True)), threads
+        assert all(
+            torch.equal(right[:count], result)
+            for right, result in zip(expected, found, strict=True)
+        ), threads
         assert torch.equal(expected_state.s[:, :count], state.s), (threads, count)
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float32_do(isa: str) -> None:
+def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float32_do(
+    isa: str,
+) -> None:
     config = small_models.config(**SIZES["the paper's heads"])
     model = small_models.model(config)
     assert "weights float32" in CpuBackend(model).name
     stored = model.half().float()
     assert "weights float16" in CpuBackend(stored).name
     (*half, state), (*single, other) = (
-        backend_read(CpuBackend(stored, 1, isa=isa, weights=weights), config) for weights in ("float16", "float32")
+        backend_read(CpuBackend(stored, 1, isa=isa, weights=weights), config)
+        for weights in ("float16", "float32")
     )
-    assert all(torch.equal(*pair) for pair in zip([*half, state.s], [*single, other.s], strict=True))
+    assert all(
+        torch.equal(*pair) for pair in zip([*half, state.s], [*single, other.s], strict=True)
+    )
 
 
 @pytest.mark.parametrize("variant", ["plain", "window", "waves of pixels"])
@@ -111,14 +155,24 @@ def test_int8_costs_little(variant: str) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "length", "start", "stop"),
-    [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 5), ("pixels", 60, 6, 10), ("pixels", 60, 7, 12)],
+    [
+        ("plain", 19, 6, 10),
+        ("plain", 20, 6, 21),
+        ("plain", 20, 6, 5),
+        ("pixels", 60, 6, 10),
+        ("pixels", 60, 7, 12),
+    ],
 )
-def test_reading_beyond_an_image_or_part_of_a_step_is_refused(variant: str, length: int, start: int, stop: int) -> None:
+def test_reading_beyond_an_image_or_part_of_a_step_is_refused(
+    variant: str, length: int, start: int, stop: int
+) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
     state.position.fill_(start)
     with pytest.raises(ValueError, match=f"cannot run bytes {start} to"):
-        backend.prefill(PrefillBatch.of(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop])))
+        backend.prefill(
+            PrefillBatch.of(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop]))
+        )
 
 
 @pytest.mark.parametrize(
@@ -145,5 +199,7 @@ def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sent
 )
 def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
-    with pytest.raises(ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"):
+    with pytest.raises(
+        ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"
+    ):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))

@@ -1,4 +1,6 @@
-"""Numbers that are not finite show in an image's bits on every backend, painted or read, and in no other image's."""
+"""Numbers that are not finite show in an image's bits on every backend, painted
+or read, and in no other image's.
+"""
 
 import numpy as np
 import pytest
@@ -30,7 +32,9 @@ def backend_of(name: str, value: float, config: ModelConfig) -> Backend:
     if name == "eager":
         return EagerBackend(model)
     if name == "cuda":
-        return CudaBackend(model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_graphs=((1, 4), (2, 4))))
+        return CudaBackend(
+            model.to(DEVICE), options=CudaOptions((2,), steps=1, prefill_graphs=((1, 4), (2, 4)))
+        )
     if not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
     return CpuBackend(model, 1)
@@ -39,9 +43,16 @@ def backend_of(name: str, value: float, config: ModelConfig) -> Backend:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 @pytest.mark.parametrize(
     ("name", "value", "activation"),
-    [("cpu", np.nan, "relu"), ("cpu", np.inf, "gelu"), ("eager", np.nan, "relu"), ("cuda", BEYOND_FLOAT16, "relu")],
+    [
+        ("cpu", np.nan, "relu"),
+        ("cpu", np.inf, "gelu"),
+        ("eager", np.nan, "relu"),
+        ("cuda", BEYOND_FLOAT16, "relu"),
+    ],
 )
-def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, value: float, activation: str) -> None:
+def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(
+    name: str, value: float, activation: str
+) -> None:
     config = small_models.config(**SMALL, activation=activation)
     backend = backend_of(name, value, config)
     device = torch.device(DEVICE if name == "cuda" else "cpu")
@@ -51,7 +62,9 @@ def test_bits_are_not_finite_from_the_byte_on_that_is_not_usable(name: str, valu
     backend.advance(pool, np.arange(2), config.steps).wait()
     assert pool.bits[:2].isfinite().tolist() == [False, True]
     bits = backend.prefill(
-        PrefillBatch.of(images, State.zeros(config, 2, device, deferred=backend.deferred), np.array([4, 4]))
+        PrefillBatch.of(
+            images, State.zeros(config, 2, device, deferred=backend.deferred), np.array([4, 4])
+        )
     )
     assert not bits[0, 2:].isfinite().any()
     assert bits[1].isfinite().all()

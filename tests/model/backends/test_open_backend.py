@@ -1,4 +1,6 @@
-"""The choice of a backend: the first that compiles, starts and passes the self-test; the others log why not."""
+"""The choice of a backend: the first that compiles, starts and passes the
+self-test; the others log why not.
+"""
 
 import logging
 from collections.abc import Callable
@@ -31,7 +33,9 @@ PLACES = {
 }
 
 
-def broken(place: str, names: tuple[str, ...], made: Callable[..., Backend]) -> Callable[..., Backend]:
+def broken(
+    place: str, names: tuple[str, ...], made: Callable[..., Backend]
+) -> Callable[..., Backend]:
     """`made`, but what it makes of these names fails at that place."""
 
     def fail_to_start(pool: SlotPool) -> None:
@@ -66,7 +70,9 @@ def model() -> Transformer:
 def break_backends(monkeypatch: pytest.MonkeyPatch) -> Break:
     made = backends._new_backend
     backends._log_once.cache_clear()
-    return lambda place, *names: monkeypatch.setattr(backends, "_new_backend", broken(place, names, made))
+    return lambda place, *names: monkeypatch.setattr(
+        backends, "_new_backend", broken(place, names, made)
+    )
 
 
 def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
@@ -96,16 +102,22 @@ def names(fallbacks: tuple[str, ...]) -> list[str]:
     return [fallback.partition(":")[0] for fallback in fallbacks]
 
 
-def test_torch_is_used_where_no_kernel_of_ours_works(model: Transformer, break_backends: Break) -> None:
+def test_torch_is_used_where_no_kernel_of_ours_works(
+    model: Transformer, break_backends: Break
+) -> None:
     break_backends("warm-up", *TRITON)
     generator = Generator(model, 3, backend=ALL)
     assert (generator.backend_name, names(generator.fallbacks)) == ("eager", [*TRITON])
 
 
-def test_where_programs_round_apart_narrow_ones_are_used(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_programs_round_apart_narrow_ones_are_used(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     multiply = cuda_step.linear
 
-    def rounded_up(x: torch.Tensor, weight: Halves, bias: torch.Tensor, out: torch.Tensor, *how: Any) -> None:
+    def rounded_up(
+        x: torch.Tensor, weight: Halves, bias: torch.Tensor, out: torch.Tensor, *how: Any
+    ) -> None:
         """As if several rows had wide programs, in which the last bit of each result is another."""
         multiply(x, weight, bias, out, *how)
         if NARROW not in how and len(x) > 1:
@@ -115,7 +127,9 @@ def test_where_programs_round_apart_narrow_ones_are_used(model: Transformer, mon
     generator = Generator(model, 2, backend="cuda,cuda-narrow,eager")
     assert generator.backend_name == "cuda-narrow"
     assert "narrow programs" in generator.backend.name
-    assert "narrow programs" in generator.backend.build, "a seed's images are others, and so is the digest"
+    assert "narrow programs" in generator.backend.build, (
+        "a seed's images are others, and so is the digest"
+    )
     (fallback,) = generator.fallbacks
     assert fallback.endswith("of an image depend on whether 1 or 2 are in flight")
 
@@ -123,24 +137,34 @@ def test_where_programs_round_apart_narrow_ones_are_used(model: Transformer, mon
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 def test_the_cpu_is_used_where_no_gpu_works(model: Transformer, break_backends: Break) -> None:
     break_backends("construction", *TRITON, "eager")
-    opened = open_backend(model, 3, backend=None if DEVICE == "cuda" else ",".join((*TRITON, "cpu")))
+    opened = open_backend(
+        model, 3, backend=None if DEVICE == "cuda" else ",".join((*TRITON, "cpu"))
+    )
     assert opened.name == opened.model.device.type == "cpu"
     assert {*names(opened.fallbacks)} >= {*TRITON}
 
 
-def test_the_only_backend_asked_for_is_used_or_an_error(model: Transformer, break_backends: Break) -> None:
+def test_the_only_backend_asked_for_is_used_or_an_error(
+    model: Transformer, break_backends: Break
+) -> None:
     """And where none of several works one sentence names all reasons."""
     break_backends("warm-up", "cuda-unchained")
     assert open_backend(model, 1, backend="eager").name == "eager"
-    with pytest.raises(ValueError, match=r"^the backend cuda-unchained: RuntimeError: out of resource: [^\n]+$"):
+    with pytest.raises(
+        ValueError, match=r"^the backend cuda-unchained: RuntimeError: out of resource: [^\n]+$"
+    ):
         open_backend(model, 3, backend="cuda-unchained")
     break_backends("construction", "cuda", "cuda-unchained")
-    with pytest.raises(ValueError, match=r"^no backend works here: cuda: .*; cuda-unchained: [^\n]*$"):
+    with pytest.raises(
+        ValueError, match=r"^no backend works here: cuda: .*; cuda-unchained: [^\n]*$"
+    ):
         open_backend(model, 3, backend="cuda,cuda-unchained")
 
 
 @pytest.mark.parametrize("backend", ["cuda", "eager", "cpu"])
-def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model: Transformer, backend: str) -> None:
+def test_slots_that_do_not_fit_are_one_sentence_with_numbers(
+    model: Transformer, backend: str
+) -> None:
     """And no reason for another backend, on which they would fit no better."""
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
@@ -149,17 +173,23 @@ def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model: Transformer,
         open_backend(model, 10**12, backend=f"{backend},eager")
 
 
-def test_no_memory_for_a_prefill_is_the_same_sentence(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_memory_for_a_prefill_is_the_same_sentence(
+    model: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(backend: CudaBackend, pool: SlotPool) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(CudaBackend, "warm_up", fail)
-    with pytest.raises(NoRoomError, match=r"^7 slots of \d+ bytes, and the buffers of a step and a prefill, do not"):
+    with pytest.raises(
+        NoRoomError, match=r"^7 slots of \d+ bytes, and the buffers of a step and a prefill, do not"
+    ):
         open_backend(model, 7, backend=ALL)
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-def test_backends_without_the_precision_are_not_tried(model: Transformer, break_backends: Break) -> None:
+def test_backends_without_the_precision_are_not_tried(
+    model: Transformer, break_backends: Break
+) -> None:
     break_backends("construction", "eager")
     assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"
 

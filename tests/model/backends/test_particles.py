@@ -1,4 +1,6 @@
-"""Resampling and the choice of a particle, against the arithmetic written out for one group in plain Python."""
+"""Resampling and the choice of a particle, against the arithmetic written
+out for one group in plain Python.
+"""
 
 import math
 from collections.abc import Callable
@@ -48,7 +50,9 @@ def contents(pool: SlotPool) -> Arrays:
 
 
 def uniform(index: int = INDEX, position: int = POSITION) -> float:
-    return float(uniforms(*map(torch.tensor, (SEED, index + (particles.RESAMPLING << 32), position)))[0])
+    return float(
+        uniforms(*map(torch.tensor, (SEED, index + (particles.RESAMPLING << 32), position)))[0]
+    )
 
 
 def weights_of(known_bits: list[float]) -> list[float]:
@@ -101,7 +105,12 @@ CASES: dict[str, list[float]] = {
 def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) -> None:
     known_bits = CASES[case]
     numbers = [math.inf if math.isnan(bits) else bits for bits in known_bits]
-    made, slots = pool(), torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))[: len(known_bits)].tolist()
+    made, slots = (
+        pool(),
+        torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))[
+            : len(known_bits)
+        ].tolist(),
+    )
     group(made, slots, known_bits)
     before = contents(made)
     resample(made, Groups(np.array([slots]), np.array([POSITION])), copy_slots)
@@ -113,8 +122,12 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) 
     for name in NUMBERS:
         assert torch.equal(after[name][:, slots], before[name][:, ancestors]), name
     assert after["known_bits"][slots].tolist() == [0.0] * len(slots)
-    assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(numbers)] * len(slots), abs=1e-9)
-    assert after["effective_particles"][slots].tolist() == pytest.approx([effective_of(numbers)] * len(slots), abs=1e-9)
+    assert after["evidence_bits"][slots].tolist() == pytest.approx(
+        [100 + mean_bits(numbers)] * len(slots), abs=1e-9
+    )
+    assert after["effective_particles"][slots].tolist() == pytest.approx(
+        [effective_of(numbers)] * len(slots), abs=1e-9
+    )
     for name in ("seed", "index", "label", "known", "temperature", "position"):
         assert torch.equal(after[name], before[name]), name
     rest = [slot for slot in range(SLOTS) if slot not in slots]
@@ -134,7 +147,9 @@ def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> 
     assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
     made.known_bits[slots] = 3.0
     resample(made, groups, copy_slots)
-    assert torch.equal(made.effective_particles, effective), "a later larger number replaced the smallest"
+    assert torch.equal(made.effective_particles, effective), (
+        "a later larger number replaced the smallest"
+    )
 
 
 def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
@@ -163,14 +178,21 @@ def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None
             assert torch.equal(after[name][8], before[name][slots[chosen]]), name
             rest = [slot for slot in range(SLOTS) if slot != 8]
             assert torch.equal(after[name][rest], before[name][rest]), name
-        assert after["evidence_bits"][slots].tolist() == pytest.approx([100 + mean_bits(known_bits)] * 4)
+        assert after["evidence_bits"][slots].tolist() == pytest.approx(
+            [100 + mean_bits(known_bits)] * 4
+        )
         assert after["known_bits"][slots].tolist() == [0.0] * 4
-        assert all(torch.equal(after[name], before[name]) for name in (*NUMBERS, "index", "seed", "position"))
+        assert all(
+            torch.equal(after[name], before[name])
+            for name in (*NUMBERS, "index", "seed", "position")
+        )
     assert {0, 1, 2} <= found
 
 
 def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
-    """Groups of 3 fill no whole vector, so that torch's own functions would round some of them in another way."""
+    """Groups of 3 fill no whole vector, so that torch's own functions would
+    round some of them in another way.
+    """
     random = np.random.default_rng(0)
     costs = [random.uniform(0, 12, 3).tolist() for _ in range(13)]
     slots, positions = random.permutation(39).reshape(13, 3), np.arange(13)
@@ -206,14 +228,19 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
         made.evidence_bits.copy_(torch.arange(slots.size) / 7)
         made.effective_particles.fill_(particles)
         act(made, groups, *copy, draw)
-        return {name: getattr(made, name) for name in ("bits", "known_bits", "evidence_bits", "effective_particles")}
+        return {
+            name: getattr(made, name)
+            for name in ("bits", "known_bits", "evidence_bits", "effective_particles")
+        }
 
     for act, copy in ((resample, (copy_slots,)), (choose, ())):
         by_torch, by_numpy = (decided(draw, act, *copy) for draw in (uniforms, None))
         for name, tensor in by_torch.items():
             assert torch.equal(tensor.view(torch.int64), by_numpy[name].view(torch.int64)), name
         moved = by_torch["bits"] != torch.arange(slots.size)
-        assert moved.any() == (particles > 2 or act is choose), "fewer than P / 2 = 1 of two particles cannot be"
+        assert moved.any() == (particles > 2 or act is choose), (
+            "fewer than P / 2 = 1 of two particles cannot be"
+        )
 
 
 def test_the_exact_functions_are_close_to_torch_s_own() -> None:
@@ -221,7 +248,14 @@ def test_the_exact_functions_are_close_to_torch_s_own() -> None:
     x = torch.cat((-torch.rand(4000, dtype=torch.float64) * 99, special))
     assert (particles.power_of_two(x) / torch.exp2(x) - 1)[:-2].abs().max() < 1e-13
     assert particles.power_of_two(x)[-2:].tolist() == [0.0, 0.0]
-    assert particles.power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [1.0, 0.125]
+    assert particles.power_of_two(torch.tensor([0.0, -3.0], dtype=torch.float64)).tolist() == [
+        1.0,
+        0.125,
+    ]
     y = torch.rand(4000, dtype=torch.float64) * 64
     assert (particles.logarithm(y) - torch.log2(y)).abs().max() < 1e-13
-    assert particles.logarithm(torch.tensor([0.25, 1.0, 32.0], dtype=torch.float64)).tolist() == [-2.0, 0.0, 5.0]
+    assert particles.logarithm(torch.tensor([0.25, 1.0, 32.0], dtype=torch.float64)).tolist() == [
+        -2.0,
+        0.0,
+        5.0,
+    ]

@@ -49,8 +49,13 @@ class FaultyBackend(EagerBackend):
 
 
 OTHER_BYTES = "bytes are not those that the reference draws"
-FAULTS: dict[str, tuple[str, Fault, str]] = {  # before or after a step, or of what is read; and what is found
-    "all are stopped": ("before", lambda s: s.state.position.fill_(CONFIG.bytes), "not all of 1 images have moved by"),
+# before or after a step, or of what is read; and what is found
+FAULTS: dict[str, tuple[str, Fault, str]] = {
+    "all are stopped": (
+        "before",
+        lambda s: s.state.position.fill_(CONFIG.bytes),
+        "not all of 1 images have moved by",
+    ),
     "another seed": ("before", lambda s: s.seed.add_(1), OTHER_BYTES),
     "nothing is known": ("before", lambda s: s.known.fill_(False), "known bytes were painted over"),
     "no labels": ("before", lambda s: s.label.zero_(), OTHER_BYTES),
@@ -58,13 +63,21 @@ FAULTS: dict[str, tuple[str, Fault, str]] = {  # before or after a step, or of w
     "scaled states": ("after", lambda s: s.state.s.mul_(1.01), "painting: s is off by"),
     "lost states": ("after", lambda s: s.state.z.fill_(float("nan")), OTHER_BYTES),
     "larger costs": ("after", lambda s: s.bits.add_(1), "painting: bits is off by"),
-    "no costs of known bytes": ("after", lambda s: s.known_bits.zero_(), "painting: known bits is off by"),
+    "no costs of known bytes": (
+        "after",
+        lambda s: s.known_bits.zero_(),
+        "painting: known bits is off by",
+    ),
     "costs that depend on the batch": (
         "after",
         lambda s: s.bits.add_(1e-9 * (s.state.position < CONFIG.bytes).sum()),
         "bits of an image depend on whether 1 or 64 are in flight",
     ),
-    "wrong costs of known bytes": ("read", lambda bits: bits.add_(0.1), r"reading: bits is off by 0\.1"),
+    "wrong costs of known bytes": (
+        "read",
+        lambda bits: bits.add_(0.1),
+        r"reading: bits is off by 0\.1",
+    ),
 }
 
 
@@ -74,9 +87,15 @@ def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
     return slots
 
 
-@pytest.mark.parametrize("variant", and_slow(["authors", "waves of pixels"], "plain", "strokes", *small_models.REST))
-def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(variant: str) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES))
+@pytest.mark.parametrize(
+    "variant", and_slow(["authors", "waves of pixels"], "plain", "strokes", *small_models.REST)
+)
+def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(
+    variant: str,
+) -> None:
+    model = small_models.model(
+        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
+    )
     backends: list[EagerBackend | CpuBackend] = [EagerBackend(model)]
     backends += [CpuBackend(model, threads=1)] if cpu_kernels.available() else []
     for backend in backends:
@@ -99,7 +118,9 @@ def test_wrong_inputs_and_results_of_a_step_are_found(kind: str) -> None:
         ("put_codes", "images are not painted again from their codes"),
     ],
 )
-def test_faults_of_particles_and_codes_are_found(act: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_particles_and_codes_are_found(
+    act: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = EagerBackend(small_models.model(CONFIG))
     monkeypatch.setattr(backend, act, lambda *_: None)
     with pytest.raises(WrongResultsError, match=sentence):

@@ -1,4 +1,6 @@
-"""Images join and leave a pool in batches, on the host and by torch; tiles of slots, none without images."""
+"""Images join and leave a pool in batches, on the host and by torch;
+tiles of slots, none without images.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -63,7 +65,9 @@ def arrivals() -> Arrivals:
 
 
 def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
-    return vars(pool.state) | {name: tensor for name, tensor in vars(pool).items() if name != "state"}
+    return vars(pool.state) | {
+        name: tensor for name, tensor in vars(pool).items() if name != "state"
+    }
 
 
 def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> None:
@@ -113,7 +117,8 @@ def test_images_and_numbers_are_fetched_together_as_they_are() -> None:
     for found in (fetched, in_one_block):
         np.testing.assert_array_equal(found.images, arrivals().images[[4, 0]].numpy())
         np.testing.assert_array_equal(found.bits, arrivals().bits[[4, 0]].numpy())
-        np.testing.assert_array_equal(found.evidence_bits, [9.0 + 2, 7.0 + 4])  # and what was known since
+        # and what was known since
+        np.testing.assert_array_equal(found.evidence_bits, [9.0 + 2, 7.0 + 4])
         np.testing.assert_array_equal(found.effective_particles, [16, 2.5])
 
 
@@ -148,7 +153,9 @@ def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Te
 
 
 @pytest.mark.parametrize("variant", ["plain", "colour", "authors", "pixels"])
-def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(variant: str) -> None:
+def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(
+    variant: str,
+) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
     generator = Generator(small_models.model(config), 64)
     state = generator.pool.state
@@ -159,18 +166,24 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
     sizes = []
     for _ in range(config.steps):
         generator.advance(1)
-        sizes.append({name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)})
+        sizes.append(
+            {name: tensor.untyped_storage().nbytes() for name, tensor in tensors(generator)}
+        )
     assert len(sizes[0]) > 3
     assert all(size == sizes[0] for size in sizes)
 
 
 @pytest.mark.parametrize(("capability", "rows"), [((7, 5), 128), ((8, 0), 1024)])
-def test_one_image_costs_one_tile(capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_image_costs_one_tile(
+    capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
     model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))
     computed, step = [], model.step
-    monkeypatch.setattr(model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest))
+    monkeypatch.setattr(
+        model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest)
+    )
     backend, pool = EagerBackend(model), SlotPool.empty(model.config, 2 * rows)
     pool.state.position[rows] = 0  # of the second tile
     backend.advance(pool, np.array([rows]), model.config.steps).wait()

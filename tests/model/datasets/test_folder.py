@@ -1,4 +1,6 @@
-"""A folder of pictures: any format, recursively; each refused file is named and the others are read."""
+"""A folder of pictures: any format, recursively; each refused file
+is named and the others are read.
+"""
 
 import os
 import re
@@ -30,14 +32,22 @@ def reasons(found: Pictures) -> dict[str, str]:
     return {refused.file: refused.reason for refused in found.refused}
 
 
-def test_pictures_of_any_format_in_any_subfolder_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_pictures_of_any_format_in_any_subfolder_in_the_order_of_their_names(
+    tmp_path: Path,
+) -> None:
     kinds = ("PNG", "BMP", "TIFF", "PPM", "TGA", "PCX", "ICO", "DDS", "SGI")
     images = [noise(16, 16, 3, seed=i) for i in range(len(kinds))]
-    names = [f"{'abc'[i % 3]}/{i}" for i in range(len(kinds))]  # without a suffix: the bytes say what they are
-    folder(tmp_path, {name: encode(image, kind) for name, image, kind in zip(names, images, kinds, strict=True)})
+    # without a suffix: the bytes say what they are
+    names = [f"{'abc'[i % 3]}/{i}" for i in range(len(kinds))]
+    folder(
+        tmp_path,
+        {name: encode(image, kind) for name, image, kind in zip(names, images, kinds, strict=True)},
+    )
     found = load(tmp_path)
     assert (found.height, found.width, found.channels, found.refused) == (16, 16, 3, ())
-    expected = [image for _, image in sorted(zip(names, images, strict=True), key=lambda pair: pair[0])]
+    expected = [
+        image for _, image in sorted(zip(names, images, strict=True), key=lambda pair: pair[0])
+    ]
     assert (found.images == np.stack(expected).reshape(len(kinds), -1)).all()
 
 
@@ -49,10 +59,14 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
         "half.png": whole[: len(whole) // 2],
         "header.jpg": encode(COLOUR, "JPEG")[:300],
         "bomb.png": hostile.bomb(),
-        "large.png": hostile.SIGNATURE + hostile.header(10_000, 10_000) + hostile.pixels() + hostile.END,
+        "large.png": hostile.SIGNATURE
+        + hostile.header(10_000, 10_000)
+        + hostile.pixels()
+        + hostile.END,
         "program.eps": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n%%EndComments\nshowpage\n",
         "layers.psd": b"8BPS\0\1" + bytes(6) + b"\0\3\0\0\0\x07\0\0\0\5\0\x08\0\3",
-        "sky.fits": b"SIMPLE  =                    T".ljust(80) + b"BITPIX  =                    8".ljust(80),
+        "sky.fits": b"SIMPLE  =                    T".ljust(80)
+        + b"BITPIX  =                    8".ljust(80),
         "boxed.iim": hostile.boxed(whole),
         "scans.jpg": hostile.of_scans(5000),
         "strips.tiff": hostile.of_strips(70_000),
@@ -74,8 +88,11 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert said.pop("half.png").startswith("it is a broken picture: ")
     assert said.pop("header.jpg")
     assert said == {
-        **dict.fromkeys(("text.txt", "program.eps", "boxed.iim", "strange?name.png"), "it is not a picture"),
-        **dict.fromkeys(("layers.psd", "sky.fits"), "it is not a picture"),  # Pillow would read them
+        **dict.fromkeys(
+            ("text.txt", "program.eps", "boxed.iim", "strange?name.png"), "it is not a picture"
+        ),
+        # Pillow would read them
+        **dict.fromkeys(("layers.psd", "sky.fits"), "it is not a picture"),
         "scans.jpg": "it has more than 32 scans",
         "strips.tiff": "it has more than 65,536 strips or tiles",
         "runs.bmp": "it has 1,048,576 pixels, more than the maximum of 262,144 of its format",
@@ -105,19 +122,29 @@ def test_one_broken_file_among_hundreds(tmp_path: Path) -> None:
 def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path: Path) -> None:
     wide = np.zeros((20, 60, 3), np.uint8)
     wide[:, 20:40] = 200  # the centre square
-    folder(tmp_path, {"wide.png": encode(wide), "tall.png": encode(np.ascontiguousarray(wide.transpose(1, 0, 2)))})
+    folder(
+        tmp_path,
+        {
+            "wide.png": encode(wide),
+            "tall.png": encode(np.ascontiguousarray(wide.transpose(1, 0, 2))),
+        },
+    )
     found = load(tmp_path, size=(10, 10))
     assert (found.height, found.width, found.channels) == (10, 10, 1)
-    assert np.abs(found.images.astype(int) - 200).reshape(2, 10, 10)[:, 1:-1, 1:-1].max() <= 4  # Lanczos overshoots
+    # Lanczos overshoots
+    assert np.abs(found.images.astype(int) - 200).reshape(2, 10, 10)[:, 1:-1, 1:-1].max() <= 4
     found = load(tmp_path, size=(12, 4))
     assert (found.height, found.width) == (4, 12)
-    assert found.images.reshape(2, 4, 12)[1, :, [0, 5, 11]].mean(axis=1) == pytest.approx([0, 200, 0], abs=15)
+    assert found.images.reshape(2, 4, 12)[1, :, [0, 5, 11]].mean(axis=1) == pytest.approx(
+        [0, 200, 0], abs=15
+    )
 
 
 def test_grey(tmp_path: Path) -> None:
     luma = np.asarray(Image.fromarray(COLOUR).convert("L"))
     folder(tmp_path, {"colour.png": encode(COLOUR), "grey.png": encode(GREY)})
-    assert (load(tmp_path, size=(5, 7)).images[0] == COLOUR.reshape(-1)).all()  # of that size: not changed
+    # of that size: not changed
+    assert (load(tmp_path, size=(5, 7)).images[0] == COLOUR.reshape(-1)).all()
     found = load(tmp_path, grey=True)
     assert found.channels == 1
     assert (found.images == np.stack((luma, GREY)).reshape(2, -1)).all()
@@ -135,7 +162,9 @@ def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_p
     assert found.channels == 1
     names = ["a.jpg", "b.webp", "palette.gif", "rgb.png", "sixteen.png"]
     for name, image in zip(names, found.images.reshape(-1, 16, 16), strict=True):
-        assert np.abs(image.astype(int) - smooth).max() <= (8 if name in ("a.jpg", "b.webp") else 0), name
+        assert np.abs(image.astype(int) - smooth).max() <= (
+            8 if name in ("a.jpg", "b.webp") else 0
+        ), name
 
 
 def test_an_animation_is_its_first_frame(tmp_path: Path) -> None:
@@ -145,14 +174,23 @@ def test_an_animation_is_its_first_frame(tmp_path: Path) -> None:
 
 
 def test_mixed_sizes_are_one_sentence_that_names_two(tmp_path: Path) -> None:
-    folder(tmp_path, {"a/first.png": encode(noise(7, 5)), "b.png": encode(noise(7, 5)), "z.png": encode(noise(9, 8))})
+    folder(
+        tmp_path,
+        {
+            "a/first.png": encode(noise(7, 5)),
+            "b.png": encode(noise(7, 5)),
+            "z.png": encode(noise(9, 8)),
+        },
+    )
     with pytest.raises(DataError) as error:
         load(tmp_path)
     assert str(error.value) == (
         f"the pictures in {tmp_path} differ in size: b.png is 5x7 and z.png is 8x9; give --size, for example --size 5"
     )
     (tmp_path / "b.png").unlink()
-    with pytest.raises(DataError, match=re.escape("differ in size: z.png is 8x9 and a/first.png is 5x7")):
+    with pytest.raises(
+        DataError, match=re.escape("differ in size: z.png is 8x9 and a/first.png is 5x7")
+    ):
         load(tmp_path)
 
 
@@ -162,10 +200,15 @@ def test_no_picture_is_one_sentence(tmp_path: Path) -> None:
     folder(tmp_path, {"a.txt": b"text", "b.txt": b"text"})
     with pytest.raises(DataError) as error:
         load(tmp_path)
-    assert str(error.value) == f"{tmp_path} holds no picture that can be read: a.txt: it is not a picture"
+    assert (
+        str(error.value)
+        == f"{tmp_path} holds no picture that can be read: a.txt: it is not a picture"
+    )
 
 
-def test_a_picture_that_no_model_can_paint_is_refused_before_others_are_read(tmp_path: Path) -> None:
+def test_a_picture_that_no_model_can_paint_is_refused_before_others_are_read(
+    tmp_path: Path,
+) -> None:
     folder(tmp_path, {"a.png": encode(np.zeros((700, 800, 3), np.uint8)), "b.png": b"never read"})
     with pytest.raises(DataError, match="has 800x700 pixels, too many for a model; give --size"):
         load(tmp_path)

@@ -1,4 +1,6 @@
-"""Parquet files of strangers: memory is taken for the pictures, whichever column a small file fills with much."""
+"""Parquet files of strangers: memory is taken for the pictures, whichever
+column a small file fills with much.
+"""
 
 import json
 import subprocess
@@ -56,7 +58,8 @@ except DataError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
-# A value of 60 MB, of which one MB does not compress, and 19 rows that say to have the same beginning.
+# A value of 60 MB, of which one MB does not compress, and 19 rows
+# that say to have the same beginning.
 REPEATS = """
 import os, sys
 import pyarrow
@@ -76,13 +79,38 @@ def ran(program: str, argument: str) -> str:
 
 
 NO_PICTURE = "holds no picture that can be read"
-CASES: dict[str, tuple[str, str, int, dict[str, Any], str]] = {  # what is large, its type and size, how it is written
+# what is large, its type and size, how it is written
+CASES: dict[str, tuple[str, str, int, dict[str, Any], str]] = {
     "pictures": ("bytes", "binary", LARGE, {}, NO_PICTURE),
     "large pictures": ("bytes", "large_binary", LARGE, {"row_group_size": 8}, NO_PICTURE),
-    "pictures without a dictionary": ("bytes", "binary", LARGE, {"use_dictionary": False}, NO_PICTURE),
-    "pictures of a large page": ("bytes", "binary", 1 << 26, {}, "bytes that unpack to 67,108,868, as no pictures do"),
-    "labels": ("label", "string", LARGE, {}, "has a value of 4,193,304 bytes in the column label, more than 1,000"),
-    "large labels": ("label", "large_string", LARGE, {"use_dictionary": False}, "in the column label, more than 1,000"),
+    "pictures without a dictionary": (
+        "bytes",
+        "binary",
+        LARGE,
+        {"use_dictionary": False},
+        NO_PICTURE,
+    ),
+    "pictures of a large page": (
+        "bytes",
+        "binary",
+        1 << 26,
+        {},
+        "bytes that unpack to 67,108,868, as no pictures do",
+    ),
+    "labels": (
+        "label",
+        "string",
+        LARGE,
+        {},
+        "has a value of 4,193,304 bytes in the column label, more than 1,000",
+    ),
+    "large labels": (
+        "label",
+        "large_string",
+        LARGE,
+        {"use_dictionary": False},
+        "in the column label, more than 1,000",
+    ),
     "labels of a large page": ("label", "string", 1 << 26, {}, "has a page of"),
     "a sibling": ("path", "string", 1 << 26, {}, f"({ROWS}, 12)"),
     "a column that is named as a part of another": (
@@ -101,7 +129,12 @@ def test_a_small_file_takes_little_memory(tmp_path: Path, case: str) -> None:
     column, kind, size, options, expected = CASES[case]
     path = tmp_path / "a.parquet"
     picture = encode(noise(3, 4)).hex()
-    ran(WRITE, json.dumps([str(path), column, kind, size, ROWS, picture, {"compression": "zstd", **options}]))
+    ran(
+        WRITE,
+        json.dumps(
+            [str(path), column, kind, size, ROWS, picture, {"compression": "zstd", **options}]
+        ),
+    )
     assert path.stat().st_size < 50_000
     said, megabytes = ran(READ, str(path)).strip().splitlines()
     assert expected in said

@@ -1,4 +1,6 @@
-"""The split of a folder by the names of its folders and files: nothing to test on is trained on in silence."""
+"""The split of a folder by the names of its folders and files: nothing to
+test on is trained on in silence.
+"""
 
 from pathlib import Path
 
@@ -53,7 +55,12 @@ def test_parts_are_known_by_their_words(tmp_path: Path, train: str, test: str) -
 
 
 def test_parts_may_be_below_classes(tmp_path: Path) -> None:
-    files = [f"{name}/{part}/{n}.png" for name in ("cats", "dogs") for part in ("train", "test") for n in range(3)]
+    files = [
+        f"{name}/{part}/{n}.png"
+        for name in ("cats", "dogs")
+        for part in ("train", "test")
+        for n in range(3)
+    ]
     found = open_data(folder(tmp_path, *files), classes=True)
     assert sizes(found) == (6, 6)
     assert found.labels is not None
@@ -62,11 +69,19 @@ def test_parts_may_be_below_classes(tmp_path: Path) -> None:
 
 def test_names_with_other_words_are_parts_together_alone() -> None:
     assert parts_among(("steam_train", "test_tube", "bridge", "contest", "latest")) == {}
-    assert parts_among(("stage1_train", "stage1_test")) == {"stage1_train": "train", "stage1_test": "test"}
+    assert parts_among(("stage1_train", "stage1_test")) == {
+        "stage1_train": "train",
+        "stage1_test": "test",
+    }
 
 
 def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
-    files = [f"{part}/{name}/{n}.png" for part in ("train", "test") for name in ("car", "train") for n in range(3)]
+    files = [
+        f"{part}/{name}/{n}.png"
+        for part in ("train", "test")
+        for name in ("car", "train")
+        for n in range(3)
+    ]
     found = open_data(folder(tmp_path / "split", *files), classes=True)
     assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("car", "train"))
     files = [f"{name}/{number}.png" for name in ("car", "train") for number in range(20)]
@@ -75,7 +90,12 @@ def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
 
 
 def test_a_class_called_test_is_one_within_parts(tmp_path: Path) -> None:
-    files = [f"{part}/{name}/{n}.png" for part in ("train", "test") for name in ("other", "test") for n in range(3)]
+    files = [
+        f"{part}/{name}/{n}.png"
+        for part in ("train", "test")
+        for name in ("other", "test")
+        for n in range(3)
+    ]
     found = open_data(folder(tmp_path / "split", *files), classes=True)
     assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("other", "test"))
     files = [f"{name}/{number}.png" for name in ("fail", "pass", "test") for number in range(20)]
@@ -96,7 +116,9 @@ def test_a_set_of_copies_says_what_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "1.png").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     (tmp_path / "@eaDir").mkdir()
     (tmp_path / "@eaDir" / "thumbnail.png").write_bytes(encode(noise(3, 4, seed=1)))
-    with pytest.raises(DataError, match=r"one distinct picture; .*1 left out: 1.png: it is a pointer of Git LFS"):
+    with pytest.raises(
+        DataError, match=r"one distinct picture; .*1 left out: 1.png: it is a pointer of Git LFS"
+    ):
         open_data(tmp_path)
 
 
@@ -108,7 +130,11 @@ def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Pat
     assert (sizes(found), found.size) == ((1, 1), "4x5 RGB")
     (tmp_path / "labelled").mkdir()
     np.save(tmp_path / "labelled" / "images.npy", noise(20, 5, 4))
-    for labels in (np.array(["cat", "dog"] * 10), np.array([True, False] * 10), np.array([1.0, 0.0] * 10)):
+    for labels in (
+        np.array(["cat", "dog"] * 10),
+        np.array([True, False] * 10),
+        np.array([1.0, 0.0] * 10),
+    ):
         np.save(tmp_path / "labelled" / "labels.npy", labels)
         found = open_data(tmp_path / "labelled", classes=True)
         assert found.labels is not None
@@ -118,17 +144,30 @@ def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Pat
         open_data(tmp_path / "labelled", classes=True)
 
 
-def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trained_on(tmp_path: Path) -> None:
-    found = open_data(folder(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png"))
-    assert (sizes(found), [*map(str, found.refused)]) == ((2, 1), ["samples/3.png: in no folder to train or test on"])
-    assert sizes(open_data(folder(tmp_path / "b", "images/0.png", "images/1.png", "test/2.png"))) == (2, 1)
+def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trained_on(
+    tmp_path: Path,
+) -> None:
+    found = open_data(
+        folder(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png")
+    )
+    assert (sizes(found), [*map(str, found.refused)]) == (
+        (2, 1),
+        ["samples/3.png: in no folder to train or test on"],
+    )
+    assert sizes(
+        open_data(folder(tmp_path / "b", "images/0.png", "images/1.png", "test/2.png"))
+    ) == (2, 1)
     found = open_data(folder(tmp_path / "c", "test_set/0.png", "test_set/1.png"))
     assert found.notes == ("trained on, since no folder is called train: test_set",)
 
 
-def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(tmp_path: Path) -> None:
+def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
+    tmp_path: Path,
+) -> None:
     files = [f"train/{name}/images/{number}.png" for name in ("n1", "n2") for number in range(20)]
-    found = open_data(folder(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True)
+    found = open_data(
+        folder(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True
+    )
     assert found.labels is not None
     assert (sum(sizes(found)), found.labels.names, found.has_parts) == (40, ("n1", "n2"), False)
     reason = "unlabelled, or of a class that no training picture has"
@@ -139,18 +178,32 @@ def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
 
 def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
     images, labels = noise(12, 3, 4), np.arange(12) % 2
-    arrays = {"x_train": images[:8], "y_train": labels[:8], "x_test": images[8:], "y_test": labels[8:]}
+    arrays = {
+        "x_train": images[:8],
+        "y_train": labels[:8],
+        "x_test": images[8:],
+        "y_test": labels[8:],
+    }
     (tmp_path / "npy").mkdir()
     for name, array in arrays.items():
         np.save(tmp_path / "npy" / f"{name}.npy", array)
     np.savez(tmp_path / "mnist.npz", **arrays)
-    medical = {"train_images": images[:8], "train_labels": labels[:8, None], "test_images": images[8:]}
+    medical = {
+        "train_images": images[:8],
+        "train_labels": labels[:8, None],
+        "test_images": images[8:],
+    }
     np.savez_compressed(tmp_path / "medical.npz", **medical, test_labels=labels[8:, None])
     (tmp_path / "planes").mkdir()
     colours = noise(12, 3, 5, 5)
     np.savez(tmp_path / "planes" / "train", x=colours[:8], y=labels[:8])
     np.savez(tmp_path / "planes" / "test", x=colours[8:], y=labels[8:])
-    for path in (tmp_path / "npy", tmp_path / "mnist.npz", tmp_path / "medical.npz", tmp_path / "planes"):
+    for path in (
+        tmp_path / "npy",
+        tmp_path / "mnist.npz",
+        tmp_path / "medical.npz",
+        tmp_path / "planes",
+    ):
         found = open_data(path, classes=True)
         assert sizes(found) == (8, 4), path
         assert found.labels is not None
@@ -189,7 +242,10 @@ KNOWN = {
     "train": (b"\x80\x02}q", "a Python pickle, as CIFAR-100's"),
     "train_32x32.mat": (b"MATLAB 5.0 MAT-file", "a MATLAB file, as SVHN's"),
     "set.h5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    "00000.tar": (b"0.png".ljust(257, b"\0") + b"ustar", "a tar archive; unpack it: tar xf 00000.tar"),
+    "00000.tar": (
+        b"0.png".ljust(257, b"\0") + b"ustar",
+        "a tar archive; unpack it: tar xf 00000.tar",
+    ),
     "data.mdb": (bytes(16) + b"\xde\xc0\xef\xbe", "an LMDB database"),
     "a.tfrecord-00000-of-00001": (b"\x20" + bytes(7) + b"\1\2\3\4\n\x1e", "a TFRecord file"),
     "digits.txt": (b"label,pixel0,pixel1\n1,0,0\n", "a csv table; make an array of it"),

@@ -1,4 +1,6 @@
-"""Published data sets: MNIST's idx files, CIFAR-10 as binary and as pickles, which run no code; and splits."""
+"""Published data sets: MNIST's idx files, CIFAR-10 as binary and as
+pickles, which run no code; and splits.
+"""
 
 import contextlib
 import gzip
@@ -17,11 +19,23 @@ import pytest
 from scanline.model.datasets import DataError, files, labels, load, of_shape
 from scanline.model.datasets.split import TEST_SHARE, Subset, split_by_content
 from tests.support.pictures import noise
-from tests.support.training.cifar10_files import TRAIN, binary, interleaved, planes, python_2, python_3, write_tar
+from tests.support.training.cifar10_files import (
+    TRAIN,
+    binary,
+    interleaved,
+    planes,
+    python_2,
+    python_3,
+    write_tar,
+)
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 784), np.uint8)
 DIGITS = np.uint8([7, 2, 1, 0, 9])
-TRAINING, TEST, LABELS = "train-images-idx3-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+TRAINING, TEST, LABELS = (
+    "train-images-idx3-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 
 
 def refused(sentence: str, read: Callable[..., object], *arguments: object) -> None:
@@ -31,9 +45,16 @@ def refused(sentence: str, read: Callable[..., object], *arguments: object) -> N
 
 
 def idx(
-    images: np.ndarray = IMAGES, magic: int = 0x803, count: int | None = None, height: int = 28, width: int = 28
+    images: np.ndarray = IMAGES,
+    magic: int = 0x803,
+    count: int | None = None,
+    height: int = 28,
+    width: int = 28,
 ) -> bytes:
-    return struct.pack(">IIII", magic, len(images) if count is None else count, height, width) + images.tobytes()
+    return (
+        struct.pack(">IIII", magic, len(images) if count is None else count, height, width)
+        + images.tobytes()
+    )
 
 
 def idx_labels(digits: np.ndarray = DIGITS, magic: int = 0x801, count: int | None = None) -> bytes:
@@ -52,14 +73,42 @@ def test_mnist_is_read_plain_or_gzipped(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[str, bytes, str]] = {
-    "half a header": (TRAINING, idx()[:15], f"{TRAINING} is truncated: 15 bytes, less than an IDX header"),
-    "labels": (TRAINING, idx(magic=0x801), "is not an IDX file of images: it begins with 00000801, not 00000803"),
-    "another size": (TRAINING, idx(height=32, width=32), f"{TRAINING} holds images of 32 x 32, not 28 x 28"),
-    "a byte short": (TRAINING, idx()[:-1], f"{TRAINING} holds 3919 bytes of pixels, not the 3920 of its 5 images"),
-    "more images announced": (TRAINING, idx(count=2**32 - 1), f"{TRAINING} holds 3920 bytes of pixels"),
-    "truncated gzip": (f"{TRAINING}.gz", gzip.compress(idx())[:-40], f"{TRAINING}.gz is truncated or not a gzip file"),
+    "half a header": (
+        TRAINING,
+        idx()[:15],
+        f"{TRAINING} is truncated: 15 bytes, less than an IDX header",
+    ),
+    "labels": (
+        TRAINING,
+        idx(magic=0x801),
+        "is not an IDX file of images: it begins with 00000801, not 00000803",
+    ),
+    "another size": (
+        TRAINING,
+        idx(height=32, width=32),
+        f"{TRAINING} holds images of 32 x 32, not 28 x 28",
+    ),
+    "a byte short": (
+        TRAINING,
+        idx()[:-1],
+        f"{TRAINING} holds 3919 bytes of pixels, not the 3920 of its 5 images",
+    ),
+    "more images announced": (
+        TRAINING,
+        idx(count=2**32 - 1),
+        f"{TRAINING} holds 3920 bytes of pixels",
+    ),
+    "truncated gzip": (
+        f"{TRAINING}.gz",
+        gzip.compress(idx())[:-40],
+        f"{TRAINING}.gz is truncated or not a gzip file",
+    ),
     "no bytes in gzip": (f"{TRAINING}.gz", b"", f"{TRAINING}.gz is truncated"),
-    "corrupt gzip": (f"{TRAINING}.gz", gzip.compress(idx())[:30] + bytes(99), "gz is truncated or not a gzip file"),
+    "corrupt gzip": (
+        f"{TRAINING}.gz",
+        gzip.compress(idx())[:30] + bytes(99),
+        "gz is truncated or not a gzip file",
+    ),
     "only the other split": (TEST, idx(), f"has neither {TRAINING} nor {TRAINING}.gz"),
 }
 
@@ -73,7 +122,10 @@ def test_a_wrong_file_of_images(tmp_path: Path, case: str) -> None:
 
 WRONG_LABELS: dict[str, tuple[bytes | None, str]] = {
     "missing": (None, f"has neither {LABELS} nor {LABELS}.gz"),
-    "images": (idx_labels(magic=0x803), "is not an IDX file of labels: it begins with 00000803, not 00000801"),
+    "images": (
+        idx_labels(magic=0x803),
+        "is not an IDX file of labels: it begins with 00000803, not 00000801",
+    ),
     "a label short": (idx_labels(count=6), f"{LABELS} holds 5 labels, not the 6 that it announces"),
     "no digit": (idx_labels(np.uint8([1, 2, 10, 3, 4])), "is not mnist: it holds the label 10"),
     "of fewer images": (idx_labels(DIGITS[:3]), "holds 3 labels for the 5 test images of mnist"),
@@ -88,7 +140,9 @@ def test_a_wrong_file_of_labels(tmp_path: Path, case: str) -> None:
     refused(sentence, labels, "mnist", tmp_path, "test", np.empty((5, 1)))
 
 
-def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused("nowhere is not a directory", load, "mnist", tmp_path / "nowhere", "train")
     assert (of_shape(28, 28, 1), of_shape(32, 32, 3)) == ("mnist", "cifar10")
     refused("no data set has images of 28 x 28 x 3", of_shape, 28, 28, 3)
@@ -122,8 +176,14 @@ def test_cifar10_gzipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (binary(planes(2))[:-1], "data_batch_3.bin is truncated or wrong: 6145 bytes are not whole"),
-        (binary(planes(2), label=10), "data_batch_3.bin is not CIFAR-10: a record has the label 10"),
+        (
+            binary(planes(2))[:-1],
+            "data_batch_3.bin is truncated or wrong: 6145 bytes are not whole",
+        ),
+        (
+            binary(planes(2), label=10),
+            "data_batch_3.bin is not CIFAR-10: a record has the label 10",
+        ),
         (None, "neither data_batch_3.bin nor data_batch_3.bin.gz"),
     ],
     ids=["a byte short", "wrong label", "missing batch"],
@@ -140,7 +200,9 @@ WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
     "python 2": python_2,
     "python 3": python_3,
     "python 3, data by bytes": lambda images: python_3(images, b"data"),
-    "python 3, keys of bytes": lambda images: pickle.dumps({b"labels": [6] * len(images), b"data": images}, 2),
+    "python 3, keys of bytes": lambda images: pickle.dumps(
+        {b"labels": [6] * len(images), b"data": images}, 2
+    ),
     "python 3, by columns": lambda images: python_3(np.asfortranarray(images)),
     "python 3, protocol 4": lambda images: python_3(images, protocol=4),
 }
@@ -150,7 +212,9 @@ WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
 def test_a_pickled_batch_and_its_labels(tmp_path: Path, writer: str) -> None:
     write_tar(tmp_path, {"readme.html": b"hello", "test_batch": WRITERS[writer](planes(9, 3))})
     np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
-    np.testing.assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6])
+    np.testing.assert_array_equal(
+        labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6]
+    )
 
 
 def test_batches_in_order_whatever_their_order_in_the_tar(tmp_path: Path) -> None:
@@ -170,17 +234,26 @@ class Calls:
 
 
 @pytest.mark.parametrize("function", [os.system, eval, exec, open])
-def test_a_pickle_that_calls_is_refused_and_nothing_runs(tmp_path: Path, function: Callable[..., object]) -> None:
+def test_a_pickle_that_calls_is_refused_and_nothing_runs(
+    tmp_path: Path, function: Callable[..., object]
+) -> None:
     trace = tmp_path / "trace"
-    code = {os.system: f"touch {trace}", open: str(trace)}.get(function, f"open({str(trace)!r}, 'w')")
+    code = {os.system: f"touch {trace}", open: str(trace)}.get(
+        function, f"open({str(trace)!r}, 'w')"
+    )
     calls = Calls(function, code, *(["w"] if function is open else []))
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         write_tar(tmp_path, {"test_batch": pickle.dumps({"data": calls}, protocol)})
-        refused("test_batch is not a CIFAR-10 batch: it asks for", load, "cifar10", tmp_path, "test")
+        refused(
+            "test_batch is not a CIFAR-10 batch: it asks for", load, "cifar10", tmp_path, "test"
+        )
         assert not trace.exists()
 
 
-NO_BATCH, NO_ROWS = "test_batch is not a CIFAR-10 batch", "test_batch does not hold rows of 3,072 bytes"
+NO_BATCH, NO_ROWS = (
+    "test_batch is not a CIFAR-10 batch",
+    "test_batch does not hold rows of 3,072 bytes",
+)
 BEYOND = python_2(planes(9, 3)).replace(b"J\x03\x00\x00\x00M", b"J\xff\xff\xff\x7fM")
 PICKLES: dict[str, tuple[bytes, str]] = {
     "not a pickle": (b"hello", NO_BATCH),
@@ -230,14 +303,22 @@ def test_a_truncated_or_corrupt_tar(tmp_path: Path) -> None:
     data = path.read_bytes()
     for keep in (0, 10, 100, 3000, 9000):
         path.write_bytes(data[:keep])
-        refused("cifar-10-python.tar.gz is truncated or not a tar file", load, "cifar10", tmp_path, "test")
+        refused(
+            "cifar-10-python.tar.gz is truncated or not a tar file",
+            load,
+            "cifar10",
+            tmp_path,
+            "test",
+        )
     for place in (300, 3000, 9000):
         path.write_bytes(data[:place] + bytes(100) + data[place + 100 :])
         refused("cifar-10-python.tar.gz", load, "cifar10", tmp_path, "test")
 
 
 def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path: Path) -> None:
-    """Pickles are programs: one wrong byte may say anything, and numpy's own classes crash on some of it."""
+    """Pickles are programs: one wrong byte may say anything, and numpy's
+    own classes crash on some of it.
+    """
     whole, rng = python_2(np.ones((1, 3072), np.uint8)), np.random.default_rng(0)
     for _ in range(200):
         noisy = bytearray(whole)
@@ -267,7 +348,9 @@ def test_order_and_additions_move_no_picture() -> None:
     train, test = sides(SPLIT_IMAGES[:2000])
     assert sides(SPLIT_IMAGES[:2000][::-1].copy()) == (train, test)
     assert all(side <= more for side, more in zip((train, test), sides(SPLIT_IMAGES), strict=True))
-    split, reversed_ = (split_by_content(images, "set") for images in (SPLIT_IMAGES, SPLIT_IMAGES[::-1].copy()))
+    split, reversed_ = (
+        split_by_content(images, "set") for images in (SPLIT_IMAGES, SPLIT_IMAGES[::-1].copy())
+    )
     assert split.digest == reversed_.digest
     assert split.digest != split_by_content(SPLIT_IMAGES[1:], "set").digest
 
@@ -284,7 +367,9 @@ def test_two_pictures_are_enough_and_there_is_always_one_on_each_side() -> None:
     for seed in range(12):
         split = split_by_content(noise(2, 4, seed=seed), "set")
         assert (len(split.train), len(split.test)) == (1, 1)
-    sentence = "photos holds one distinct picture; training needs at least two, one of them to test on"
+    sentence = (
+        "photos holds one distinct picture; training needs at least two, one of them to test on"
+    )
     refused(sentence, split_by_content, np.repeat(SPLIT_IMAGES[:1], 5, axis=0), "photos")
 
 

@@ -1,4 +1,6 @@
-"""Data sets that --data accepts: published files, a folder of pictures, a .npy array; their classes and labels."""
+"""Data sets that --data accepts: published files, a folder of pictures, a .npy
+array; their classes and labels.
+"""
 
 import gzip
 import json
@@ -31,7 +33,11 @@ def refused(sentence: str, path: Path, **options: Any) -> None:
 def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path: Path) -> None:
     blobs.write(tmp_path)
     found = open_data(tmp_path, classes=True)
-    assert (found.published, found.size, found.labels and found.labels.names) == (None, "28x28 grey", tuple("0123"))
+    assert (found.published, found.size, found.labels and found.labels.names) == (
+        None,
+        "28x28 grey",
+        tuple("0123"),
+    )
     with mock.patch.dict(DIGESTS, mnist=open_data(tmp_path).digest):
         found = open_data(tmp_path)
     assert found.published == "mnist"
@@ -42,18 +48,26 @@ def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_
 
 
 @pytest.mark.parametrize("at", ["MNIST/raw/NAME", "raw/NAME", "NAME/NAME", "DOTS"])
-def test_published_files_are_found_where_torchvision_and_kaggle_put_them(tmp_path: Path, at: str) -> None:
+def test_published_files_are_found_where_torchvision_and_kaggle_put_them(
+    tmp_path: Path, at: str
+) -> None:
     blobs.write(tmp_path)
     expected = open_data(tmp_path, classes=True)
     for file in list(tmp_path.iterdir()):
-        there = tmp_path / "moved" / at.replace("NAME", file.name).replace("DOTS", file.name.replace("-idx", ".idx"))
+        there = (
+            tmp_path
+            / "moved"
+            / at.replace("NAME", file.name).replace("DOTS", file.name.replace("-idx", ".idx"))
+        )
         there.parent.mkdir(parents=True, exist_ok=True)
         file.rename(there)
     assert open_data(tmp_path / "moved", classes=True).digest == expected.digest
 
 
 def folder(directory: Path, files: Sequence[str], same: dict[str, str] | None = None) -> Path:
-    """Write a picture of noise to each of the files; `same` names the file whose picture another one repeats."""
+    """Write a picture of noise to each of the files; `same` names the file
+    whose picture another one repeats.
+    """
     same, seeds = same or {}, {name: seed for seed, name in enumerate(files)}
     for name in files:
         path = directory / name
@@ -73,11 +87,17 @@ def shown(images: Any) -> set[bytes]:
 
 
 def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
-    for name, seeds in {"train/a": (0, 1, 2), "train/b": (3, 4), "val/a": (5,), "val/b": (6, 1)}.items():
+    for name, seeds in {
+        "train/a": (0, 1, 2),
+        "train/b": (3, 4),
+        "val/a": (5,),
+        "val/b": (6, 1),
+    }.items():
         pictures(tmp_path / name, *seeds)
     found = open_data(tmp_path, classes=True)
     assert shown(found.train) == {noise(3, 4, seed=seed).tobytes() for seed in (0, 2, 3, 4)}
-    assert (found.labels and found.labels.names, len(found.test)) == (("a", "b"), 2)  # 1 is in two classes
+    # 1 is in two classes
+    assert (found.labels and found.labels.names, len(found.test)) == (("a", "b"), 2)
     assert [refused.file for refused in found.refused] == ["a/1.png", "b/1.png"]
     without = open_data(tmp_path)
     assert shown(without.test) == {noise(3, 4, seed=seed).tobytes() for seed in (5, 6, 1)}
@@ -88,7 +108,10 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     assert shown(found.test) == {noise(3, 4, seed=seed).tobytes() for seed in (7, 8)}
     assert (found.has_parts, [str(refused) for refused in found.refused]) == (
         True,
-        [f"val/{name}.png: not used, since there are test pictures" for name in ("a/5", "b/1", "b/6")],
+        [
+            f"val/{name}.png: not used, since there are test pictures"
+            for name in ("a/5", "b/1", "b/6")
+        ],
     )
     # An archive that unpacks into a folder of its own has the same parts.
     (tmp_path / "data").mkdir()
@@ -130,7 +153,10 @@ def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
         assert len(one.train) + len(one.test) == 4
     parquet.write_table(pyarrow.table({"text": ["a"]}), tmp_path / "text.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    for name, sentence in (("text", "has no column of pictures: its columns are text"), ("broken", "is not a Parquet")):
+    for name, sentence in (
+        ("text", "has no column of pictures: its columns are text"),
+        ("broken", "is not a Parquet"),
+    ):
         refused(sentence, tmp_path / f"{name}.parquet")
 
 
@@ -142,7 +168,9 @@ def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Pa
     (tmp_path / "real" / "loop").symlink_to(tmp_path / "real")
     found = open_data(tmp_path / "real")
     assert len(found.train) + len(found.test) == 5
-    assert [str(refused) for refused in found.refused] == ["loop: it links to a folder that is read already"]
+    assert [str(refused) for refused in found.refused] == [
+        "loop: it links to a folder that is read already"
+    ]
     (tmp_path / "real" / "loop").unlink()
     assert open_data(tmp_path / "real", classes=True).labels.names == ("a", "b")
 
@@ -152,7 +180,13 @@ def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
         (tmp_path / f"{i}.png").write_bytes(encode(noise(3, 4, seed=i % 30)))
     (tmp_path / "broken.png").write_bytes(b"?")
     found = open_data(tmp_path)
-    assert (found.height, found.width, found.channels, found.published, found.has_parts) == (3, 4, 1, None, False)
+    assert (found.height, found.width, found.channels, found.published, found.has_parts) == (
+        3,
+        4,
+        1,
+        None,
+        False,
+    )
     assert (len(found.train) + len(found.test), found.duplicates, len(found.refused)) == (30, 10, 1)
     assert min(len(found.train), len(found.test)) >= 1
 
@@ -170,7 +204,10 @@ def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...],
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "floats": (np.zeros((4, 3, 3)), "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]"),
+    "floats": (
+        np.zeros((4, 3, 3)),
+        "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]",
+    ),
     "two channels": (np.zeros((4, 5, 3, 2), np.uint8), "not uint8 [4, 5, 3, 2]"),
     "no images": (np.zeros((0, 3, 3), np.uint8), "holds no images: its shape is [0, 3, 3]"),
     "one that repeats": (np.zeros((4, 3, 3), np.uint8), "holds one distinct picture"),
@@ -190,7 +227,12 @@ def test_a_damaged_array_is_refused(tmp_path: Path, damage: str) -> None:
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     data = (tmp_path / "a.npy").read_bytes()
     large = data.replace(b"(5, 3, 3), }" + b" " * 20, b"(5, 3, 99999999999999999999), }".ljust(32))
-    damaged = {"cut": data[:-1], "head": data[:9], "another kind": b"PK" + data[2:], "a shape beyond memory": large}
+    damaged = {
+        "cut": data[:-1],
+        "head": data[:9],
+        "another kind": b"PK" + data[2:],
+        "a shape beyond memory": large,
+    }
     (tmp_path / "a.npy").write_bytes(damaged[damage])
     assert damaged[damage] != data
     refused("a.npy is truncated or not a .npy file of bytes", tmp_path / "a.npy")
@@ -207,12 +249,18 @@ def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
     ("name", "data", "sentence"),
     [
         ("a.zip", b"PK", "a.zip is neither a folder nor a .npy or .parquet file"),
-        ("train.csv", b"label,pixel0\n1,0\n", "is a csv table; make an array of it in its folder: python"),
+        (
+            "train.csv",
+            b"label,pixel0\n1,0\n",
+            "is a csv table; make an array of it in its folder: python",
+        ),
         ("letters-idx3-ubyte", b"\0\0\x08\x03", "letters-idx3-ubyte: it is a broken array"),
         ("nowhere", None, "nowhere does not exist"),
     ],
 )
-def test_other_paths_are_refused(tmp_path: Path, name: str, data: bytes | None, sentence: str) -> None:
+def test_other_paths_are_refused(
+    tmp_path: Path, name: str, data: bytes | None, sentence: str
+) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
     refused(sentence, tmp_path / name)
@@ -232,10 +280,14 @@ DIGITS = np.arange(64) % 10
 def of_class(found: ImageSet, name: str) -> set[bytes]:
     label = found.labels.names.index(name) + 1
     parts = ((found.train, found.labels.train), (found.test, found.labels.test))
-    return {image.tobytes() for images, of in parts for image in images[np.flatnonzero(of == label)]}
+    return {
+        image.tobytes() for images, of in parts for image in images[np.flatnonzero(of == label)]
+    }
 
 
-def write_digits(directory: Path, train: np.ndarray = DIGITS, test: np.ndarray = DIGITS[:16]) -> Path:
+def write_digits(
+    directory: Path, train: np.ndarray = DIGITS, test: np.ndarray = DIGITS[:16]
+) -> Path:
     blobs.write(directory)
     for split, digits in (("train", train), ("t10k", test)):
         data = struct.pack(">II", 0x801, len(digits)) + digits.astype(np.uint8).tobytes()
@@ -291,9 +343,13 @@ def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path: Path) 
         assert of_class(found, name) == {noise(3, 4, seed=12 * i + k).tobytes() for k in range(12)}
 
 
-def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(tmp_path: Path) -> None:
+def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(
+    tmp_path: Path,
+) -> None:
     files = [f"{name}/{i}.png" for name in "ab" for i in range(9)]
-    found = open_data(folder(tmp_path, files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}), classes=True)
+    found = open_data(
+        folder(tmp_path, files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}), classes=True
+    )
     assert [str(refused) for refused in found.refused] == [
         "a/5.png: it is the same picture as b/3.png, which has another class",
         "b/3.png: it is the same picture as a/5.png, which has another class",
@@ -302,19 +358,40 @@ def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(t
 
 
 def test_folders_of_a_capital_and_its_small_letter_are_two_classes(tmp_path: Path) -> None:
-    found = open_data(folder(tmp_path, [f"{name}/{number}.png" for name in "Aab" for number in range(9)]), classes=True)
+    found = open_data(
+        folder(tmp_path, [f"{name}/{number}.png" for name in "Aab" for number in range(9)]),
+        classes=True,
+    )
     assert found.labels is not None
     assert found.labels.names == ("A", "a", "b")
     assert replace(PRESETS["mnist-small"].model, classes=found.labels.classes).label_of("A") == 1
 
 
 NO_CLASSES: dict[str, tuple[list[str], str]] = {
-    "a loose picture": (["a/1.png", "b/1.png", "1.png"], "1.png is not in a subfolder of {}, so it has no class"),
-    "one class": (["a/1.png", "a/2.png"], "{} must have from 2 to 1,000 subfolders, which are the classes, not 1"),
-    "too many": ([f"{i}/1.png" for i in range(1001)], "{} must have from 2 to 1,000 subfolders, which"),
-    "one name in two forms": (["caf\u00e9/1.png", "cafe\u0301/1.png"], "of {} do not name two classes: names are"),
-    "one name": (["Cat/1.png", "cat/1.png"], "the subfolders Cat and cat of {} do not name two classes"),
-    "an only picture to test on": (["a/0.png", "a/1.png", "b/0.png"], "{} has no training image of the class b"),
+    "a loose picture": (
+        ["a/1.png", "b/1.png", "1.png"],
+        "1.png is not in a subfolder of {}, so it has no class",
+    ),
+    "one class": (
+        ["a/1.png", "a/2.png"],
+        "{} must have from 2 to 1,000 subfolders, which are the classes, not 1",
+    ),
+    "too many": (
+        [f"{i}/1.png" for i in range(1001)],
+        "{} must have from 2 to 1,000 subfolders, which",
+    ),
+    "one name in two forms": (
+        ["caf\u00e9/1.png", "cafe\u0301/1.png"],
+        "of {} do not name two classes: names are",
+    ),
+    "one name": (
+        ["Cat/1.png", "cat/1.png"],
+        "the subfolders Cat and cat of {} do not name two classes",
+    ),
+    "an only picture to test on": (
+        ["a/0.png", "a/1.png", "b/0.png"],
+        "{} has no training image of the class b",
+    ),
 }
 
 
@@ -329,14 +406,24 @@ def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1.png").write_bytes(b"?")
     (tmp_path / ".hidden").mkdir()
-    refused(f"{tmp_path / 'c'} is a class without a picture that can be read", tmp_path, classes=True)
+    refused(
+        f"{tmp_path / 'c'} is a class without a picture that can be read", tmp_path, classes=True
+    )
 
 
 def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path: Path) -> None:
     files = [f"{name}/{i}.png" for name in ("a b", "a-b", "a_b") for i in range(5)]
-    assert open_data(folder(tmp_path, files), classes=True).labels.classes == (("a b",), ("a-b",), ("a_b",))
+    assert open_data(folder(tmp_path, files), classes=True).labels.classes == (
+        ("a b",),
+        ("a-b",),
+        ("a_b",),
+    )
 
 
 def test_an_array_has_no_labels(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
-    refused("a.npy has no labels; classes are those of MNIST, of CIFAR-10 or", tmp_path / "a.npy", classes=True)
+    refused(
+        "a.npy has no labels; classes are those of MNIST, of CIFAR-10 or",
+        tmp_path / "a.npy",
+        classes=True,
+    )

@@ -1,4 +1,6 @@
-"""Figures of a model's classes, each of the images that its name says; and the table of guidance, a row a weight."""
+"""Figures of a model's classes, each of the images that its name says; and the
+table of guidance, a row a weight.
+"""
 
 import re
 from dataclasses import replace
@@ -22,7 +24,9 @@ from tests.support import small_models
 from tests.support.close import assert_close
 
 ORDER = (3, 1, 4, 0, 5, 9, 2, 6, 8, 7)  # the model's classes are not in the order of the set's
-CONFIG = small_models.config(height=6, width=5, layers=1, classes=tuple((str(digit),) for digit in ORDER))
+CONFIG = small_models.config(
+    height=6, width=5, layers=1, classes=tuple((str(digit),) for digit in ORDER)
+)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 MODEL.class_head = small_models.class_head(CONFIG)
 TEST, OF = small_models.images(CONFIG, 9, seed=2), np.uint8([3, 1, 4, 1, 5, 9, 2, 6, 5])
@@ -31,7 +35,9 @@ TEST, OF = small_models.images(CONFIG, 9, seed=2), np.uint8([3, 1, 4, 1, 5, 9, 2
 @pytest.fixture(scope="module")
 def found() -> ClassMeasurements:
     """Six of the nine test images are classified, and eleven samples of each class are painted."""
-    return measure_classes(MODEL, "mnist", TEST, OF, classified=6, each=11, classifier=CLASSIFIER, seed=4)
+    return measure_classes(
+        MODEL, "mnist", TEST, OF, classified=6, each=11, classifier=CLASSIFIER, seed=4
+    )
 
 
 def label(digit: int) -> int:
@@ -46,11 +52,15 @@ def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set() ->
     assert classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
 
 
-def test_bits_with_the_true_class_are_those_of_each_images_own_label(found: ClassMeasurements) -> None:
+def test_bits_with_the_true_class_are_those_of_each_images_own_label(
+    found: ClassMeasurements,
+) -> None:
     labels = torch.tensor([label(digit) for digit in OF.tolist()])
     expected = bits(MODEL, torch.from_numpy(TEST), labels).mean(dim=1)
     assert_close("bits with the true class", expected, torch.from_numpy(found.true_class))
-    assert not np.allclose(found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy())
+    assert not np.allclose(
+        found.true_class, bits(MODEL, torch.from_numpy(TEST)).mean(dim=1).numpy()
+    )
 
 
 def bits_under_each(images: np.ndarray) -> torch.Tensor:
@@ -59,7 +69,9 @@ def bits_under_each(images: np.ndarray) -> torch.Tensor:
     return torch.stack([bits(MODEL, torch.from_numpy(images), each).sum(1) for each in labels], 1)
 
 
-def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: ClassMeasurements) -> None:
+def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(
+    found: ClassMeasurements,
+) -> None:
     under = bits_under_each(TEST[:6])
     expected = np.zeros((10, 10), np.int64)
     np.add.at(expected, (OF[:6], under.argmin(dim=1).numpy()), 1)
@@ -67,7 +79,9 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(found: Cla
     np.testing.assert_array_equal(found.by_bits.confusion, expected)
     assert found.by_bits.temperature is None  # six images are too few to fit one to
     law = posterior(under.double().numpy())
-    assert_close("posterior by bits", torch.from_numpy(law), torch.from_numpy(found.by_bits.posterior))
+    assert_close(
+        "posterior by bits", torch.from_numpy(law), torch.from_numpy(found.by_bits.posterior)
+    )
     drawn = -(torch.logsumexp(-under * np.log(2), 1) / np.log(2) - np.log2(10)) / CONFIG.bytes
     assert found.any_class is not None
     assert_close("bits where the class is drawn", drawn, torch.from_numpy(found.any_class))
@@ -88,7 +102,9 @@ def test_the_head_reads_all_test_images_in_the_order_of_the_set(found: ClassMeas
     posterior = MODEL.class_logits(torch.from_numpy(TEST)).double().softmax(dim=1).numpy()
     assert found.by_head is not None
     for digit in range(10):
-        np.testing.assert_array_equal(found.by_head.posterior[:, digit], posterior[:, label(digit) - 1])
+        np.testing.assert_array_equal(
+            found.by_head.posterior[:, digit], posterior[:, label(digit) - 1]
+        )
     np.testing.assert_array_equal(found.by_head.true, OF)
 
 
@@ -107,24 +123,32 @@ def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
 
 
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
-    true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)  # 18 of 20 of them wrong
+    # 18 of 20 of them wrong
+    true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)
     sure = np.where(np.arange(100) < 50, 0.98, 0.995)[:, None]
     by_bits = classes.Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
-    given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])  # nineteen of each, ten of them right
+    # nineteen of each, ten of them right
+    given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
     samples = classes.ClassSamples(10, predictions, 3)
     np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
-        ClassMeasurements(CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits)
+        ClassMeasurements(
+            CLASSES["mnist"], np.array([1.0, 2.0]), by_bits, samples, readings=1000, by_head=by_bits
+        )
     )
     assert figures["true_class"] == {"bits_per_dim": 1.5, "standard_error": 0.5, "images": 2}
     assert figures["classification"]["accuracy"] == 0.82
     assert figures["classification"]["standard_error"] == pytest.approx(0.0384, abs=1e-4)
-    assert (figures["classification"]["images"], figures["classification"]["readings"]) == (100, 1000)
+    assert (figures["classification"]["images"], figures["classification"]["readings"]) == (
+        100,
+        1000,
+    )
     assert figures["by_head"]["sure"] == {"above": 0.99, "images": 50, "right": 1.0}
     assert figures["by_head"].items() < figures["classification"].items()
     fitted = replace(by_bits, temperature=0.01).figures()
-    assert (fitted["temperature"], fitted["accuracy"], fitted["sure"]["images"]) == (0.01, 0.82, 25)  # every second one
+    # every second one
+    assert (fitted["temperature"], fitted["accuracy"], fitted["sure"]["images"]) == (0.01, 0.82, 25)
     assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 0.01, 100.00% are right"
     assert figures["samples"]["as_asked"] == pytest.approx(10 / 19)
     assert figures["samples"]["as_asked_of_each"] == pytest.approx([10 / 19] * 10)
@@ -133,7 +157,13 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
 
 def test_the_card_states_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
     figures = class_figures(found)
-    evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 9, "classes": figures}
+    evaluation = {
+        "precision": "exact",
+        "bits_per_dim": 8.0,
+        "standard_error": 0.1,
+        "images": 9,
+        "classes": figures,
+    }
     evaluation["quality"] = quality(compared)
     names = "true_class", "any_class", "classification", "by_head", "samples"
     true, drawn, right, head, samples = (figures[name] for name in names)
@@ -144,10 +174,14 @@ def test_the_card_states_the_figures(found: ClassMeasurements, compared: Compari
         " images |",
         f"| test bits/dim where the class is drawn | {spread} on 6 test images |",
     ]
-    for row, (what, given) in zip(rows[2:4], (("class head", head), ("bits under every class", right)), strict=True):
+    for row, (what, given) in zip(
+        rows[2:4], (("class head", head), ("bits under every class", right)), strict=True
+    ):
         share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%} of {given['images']} test images"
         assert row == f"| classification by the {what} | {share}{sure_share(given)} |"
-    assert rows[4].startswith(f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for")
+    assert rows[4].startswith(
+        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for"
+    )
 
 
 WORDS = tuple((str(digit),) for digit in range(10))
@@ -160,7 +194,13 @@ EACH = 4
 
 @pytest.fixture(scope="module")
 def guided() -> ClassMeasurements:
-    asked = {"classified": 0, "each": EACH, "classifier": CLASSIFIER, "guidance": (3.0, 1.5), "seed": 4}
+    asked = {
+        "classified": 0,
+        "each": EACH,
+        "classifier": CLASSIFIER,
+        "guidance": (3.0, 1.5),
+        "seed": 4,
+    }
     return measure_classes(GUIDED_MODEL, "mnist", TESTS[:2], LABELS[:2], **asked)
 
 
@@ -170,46 +210,65 @@ def compared() -> Comparison:
     return compare(GUIDED_MODEL, CLASSIFIER, data, bits_per_dim(GUIDED_MODEL, TESTS), 50, seed=4)
 
 
-def test_each_row_is_of_the_samples_of_its_weight(guided: ClassMeasurements, compared: Comparison) -> None:
+def test_each_row_is_of_the_samples_of_its_weight(
+    guided: ClassMeasurements, compared: Comparison
+) -> None:
     figures = guidance_figures(guided, compared)
     assert [row["guidance"] for row in figures["rows"]] == [1, 3, 1.5]
     assert (figures["each"], figures["seed"], figures["against"]) == (EACH, 4, 65)
     asked = np.repeat(np.arange(10), EACH)
     for row in figures["rows"]:
         weight = row["guidance"]
-        requests = [GenerateRequest(0, EACH, 4, label=digit + 1, guidance=weight) for digit in range(10)]
-        images = np.concatenate([paint_request(GUIDED_MODEL, request).images for request in requests])
+        requests = [
+            GenerateRequest(0, EACH, 4, label=digit + 1, guidance=weight) for digit in range(10)
+        ]
+        images = np.concatenate(
+            [paint_request(GUIDED_MODEL, request).images for request in requests]
+        )
         seen = classify(CLASSIFIER, images)
         assert row["recognisable"] == seen.recognised.mean()
         assert row["as_asked"] == (seen.classes == asked).mean()
 
 
-def test_distances_are_of_as_many_samples_as_test_images(guided: ClassMeasurements, compared: Comparison) -> None:
+def test_distances_are_of_as_many_samples_as_test_images(
+    guided: ClassMeasurements, compared: Comparison
+) -> None:
     figures = guidance_figures(guided, compared)
     half = sorted(set(range(130)) - set(compared.others.tolist()))
-    chosen = [index for digit in range(10) for index in [at for at in half if LABELS[at] == digit][:EACH]]
+    chosen = [
+        index for digit in range(10) for index in [at for at in half if LABELS[at] == digit][:EACH]
+    ]
     counts = np.bincount(LABELS[chosen], minlength=10)
     assert counts[9] == 0
     assert figures["compared"] == len(chosen)
-    others, tests = compared.test_predictions.features[compared.others], compared.test_predictions.features[chosen]
+    others, tests = (
+        compared.test_predictions.features[compared.others],
+        compared.test_predictions.features[chosen],
+    )
     row = figures["test_images"]
     assert row["recognisable"] == compared.test_predictions.recognised.mean()
     assert row["as_asked"] == (compared.test_predictions.classes == LABELS).mean()
     assert row["frechet_distance"] == pytest.approx(frechet_distance(tests, others))
-    assert row["within_class_distance"] == pytest.approx(within_class_distance(tests, LABELS[chosen]))
+    assert row["within_class_distance"] == pytest.approx(
+        within_class_distance(tests, LABELS[chosen])
+    )
     for row, samples in zip(figures["rows"], (guided.samples, *guided.guided), strict=True):
         assert samples is not None
         first = np.arange(10 * EACH) % EACH < np.repeat(counts, EACH)
         features = samples.predictions.features[first]
         assert row["frechet_distance"] == pytest.approx(frechet_distance(features, others))
-        assert row["within_class_distance"] == pytest.approx(within_class_distance(features, samples.asked[first]))
+        assert row["within_class_distance"] == pytest.approx(
+            within_class_distance(features, samples.asked[first])
+        )
         right = first & (samples.predictions.classes == samples.asked)
         as_asked = within_class_distance(samples.predictions.features[right], samples.asked[right])
         assert row["within_class_distance_as_asked"] == pytest.approx(as_asked)
 
 
 def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
-    features = np.array([[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]])
+    features = np.array(
+        [[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]]
+    )
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
     assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
@@ -221,7 +280,9 @@ def test_the_card_states_the_table(guided: ClassMeasurements, compared: Comparis
     evaluation["guidance"] = figures = guidance_figures(guided, compared)
     plain, three = figures["rows"][:2]
     row = card_rows(evaluation).split("\n")[-2]
-    assert row.startswith(f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable")
+    assert row.startswith(
+        f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable"
+    )
     for name in ("within_class_distance", "within_class_distance_as_asked"):
         of_each = (f"{each[name]:.2f}" for each in (three, plain, figures["test_images"]))
         assert re.search(r"{} \({}, (?:of test images )?{}\)".format(*of_each), row)

@@ -1,4 +1,6 @@
-"""The report's classifier learns, is the same for the same seed, does not recognise noise, and is cached safely."""
+"""The report's classifier learns, is the same for the same seed, does not
+recognise noise, and is cached safely.
+"""
 
 from pathlib import Path
 
@@ -7,8 +9,19 @@ import pytest
 import torch
 
 from scanline.model.evaluation import classifier_cache
-from scanline.model.evaluation.classifier import Classifier, classify, negatives, train_classifier, update_count
-from scanline.model.evaluation.classifier_cache import cache_path, cached_classifier, load_cached, store
+from scanline.model.evaluation.classifier import (
+    Classifier,
+    classify,
+    negatives,
+    train_classifier,
+    update_count,
+)
+from scanline.model.evaluation.classifier_cache import (
+    cache_path,
+    cached_classifier,
+    load_cached,
+    store,
+)
 from scanline.model.evaluation.comparison import LabelledData
 from tests.support import small_models
 
@@ -33,39 +46,61 @@ def trained() -> Classifier:
     return train_classifier("cifar10", SHAPE, *TRAINING)
 
 
-def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(trained: Classifier) -> None:
+def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
+    trained: Classifier,
+) -> None:
     found = classify(trained, TEST[0])
     assert (found.classes == TEST[1]).mean() > 0.6
     assert sum(found.class_shares) == pytest.approx(1)
     assert found.features.shape == (300, 64)
-    np.testing.assert_allclose(found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5)
-    assert classify(trained, np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)).recognised.mean() < 0.1
+    np.testing.assert_allclose(
+        found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5
+    )
+    assert (
+        classify(
+            trained, np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)
+        ).recognised.mean()
+        < 0.1
+    )
     assert found.recognised.mean() > 0.3
 
 
-def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_random_stream() -> None:
+def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_random_stream() -> (
+    None
+):
     images, labels, seen = TRAINING[0][:300].copy(), TRAINING[1][:300], []
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    first = train_classifier("cifar10", SHAPE, images, labels, seed=3, progress=seen.append).state_dict()
+    first = train_classifier(
+        "cifar10", SHAPE, images, labels, seed=3, progress=seen.append
+    ).state_dict()
     np.testing.assert_array_equal(images, TRAINING[0][:300])
     assert torch.equal(before, torch.get_rng_state())
     assert seen == list(range(1, update_count("cifar10", 300) + 1))
     torch.manual_seed(6)
-    second, other = (train_classifier("cifar10", SHAPE, images, labels, seed=seed).state_dict() for seed in (3, 4))
+    second, other = (
+        train_classifier("cifar10", SHAPE, images, labels, seed=seed).state_dict()
+        for seed in (3, 4)
+    )
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
-def test_negatives_are_half_shuffled_tiles_and_half_random_colours(shape: tuple[int, int, int]) -> None:
+def test_negatives_are_half_shuffled_tiles_and_half_random_colours(
+    shape: tuple[int, int, int],
+) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, *shape), np.uint8)
     before, found = images.copy(), negatives(images, np.random.default_rng(1))
     np.testing.assert_array_equal(images, before)
     assert (found.shape, found.dtype) == (images.shape, np.uint8)
     assert (found != images).reshape(40, -1).any(axis=1).all()
     np.testing.assert_array_equal(found, negatives(images, np.random.default_rng(1)))
-    assert 10 < sum([sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)]) < 30
+    assert (
+        10
+        < sum([sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)])
+        < 30
+    )
 
 
 def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:
@@ -76,14 +111,22 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: P
         stages.append(what)
         return lambda done: None
 
-    first, second = (cached_classifier(few, config, cache, torch.device("cpu"), stage) for _ in range(2))
+    first, second = (
+        cached_classifier(few, config, cache, torch.device("cpu"), stage) for _ in range(2)
+    )
     assert stages == ["training the classifier"]
-    assert [one.name for one in cache.iterdir()] == [cache_path(cache, "mnist", few.training, few.training_labels).name]
-    np.testing.assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
+    assert [one.name for one in cache.iterdir()] == [
+        cache_path(cache, "mnist", few.training, few.training_labels).name
+    ]
+    np.testing.assert_array_equal(
+        classify(first, TEST[0]).features, classify(second, TEST[0]).features
+    )
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "nothing", "another shape"])
-def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, tmp_path: Path, damage: str) -> None:
+def test_a_file_that_holds_no_such_classifier_is_not_used(
+    trained: Classifier, tmp_path: Path, damage: str
+) -> None:
     path = tmp_path / "classifier.safetensors"
     store(trained, path)
     assert load_cached(path, SHAPE) is not None
@@ -94,13 +137,24 @@ def test_a_file_that_holds_no_such_classifier_is_not_used(trained: Classifier, t
     assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
-def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_named_after_the_data_in_xdg_cache_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     images, labels = TRAINING
     other_labels, other_images = labels.copy(), images.copy()
     other_labels[0] ^= 1
     other_images[0] ^= 1
     data = (TRAINING, (images, other_labels), (other_images, labels))
-    assert len({cache_path(tmp_path, name, *arrays) for arrays in data for name in ("mnist", "cifar10")}) == 6
+    assert (
+        len(
+            {
+                cache_path(tmp_path, name, *arrays)
+                for arrays in data
+                for name in ("mnist", "cifar10")
+            }
+        )
+        == 6
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert classifier_cache.cache_directory() == tmp_path / "scanline"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the specification says to ignore

@@ -18,7 +18,12 @@ from tests.support import small_models
 CONFIG = small_models.config(height=6, width=5, layers=1)
 MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
 TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)
-EVALUATION = {"precision": "int8", "bits_per_dim": 0.6444, "standard_error": 0.0025, "images": 10_000}
+EVALUATION = {
+    "precision": "int8",
+    "bits_per_dim": 0.6444,
+    "standard_error": 0.0025,
+    "images": 10_000,
+}
 DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
 
 
@@ -35,13 +40,17 @@ def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
     """The same comparison, had the model painted `images`."""
     return replace(
         found,
-        painted=replace(found.painted, images=images, bits_per_dim=found.painted.bits_per_dim[: len(images)]),
+        painted=replace(
+            found.painted, images=images, bits_per_dim=found.painted.bits_per_dim[: len(images)]
+        ),
         sample_predictions=classify(CLASSIFIER, images),
         sample_neighbours=nearest(images, TRAINING, 1),
     )
 
 
-def test_samples_and_as_many_test_images_are_compared_with_the_same_others(found: Comparison) -> None:
+def test_samples_and_as_many_test_images_are_compared_with_the_same_others(
+    found: Comparison,
+) -> None:
     for compared, count in ((found, 60), (comparison(90), 65)):
         assert (len(compared.chosen), len(compared.others)) == (count, 66)
         assert not set(compared.chosen) & set(compared.others)
@@ -72,9 +81,14 @@ def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparis
 
     def of(features: np.ndarray, recognised: int, wrong: int) -> Predictions:
         ranks = np.arange(len(features))
-        return Predictions(features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89))
+        return Predictions(
+            features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89)
+        )
 
-    samples, tests = of(found.sample_predictions.features, 3, 0), of(found.test_predictions.features, 13, 4)
+    samples, tests = (
+        of(found.sample_predictions.features, 3, 0),
+        of(found.test_predictions.features, 13, 4),
+    )
     numbers = quality(replace(found, sample_predictions=samples, test_predictions=tests))
     shares = {"samples": 3 / 60, "test_images": 13 / 131, "test_images_right": 9 / 13}
     assert numbers["recognisable"] == {"confidence": 0.9, **shares}
@@ -95,7 +109,9 @@ def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Compar
         "frechet_distance": expected["frechet_distance"]["samples"],
         "recognisable": expected["recognisable"]["samples"],
     }
-    assert "(class none, guidance 1, temperature 0.5) | " in card_rows({**EVALUATION, "quality": numbers})
+    assert "(class none, guidance 1, temperature 0.5) | " in card_rows(
+        {**EVALUATION, "quality": numbers}
+    )
 
 
 def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -> None:
@@ -119,7 +135,9 @@ RNG = np.random.default_rng(0)
 
 
 def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
-    """[2 count, F] whose sample mean is `mean` and sample covariance is root root^T, exactly up to rounding."""
+    """[2 count, F] whose sample mean is `mean` and sample covariance is
+    root root^T, exactly up to rounding.
+    """
     noise = RNG.standard_normal((count, len(mean)))
     noise = np.concatenate((noise, -noise))
     white = noise @ np.linalg.inv(np.linalg.cholesky(noise.T @ noise / (len(noise) - 1))).T
@@ -127,7 +145,11 @@ def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
 
 
 def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
-    features, shift, values = RNG.standard_normal((300, 8)) * 5, np.arange(8) / 3, RNG.standard_normal((100, 1))
+    features, shift, values = (
+        RNG.standard_normal((300, 8)) * 5,
+        np.arange(8) / 3,
+        RNG.standard_normal((100, 1)),
+    )
     assert frechet_distance(features, features[::-1]) == pytest.approx(0, abs=1e-6)
     assert frechet_distance(features, features + shift) == pytest.approx(np.square(shift).sum())
     assert frechet_distance(features + shift, features) == pytest.approx(np.square(shift).sum())
@@ -146,7 +168,9 @@ def test_two_dimensions_along_different_axes() -> None:
     product = covariance_1 @ covariance_2
     shared = np.sqrt(np.trace(product) + 2 * np.sqrt(np.linalg.det(product)))
     expected = np.trace(covariance_1) + np.trace(covariance_2) - 2 * shared
-    assert frechet_distance(cloud(np.zeros(2), first), cloud(np.zeros(2), second)) == pytest.approx(expected)
+    assert frechet_distance(cloud(np.zeros(2), first), cloud(np.zeros(2), second)) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 100), (64, 65)])
@@ -173,7 +197,9 @@ def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     found = nearest(images, pool, 4, progress=seen.append)
     distances = np.sqrt(np.square(images[:, None].astype(float) - pool[None]).mean(axis=2))
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
-    np.testing.assert_allclose(np.take_along_axis(distances, found.indices, axis=1), found.distances)
+    np.testing.assert_allclose(
+        np.take_along_axis(distances, found.indices, axis=1), found.distances
+    )
     assert seen == [*range(block, 100, block), 100]
     assert nearest(images, pool[:2], 5).indices.shape == (20, 2)
 

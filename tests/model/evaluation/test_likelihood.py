@@ -15,7 +15,9 @@ from tests.support.sweeps import and_slow
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(variant: str) -> None:
-    """So the bits of an image's bytes sum up to -log2 of the probability of the image, of which there are 256^N."""
+    """So the bits of an image's bytes sum up to -log2 of the probability of the
+    image, of which there are 256^N.
+    """
     config = small_models.config(**small_models.VARIANTS[variant])
     model = small_models.model(config)
     for position in (0, 5, config.bytes - 1):
@@ -38,7 +40,9 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "pixels"])
-def test_the_backend_scores_as_the_parallel_view_in_any_batch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_backend_scores_as_the_parallel_view_in_any_batch(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(likelihood, "BATCH", 3)
     model, done = small_models.model(small_models.config(**small_models.VARIANTS[variant])), []
     images = small_models.images(model.config, 7)

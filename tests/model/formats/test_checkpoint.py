@@ -22,32 +22,50 @@ from tests.support.saved_models import assert_same_weights, files
 CLASSES = small_models.CLASSES
 
 
-@pytest.mark.parametrize("changes", [*map(small_models.VARIANTS.get, ("authors", "waves of pixels")), CLASSES])
-def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(tmp_path: Path, changes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "changes", [*map(small_models.VARIANTS.get, ("authors", "waves of pixels")), CLASSES]
+)
+def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     saved = small_models.model(small_models.config(**changes))
     save_model(saved, tmp_path / "first")
     model = load_model(tmp_path / "first")
     assert model.config == load_config(tmp_path / "first") == saved.config
-    assert_same_weights({name: x.half().float() for name, x in saved.state_dict().items()}, model.state_dict())
+    assert_same_weights(
+        {name: x.half().float() for name, x in saved.state_dict().items()}, model.state_dict()
+    )
     assert not model.training
     assert not any(parameter.requires_grad for parameter in model.parameters())
     save_model(model, tmp_path / "second")  # which changes no byte
-    assert files(tmp_path / "first") == files(tmp_path / "second") == ["config.json", "model.safetensors"]
+    assert (
+        files(tmp_path / "first")
+        == files(tmp_path / "second")
+        == ["config.json", "model.safetensors"]
+    )
     for name in files(tmp_path / "first"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
 @pytest.mark.parametrize("held", [(), (("7",), ("8",))], ids=["none", "others"])
-def test_weights_without_the_classes_of_config_are_refused(tmp_path: Path, held: tuple[tuple[str, ...], ...]) -> None:
+def test_weights_without_the_classes_of_config_are_refused(
+    tmp_path: Path, held: tuple[tuple[str, ...], ...]
+) -> None:
     save_model(small_models.model(small_models.config(classes=held)), tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(written | CLASSES))
-    sentence = r"tensor 'classes' has shape \[3, 12\], not \[4, 12\]" if held else "weights lack the tensor 'classes'"
+    sentence = (
+        r"tensor 'classes' has shape \[3, 12\], not \[4, 12\]"
+        if held
+        else "weights lack the tensor 'classes'"
+    )
     with pytest.raises(ModelDirectoryError, match=sentence):
         load_model(tmp_path)
 
 
-def test_large_weights_are_sharded_and_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_weights_are_sharded_and_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoint, "SHARD_BYTES", 5000)
     model = small_models.model(small_models.config())
     save_model(model, tmp_path, torch.float32)
@@ -56,9 +74,13 @@ def test_large_weights_are_sharded_and_come_back(tmp_path: Path, monkeypatch: py
     places = json.loads((tmp_path / "model.safetensors.index.json").read_text())["weight_map"]
     assert list(places) == list(model.state_dict())
     for shard in set(places.values()):
-        sizes = [model.state_dict()[name].nbytes for name, place in places.items() if place == shard]
+        sizes = [
+            model.state_dict()[name].nbytes for name, place in places.items() if place == shard
+        ]
         assert sum(sizes) <= 5000 or len(sizes) == 1, "a shard is too large, and not for one tensor"
-    assert weight_bytes(tmp_path) == sum(path.stat().st_size for path in tmp_path.glob("*.safetensors"))
+    assert weight_bytes(tmp_path) == sum(
+        path.stat().st_size for path in tmp_path.glob("*.safetensors")
+    )
     first, second = sorted(tmp_path.glob("*.safetensors"))[:2]
     shutil.copy(first, second)  # now two shards hold a tensor
     with pytest.raises(ModelDirectoryError, match="unexpected tensor"):
@@ -70,7 +92,9 @@ def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path: Pat
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": 0.75}')
     assert model_dir.tested_bits_per_dim(tmp_path) == 0.75
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": "low"}')
-    with pytest.raises(ModelDirectoryError, match=r"evaluation\.json: bits_per_dim must be a number, not 'low'"):
+    with pytest.raises(
+        ModelDirectoryError, match=r"evaluation\.json: bits_per_dim must be a number, not 'low'"
+    ):
         model_dir.tested_bits_per_dim(tmp_path)
 
 
@@ -83,14 +107,18 @@ def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path: Pa
         if said is None:
             assert model_dir.read_info(tmp_path).temperature_by_bits == value
             continue
-        with pytest.raises(ModelDirectoryError, match=f"temperature must be a number from 0.0001 to 1, not {said}"):
+        with pytest.raises(
+            ModelDirectoryError, match=f"temperature must be a number from 0.0001 to 1, not {said}"
+        ):
             model_dir.read_info(tmp_path)
 
 
 def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Path) -> None:
     exact = {"dataset": "mnist", "precision": "exact", "bits_per_dim": 1.0, "images": 9}
     model_dir.write_evaluation(tmp_path, exact | {"quality": {"samples": 60}})
-    model_dir.write_evaluation(tmp_path, exact | {"precision": "int8", "bits_per_dim": 1.5, "quality": {"samples": 50}})
+    model_dir.write_evaluation(
+        tmp_path, exact | {"precision": "int8", "bits_per_dim": 1.5, "quality": {"samples": 50}}
+    )
     model_dir.write_evaluation(tmp_path, exact | {"bits_per_dim": 1.25})
     assert model_dir.read_evaluation(tmp_path) == {
         "dataset": "mnist",
@@ -111,7 +139,9 @@ def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Pa
         ("/data/snapshots/5f0b5d2c9a", "5f0b5d2c9a"),
     ],
 )
-def test_a_model_is_named_after_its_directory_and_in_a_cache_after_its_repository(directory: str, name: str) -> None:
+def test_a_model_is_named_after_its_directory_and_in_a_cache_after_its_repository(
+    directory: str, name: str
+) -> None:
     assert model_dir.model_name(Path(directory)) == name
 
 
@@ -151,21 +181,45 @@ def index(content: object) -> Callable[[Path], object]:
 
 WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "no directory": (shutil.rmtree, "model is not a model directory: no such directory"),
-    "empty directory": (lambda d: [path.unlink() for path in d.iterdir()], "config.json is missing"),
+    "empty directory": (
+        lambda d: [path.unlink() for path in d.iterdir()],
+        "config.json is missing",
+    ),
     "no configuration": (lambda d: (d / "config.json").unlink(), "config.json is missing"),
     "no weights": (lambda d: (d / "model.safetensors").unlink(), "model.safetensors is missing"),
     "broken JSON": (text("config.json", '{"format": 1,'), "config.json is not readable JSON"),
     "empty JSON": (text("config.json", ""), "config.json is not readable JSON"),
-    "another encoding": (lambda d: (d / "config.json").write_bytes(b"\xff\xfe{"), "config.json is not readable"),
-    "JSON nested too deep": (text("config.json", "[" * 100_000), "config.json is not readable JSON"),
-    "a number too long": (text("config.json", '{"format": ' + "1" * 5000 + "}"), "config.json is not readable JSON"),
+    "another encoding": (
+        lambda d: (d / "config.json").write_bytes(b"\xff\xfe{"),
+        "config.json is not readable",
+    ),
+    "JSON nested too deep": (
+        text("config.json", "[" * 100_000),
+        "config.json is not readable JSON",
+    ),
+    "a number too long": (
+        text("config.json", '{"format": ' + "1" * 5000 + "}"),
+        "config.json is not readable JSON",
+    ),
     "a list for an object": (text("config.json", "[1]"), "config.json must hold a JSON object"),
-    "a directory for a file": (lambda d: as_directory(d / "config.json"), "config.json is not readable JSON"),
-    "newer format": (lambda d: config_file(d, format=FORMAT + 1), f"config.json: format {FORMAT + 1} is newer than"),
-    "another size": (lambda d: config_file(d, feed_forward=21), "has shape [20], not [21] as config.json says"),
+    "a directory for a file": (
+        lambda d: as_directory(d / "config.json"),
+        "config.json is not readable JSON",
+    ),
+    "newer format": (
+        lambda d: config_file(d, format=FORMAT + 1),
+        f"config.json: format {FORMAT + 1} is newer than",
+    ),
+    "another size": (
+        lambda d: config_file(d, feed_forward=21),
+        "has shape [20], not [21] as config.json says",
+    ),
     "fewer layers": (lambda d: config_file(d, layers=1), "unexpected tensor 'layers.1."),
     "more layers": (lambda d: config_file(d, layers=3), "the weights lack the tensor 'layers.2."),
-    "missing tensor": (weights(lambda w: w.pop("head.bias")), "the weights lack the tensor 'head.bias'"),
+    "missing tensor": (
+        weights(lambda w: w.pop("head.bias")),
+        "the weights lack the tensor 'head.bias'",
+    ),
     "extra tensor": (weights(lambda w: w.update(spare=torch.ones(1))), "unexpected tensor 'spare'"),
     "wrong shape": (
         weights(lambda w: w.update({"head.bias": torch.ones(10)})),
@@ -175,28 +229,66 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         weights(lambda w: w.update({"head.bias": torch.ones(9, dtype=torch.int32)})),
         "tensor 'head.bias' is torch.int32, no float of 16 or 32 bits",
     ),
-    "NaN": (weights(lambda w: w["norm.weight"].fill_(float("nan"))), "tensor 'norm.weight' holds NaN or infinite"),
-    "infinite": (weights(lambda w: w["norm.weight"][3:4].fill_(float("inf"))), "tensor 'norm.weight' holds NaN"),
-    "truncated header": (cut("model.safetensors", 100), "model.safetensors is not a readable safetensors file"),
-    "truncated data": (cut("model.safetensors", -1), "model.safetensors is not a readable safetensors file"),
-    "no bytes": (cut("model.safetensors", 0), "model.safetensors is not a readable safetensors file"),
-    "not safetensors": (text("model.safetensors", "hello " * 99), "model.safetensors is not a readable safetensors"),
+    "NaN": (
+        weights(lambda w: w["norm.weight"].fill_(float("nan"))),
+        "tensor 'norm.weight' holds NaN or infinite",
+    ),
+    "infinite": (
+        weights(lambda w: w["norm.weight"][3:4].fill_(float("inf"))),
+        "tensor 'norm.weight' holds NaN",
+    ),
+    "truncated header": (
+        cut("model.safetensors", 100),
+        "model.safetensors is not a readable safetensors file",
+    ),
+    "truncated data": (
+        cut("model.safetensors", -1),
+        "model.safetensors is not a readable safetensors file",
+    ),
+    "no bytes": (
+        cut("model.safetensors", 0),
+        "model.safetensors is not a readable safetensors file",
+    ),
+    "not safetensors": (
+        text("model.safetensors", "hello " * 99),
+        "model.safetensors is not a readable safetensors",
+    ),
     "index of another configuration": (
-        index({"metadata": {"config": {"format": 2}}, "weight_map": {"head.bias": "model.safetensors"}}),
+        index(
+            {
+                "metadata": {"config": {"format": 2}},
+                "weight_map": {"head.bias": "model.safetensors"},
+            }
+        ),
         "missing key 'height'",
     ),
     "index of nothing": (index({}), "index.json: it has no weight_map"),
     "index of a list": (index({"weight_map": ["a"]}), "index.json: it has no weight_map"),
     "broken index": (text("model.safetensors.index.json", "{"), "index.json is not readable JSON"),
-    "missing shard": (index({"weight_map": {"head.bias": "model-00001.safetensors"}}), "00001.safetensors is missing"),
+    "missing shard": (
+        index({"weight_map": {"head.bias": "model-00001.safetensors"}}),
+        "00001.safetensors is missing",
+    ),
     "path outside": (
         index({"weight_map": {"head.bias": "../other/model.safetensors"}}),
         "'../other/model.safetensors' is not a file name in this directory",
     ),
-    "absolute path": (index({"weight_map": {"head.bias": "/etc/passwd"}}), "'/etc/passwd' is not a file name"),
-    "parent for a file": (index({"weight_map": {"head.bias": ".."}}), "'..' is not a file name in this directory"),
-    "no name for a file": (index({"weight_map": {"head.bias": ""}}), "'' is not a file name in this directory"),
-    "null in a name": (index({"weight_map": {"head.bias": "a\0b"}}), r"'a\x00b' is not a file name"),
+    "absolute path": (
+        index({"weight_map": {"head.bias": "/etc/passwd"}}),
+        "'/etc/passwd' is not a file name",
+    ),
+    "parent for a file": (
+        index({"weight_map": {"head.bias": ".."}}),
+        "'..' is not a file name in this directory",
+    ),
+    "no name for a file": (
+        index({"weight_map": {"head.bias": ""}}),
+        "'' is not a file name in this directory",
+    ),
+    "null in a name": (
+        index({"weight_map": {"head.bias": "a\0b"}}),
+        r"'a\x00b' is not a file name",
+    ),
     "number for a file": (index({"weight_map": {"head.bias": 7}}), "7 is missing"),
 }
 
@@ -220,7 +312,9 @@ def test_wrong_directory(good: Path, tmp_path: Path, case: str) -> None:
     assert str(directory) in str(error.value)
 
 
-def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(good: Path, tmp_path: Path) -> None:
+def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(
+    good: Path, tmp_path: Path
+) -> None:
     """6 TB of weights that are not there."""
     directory = tmp_path / "model"
     shutil.copytree(good, directory)

@@ -1,4 +1,6 @@
-"""Files of codes: what is written is read, at the cost of its bits; what was changed is refused in one sentence."""
+"""Files of codes: what is written is read, at the cost of its bits; what was
+changed is refused in one sentence.
+"""
 
 import tracemalloc
 from contextlib import suppress
@@ -28,9 +30,15 @@ CODING = "00112233445566778899aabbccddeeff"
 RANDOM = np.random.default_rng(7)
 
 
-def some_file(count: int, length: int, labels: int = 1, mean: float = 60, deviation: float = 28) -> CodeFile:
+def some_file(
+    count: int, length: int, labels: int = 1, mean: float = 60, deviation: float = 28
+) -> CodeFile:
     """A file of `count` images whose codes have random bytes, and lengths as digits have."""
-    sizes = RANDOM.normal(mean * length, deviation * length**0.5, -(-count // length)).clip(1).astype(int)
+    sizes = (
+        RANDOM.normal(mean * length, deviation * length**0.5, -(-count // length))
+        .clip(1)
+        .astype(int)
+    )
     images = RANDOM.integers(256, size=(count, 6), dtype=np.uint8)
     codes = Codes(tuple(RANDOM.bytes(size) for size in sizes), length, labels > 1)
     return code_file(images, codes, SHAPE, CODING, "exact", labels)
@@ -58,14 +66,18 @@ def test_what_is_written_is_read(size: tuple[int, int, int]) -> None:
 
 
 def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims() -> None:
-    file = code_file(np.zeros((3, 1), np.uint8), Codes((b"", b"\1"), 2), (512, 512, 3), CODING, "exact")
+    file = code_file(
+        np.zeros((3, 1), np.uint8), Codes((b"", b"\1"), 2), (512, 512, 3), CODING, "exact"
+    )
     assert read(file.to_bytes()).codes.codes == (bytes(6), b"\1\0\0")
     assert 6 * PIXELS_A_BYTE == 2 * 512 * 512 * 3
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(62, 28), (1190, 330)])
 def test_what_a_file_adds_to_the_bits_of_its_images(mean: float, deviation: float) -> None:
-    """An image alone less than two bytes, of which 0.6 are those that its code is rounded to; many to a code, 0.1 %."""
+    """An image alone less than two bytes, of which 0.6 are those that its code is
+    rounded to; many to a code, 0.1 %.
+    """
     for length, share in ((1, 1.4), (images_a_code(8 * mean), 0.0006 * mean)):
         file = some_file(2000, length, mean=mean, deviation=deviation)
         assert len(file.to_bytes()) - sum(map(len, file.codes.codes)) < share * 2000 + 60
@@ -73,14 +85,21 @@ def test_what_a_file_adds_to_the_bits_of_its_images(mean: float, deviation: floa
 
 def test_the_images_of_whole_blocks_are_decoded_and_checked() -> None:
     images = RANDOM.integers(256, size=(40, 6), dtype=np.uint8)
-    for length, expected in ((1, (*range(32),)), (7, (*range(14, 21), *range(28, 35))), (50, (*range(40),))):
+    for length, expected in (
+        (1, (*range(32),)),
+        (7, (*range(14, 21), *range(28, 35))),
+        (50, (*range(40),)),
+    ):
         file = code_file(images, Codes((b"?",) * -(-40 // length), length), SHAPE, CODING, "exact")
         decoded = file.decoded([18, 30])
         assert decoded == expected
         file.check(decoded, images[list(decoded)])
         wrong = images[list(decoded)]
         wrong[-1, 5] ^= 1
-        with pytest.raises(InvalidInput, match=r"file does not decode to the pixels .* images \d+ to \d+ differs\.$"):
+        with pytest.raises(
+            InvalidInput,
+            match=r"file does not decode to the pixels .* images \d+ to \d+ differs\.$",
+        ):
             file.check(decoded, wrong)
 
 
@@ -126,7 +145,9 @@ def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> Non
 
 @pytest.mark.parametrize(("first", "last", "is_read"), [(3, 2, True), (2, 2, False), (3, 1, False)])
 def test_a_code_has_a_byte_for_so_many_of_pixels(first: int, last: int, is_read: bool) -> None:
-    """A file of three images, two and one to a code, which claims a row more than those of a byte each."""
+    """A file of three images, two and one to a code, which claims a
+    row more than those of a byte each.
+    """
     images = np.zeros((3, 1), np.uint8)
     file = code_file(images, Codes((b"?" * first, b"?" * last), 2), (256, 512, 2), CODING, "exact")
     lying = rest_of(file.to_bytes()).replace(leb128(256) + leb128(512), leb128(257) + leb128(512))
@@ -138,7 +159,9 @@ def test_a_code_has_a_byte_for_so_many_of_pixels(first: int, last: int, is_read:
 
 
 @pytest.mark.parametrize(("shift", "is_read"), [(24, True), (25, False)])
-def test_lengths_have_at_most_so_many_bits(shift: int, is_read: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lengths_have_at_most_so_many_bits(
+    shift: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = some_file(2, 1)
     longest = max(map(len, file.codes.codes)).bit_length()
     monkeypatch.setattr(code_file_module, "FIRST_BITS", longest - shift)
@@ -161,7 +184,9 @@ def test_each_byte_of_a_checksum_is_compared(byte: int) -> None:
 
 
 FILE = some_file(20, 3, labels=11).to_bytes()
-CHANGES = st.lists(st.tuples(st.integers(0, len(FILE) - 1), st.integers(0, 255)), min_size=1, max_size=4)
+CHANGES = st.lists(
+    st.tuples(st.integers(0, len(FILE) - 1), st.integers(0, 255)), min_size=1, max_size=4
+)
 
 
 @given(CHANGES, st.integers(0, len(FILE) - 1))
@@ -174,7 +199,9 @@ def test_a_changed_file_is_refused(changes: list[tuple[int, int]], end: int) -> 
 
 
 @given(CHANGES)
-def test_a_changed_file_whose_checksum_is_right_claims_no_more_than_it_can_hold(changes: list[tuple[int, int]]) -> None:
+def test_a_changed_file_whose_checksum_is_right_claims_no_more_than_it_can_hold(
+    changes: list[tuple[int, int]],
+) -> None:
     data = with_checksum(changed_bytes(rest_of(FILE), changes))
     with suppress(InvalidInput):
         found = read(data)

@@ -1,4 +1,6 @@
-"""Checkpoints of the authors' published code: the same bits for every byte, a strict reading, an exact way back."""
+"""Checkpoints of the authors' published code: the same bits for every byte, a
+strict reading, an exact way back.
+"""
 
 import math
 import pickle
@@ -22,16 +24,29 @@ HISTOGRAM = (1 / 256,) * 256
 
 
 def written(
-    length: int = 784, layers: int = 2, heads: int = 2, keys: int = 32, hidden: int = 48, mix: int = 3
+    length: int = 784,
+    layers: int = 2,
+    heads: int = 2,
+    keys: int = 32,
+    hidden: int = 48,
+    mix: int = 3,
 ) -> State:
     """Random tensors under the names of their code."""
     width, shapes = heads * 32, {}
     shapes["value_embedding.weight"] = (256, width // 2)
     for i in range(layers):
         layer = f"transformer.layers.{i}."
-        for part, outer in (("query", heads * keys), ("key", heads * keys), ("value", width), ("out", width)):
+        for part, outer in (
+            ("query", heads * keys),
+            ("key", heads * keys),
+            ("value", width),
+            ("out", width),
+        ):
             shapes[f"{layer}attention.{part}_projection.weight"] = (outer, width)
-        shapes |= {f"{layer}linear1.weight": (hidden, width), f"{layer}linear2.weight": (width, hidden)}
+        shapes |= {
+            f"{layer}linear1.weight": (hidden, width),
+            f"{layer}linear2.weight": (width, hidden),
+        }
         shapes |= {f"{layer}norm1.weight": (width,), f"{layer}norm2.weight": (width,)}
     shapes |= {"transformer.norm.weight": (width,), "predictor.weight": (3 * mix, width)}
     for name in [name for name in shapes if "embedding" not in name]:
@@ -41,12 +56,17 @@ def written(
         torch.arange(0, width // 2, 2) * (-math.log(10000.0) / (width // 2))
     )
     state["pos_embedding.pe"] = torch.zeros(1, length - 1, width // 2)
-    state["pos_embedding.pe"][0, :, 0::2], state["pos_embedding.pe"][0, :, 1::2] = angle.sin(), angle.cos()
+    state["pos_embedding.pe"][0, :, 0::2], state["pos_embedding.pe"][0, :, 1::2] = (
+        angle.sin(),
+        angle.cos(),
+    )
     return state
 
 
 def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
-    """Bits [B, N-1] of bytes 1 .. N-1: their network and their loss, written down literally, in float64."""
+    """Bits [B, N-1] of bytes 1 .. N-1: their network and their loss,
+    written down literally, in float64.
+    """
     state = {name: tensor.double() for name, tensor in state.items()}
 
     def linear(name: str, x: torch.Tensor) -> torch.Tensor:
@@ -55,20 +75,32 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
     def norm(name: str, x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
 
-    values, places = state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"]
+    values, places = (
+        state["value_embedding.weight"][images[:, :-1].long()],
+        state["pos_embedding.pe"],
+    )
     x = torch.cat((values, places.expand(len(images), -1, -1)), dim=-1)
-    layers = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("transformer.layers"))
+    layers = 1 + max(
+        int(name.split(".")[2]) for name in state if name.startswith("transformer.layers")
+    )
     for i in range(layers):
         layer = f"transformer.layers.{i}"
         q, k, v = (
-            linear(f"{layer}.attention.{part}_projection", x).unflatten(-1, (heads, -1)).transpose(1, 2)
+            linear(f"{layer}.attention.{part}_projection", x)
+            .unflatten(-1, (heads, -1))
+            .transpose(1, 2)
             for part in ("query", "key", "value")
         )
         q, k = F.elu(q) + 1, F.elu(k) + 1
         weights = (q @ k.mT).tril()
         y = (weights @ v) / (weights.sum(dim=-1, keepdim=True) + 1e-6)
-        x = norm(f"{layer}.norm1", x + linear(f"{layer}.attention.out_projection", y.transpose(1, 2).flatten(2)))
-        x = norm(f"{layer}.norm2", x + linear(f"{layer}.linear2", F.relu(linear(f"{layer}.linear1", x))))
+        x = norm(
+            f"{layer}.norm1",
+            x + linear(f"{layer}.attention.out_projection", y.transpose(1, 2).flatten(2)),
+        )
+        x = norm(
+            f"{layer}.norm2", x + linear(f"{layer}.linear2", F.relu(linear(f"{layer}.linear1", x)))
+        )
     logits, means, log_scales = linear("predictor", norm("transformer.norm", x)).chunk(3, dim=-1)
     value = images[:, 1:].double().unsqueeze(-1)
     centred, inverse = value / 127.5 - 1 - means, torch.exp(-log_scales.clamp(min=-7))
@@ -78,7 +110,8 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    ("length", "sizes"), [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})]
+    ("length", "sizes"),
+    [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})],
 )
 def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
     state = written(length, **sizes)
@@ -104,7 +137,10 @@ def test_their_own_network_gives_the_same_parameters() -> None:
     own = {name: x for name, x in state.items() if name.startswith("transformer.")}
     network.load_state_dict({name.removeprefix("transformer."): x for name, x in own.items()})
     images = torch.randint(0, 256, (2, 784), dtype=torch.uint8)
-    values, places = state["value_embedding.weight"][images[:, :-1].long()], state["pos_embedding.pe"]
+    values, places = (
+        state["value_embedding.weight"][images[:, :-1].long()],
+        state["pos_embedding.pe"],
+    )
     x = torch.cat((values, places.expand(2, -1, -1)), dim=-1)
     with torch.no_grad():
         y = network(x, attn_mask=masking.TriangularCausalMask(783))
@@ -141,7 +177,9 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
         ("waves of pixels", "the authors' code has no step of 'pixel', only 'byte'"),
     ],
 )
-def test_a_model_that_their_code_cannot_express_is_refused(variant: str, sentence: str, tmp_path: Path) -> None:
+def test_a_model_that_their_code_cannot_express_is_refused(
+    variant: str, sentence: str, tmp_path: Path
+) -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     with pytest.raises(ValueError, match=sentence):
         authors.write_checkpoint(model, tmp_path / "weights.pth")
@@ -153,15 +191,29 @@ def test_a_model_that_their_code_cannot_express_is_refused(variant: str, sentenc
     [
         ({"predictor.bias": None}, "tensor 'predictor.bias' is missing"),
         ({"predictor.weight": None}, "tensor 'predictor.weight' is missing; it holds"),
-        ({"pos_embedding.pe": torch.zeros(1, 99, 32)}, "its images have 100 bytes, neither MNIST's 784 nor"),
-        ({"pos_embedding.pe": torch.zeros(1, 783, 32)}, "is not the sine and cosine table of their code"),
-        ({"predictor.weight": torch.zeros(8, 64)}, "tensor 'predictor.weight' has 8 rows, no multiple of three"),
+        (
+            {"pos_embedding.pe": torch.zeros(1, 99, 32)},
+            "its images have 100 bytes, neither MNIST's 784 nor",
+        ),
+        (
+            {"pos_embedding.pe": torch.zeros(1, 783, 32)},
+            "is not the sine and cosine table of their code",
+        ),
+        (
+            {"predictor.weight": torch.zeros(8, 64)},
+            "tensor 'predictor.weight' has 8 rows, no multiple of three",
+        ),
         ({"transformer.layers.1.norm1.bias": torch.zeros(3)}, r"has shape \[3\], not \[64\]"),
-        ({"transformer.layers.0.extra": torch.zeros(3)}, "unexpected tensor 'transformer.layers.0.extra'"),
+        (
+            {"transformer.layers.0.extra": torch.zeros(3)},
+            "unexpected tensor 'transformer.layers.0.extra'",
+        ),
         ({"transformer.layers.7.norm1.bias": torch.zeros(64)}, "is missing"),
     ],
 )
-def test_another_state_is_refused_with_what_was_found(change: dict[str, torch.Tensor | None], sentence: str) -> None:
+def test_another_state_is_refused_with_what_was_found(
+    change: dict[str, torch.Tensor | None], sentence: str
+) -> None:
     state = {name: tensor for name, tensor in {**written(), **change}.items() if tensor is not None}
     with pytest.raises(ForeignCheckpointError, match=sentence):
         from_state(state)
@@ -184,14 +236,27 @@ HALF, LARGE = torch.zeros(1, dtype=torch.float16), torch.zeros(10_000)
         ({"state_dict": {}}, "holds keys 'state_dict', not a checkpoint with 'model_state'"),
         (torch.zeros(3), "holds a Tensor, not a checkpoint"),
         ({"model_state": {"a": 1}}, "'model_state' is not a dict of float tensors"),
-        ({"model_state": {"a": torch.tensor([math.nan])}}, "tensor 'a' holds NaN or infinite values"),
-        ({"model_state": {"a": torch.as_strided(HALF, (1 << 31,), (0,))}}, "tensor 'a' is not stored whole"),
+        (
+            {"model_state": {"a": torch.tensor([math.nan])}},
+            "tensor 'a' holds NaN or infinite values",
+        ),
+        (
+            {"model_state": {"a": torch.as_strided(HALF, (1 << 31,), (0,))}},
+            "tensor 'a' is not stored whole",
+        ),
         ({"model_state": {"a": torch.zeros(2, 3).T}}, "tensor 'a' is not stored whole"),
         ({"model_state": {"a": torch.zeros(3, device="meta")}}, "tensor 'a' is not stored whole"),
         ({"model_state": {"a": torch.zeros(3).to_sparse()}}, "tensor 'a' is not stored whole"),
-        ({"model_state": {"a": torch.zeros(3).to(torch.float8_e5m2)}}, "tensor 'a' is not stored whole"),
-        ({"model_state": {str(number): LARGE for number in range(99)}}, "its tensors are larger than the file"),
-        ({"model_state": torch.nn.Linear(1, 1)}, "is not a torch checkpoint of plain tensors"),  # code, never run
+        (
+            {"model_state": {"a": torch.zeros(3).to(torch.float8_e5m2)}},
+            "tensor 'a' is not stored whole",
+        ),
+        (
+            {"model_state": {str(number): LARGE for number in range(99)}},
+            "its tensors are larger than the file",
+        ),
+        # code, never run
+        ({"model_state": torch.nn.Linear(1, 1)}, "is not a torch checkpoint of plain tensors"),
     ],
 )
 def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) -> None:
@@ -213,9 +278,15 @@ def test_a_program_of_torch_is_refused_without_a_warning(tmp_path: Path) -> None
             authors.read_checkpoint(tmp_path / name)
 
 
-@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "_orig_mod.module.", "net.", "model._orig_mod."])
-@pytest.mark.parametrize("keys", [(), ("model_state",), ("state_dict",), ("checkpoint", "model")], ids=str)
-def test_other_trainers_keys_and_prefixes_are_read(prefix: str, keys: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "_orig_mod.", "_orig_mod.module.", "net.", "model._orig_mod."]
+)
+@pytest.mark.parametrize(
+    "keys", [(), ("model_state",), ("state_dict",), ("checkpoint", "model")], ids=str
+)
+def test_other_trainers_keys_and_prefixes_are_read(
+    prefix: str, keys: tuple[str, ...], tmp_path: Path
+) -> None:
     state = written()
     held: dict[str, Any] = {prefix + name: tensor for name, tensor in state.items()}
     for key in reversed(keys):
@@ -228,10 +299,15 @@ def test_other_trainers_keys_and_prefixes_are_read(prefix: str, keys: tuple[str,
 
 def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_path: Path) -> None:
     state = written()
-    wrapped = {name.replace("layers.0.", "layers.0._checkpoint_wrapped_module."): state[name] for name in state}
+    wrapped = {
+        name.replace("layers.0.", "layers.0._checkpoint_wrapped_module."): state[name]
+        for name in state
+    }
     torch.save({"n_averaged": torch.tensor(7), **wrapped}, tmp_path / "weights.pth")
     assert authors.read_checkpoint(tmp_path / "weights.pth").keys() == state.keys()
-    torch.save({**state, **{f"module.{name}": state[name] for name in state}}, tmp_path / "weights.pth")
+    torch.save(
+        {**state, **{f"module.{name}": state[name] for name in state}}, tmp_path / "weights.pth"
+    )
     with pytest.raises(ForeignCheckpointError, match="twice"):
         authors.read_checkpoint(tmp_path / "weights.pth")
 
@@ -244,6 +320,8 @@ def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path)
             archive.writestr(part.filename, plain.read(part))
     with pytest.raises(ForeignCheckpointError, match="is compressed"):
         authors.read_checkpoint(packed)
-    wide = written() | {f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)}
+    wide = written() | {
+        f"transformer.layers.{layer}.linear1.weight": torch.zeros(65_536, 1) for layer in range(64)
+    }
     with pytest.raises(ForeignCheckpointError, match="has shape"):  # of 32 GB otherwise
         from_state(wide, heads=4)

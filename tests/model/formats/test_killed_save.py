@@ -1,4 +1,6 @@
-"""A save that is killed (SIGKILL, in a fork) at any move leaves the old model or the new one, whole."""
+"""A save that is killed (SIGKILL, in a fork) at any move leaves the
+old model or the new one, whole.
+"""
 
 import os
 import shutil
@@ -21,9 +23,13 @@ from tests.support.sweeps import and_slow
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-LARGE, TINY = small_models.config(), small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4)
+LARGE, TINY = (
+    small_models.config(),
+    small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4),
+)
 OTHER = small_models.config(layers=1, heads=1, value_width=2)
-CHANGES = {  # label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
+# label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
+CHANGES = {
     "one file to shards": (TINY, torch.float16, LARGE, torch.float32),
     "shards to one file": (LARGE, torch.float32, TINY, torch.float16),
     "shards of another model": (LARGE, torch.float32, small_models.config(layers=3), torch.float32),
@@ -66,7 +72,9 @@ def full_disk(descriptor: int) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save_model(small_models.model(TINY), tmp_path / "old")
     before = load_model(tmp_path / "old")
     monkeypatch.setattr(os, "fsync", full_disk)
@@ -87,7 +95,9 @@ def test_a_writer_killed_before_its_file_is_on_the_disk_leaves_the_old_file(
     assert path.read_text() == "old"
 
 
-def test_what_is_moved_into_place_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_moved_into_place_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fsync, move = os.fsync, os.replace
     done: list[tuple[str, int, int]] = []
 
@@ -150,6 +160,10 @@ def test_no_shard_of_an_old_save_stays_but_all_other_files_do(tmp_path: Path) ->
         (tmp_path / name).write_text("ours")
     for seed in (0, 1):
         save_model(small_models.model(LARGE, seed), tmp_path, torch.float32)
-    assert set(files(tmp_path)) == {*others, "model.safetensors.index.json", *weight_files(tmp_path)}
+    assert set(files(tmp_path)) == {
+        *others,
+        "model.safetensors.index.json",
+        *weight_files(tmp_path),
+    }
     save_model(small_models.model(TINY), tmp_path)
     assert set(files(tmp_path)) == {*others, "model.safetensors"}

@@ -1,4 +1,6 @@
-"""The exported step is the model's step: in onnxruntime, with every option, from files of every kind of weights."""
+"""The exported step is the model's step: in onnxruntime, with every option,
+from files of every kind of weights.
+"""
 
 import json
 from typing import Any
@@ -24,7 +26,11 @@ CLASSIFIED: dict[str, dict[str, Any]] = {  # one of each kind of embedding
     "classes": {"classes": CLASSES},
     "classes, concat": {"classes": CLASSES, "embedding_join": "concat"},
     "classes, window": {"classes": CLASSES, **small_models.VARIANTS["window"]},
-    "classes, pixels": {"classes": CLASSES, "class_biases": True, **small_models.VARIANTS["waves of pixels"]},
+    "classes, pixels": {
+        "classes": CLASSES,
+        "class_biases": True,
+        **small_models.VARIANTS["waves of pixels"],
+    },
 }
 VARIANTS = {**small_models.VARIANTS, "odd waves": ODD_WAVES, **CLASSIFIED}
 SOME = ["authors", "strokes", "waves of pixels", "classes, concat"]
@@ -39,17 +45,25 @@ class Step:
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
-        self.has_classes, self.mixes_neighbours = bool(model.config.classes), model.config.causal_conv
+        self.has_classes, self.mixes_neighbours = (
+            bool(model.config.classes),
+            model.config.causal_conv,
+        )
 
-    def __call__(self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(
+        self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
         if self.has_classes:
-            feeds["label"] = torch.zeros(len(images), dtype=torch.int32) if labels is None else labels.int()
+            feeds["label"] = (
+                torch.zeros(len(images), dtype=torch.int32) if labels is None else labels.int()
+            )
         if self.mixes_neighbours:
             feeds["recent"] = state.conv_state
         results = self.session.run(None, {name: tensor.numpy() for name, tensor in feeds.items()})
         parameters, *numbers = map(torch.from_numpy, results)
-        for name, tensor in zip(NUMBERS, numbers, strict=False):  # recent only of a model that mixes neighbours
+        # recent only of a model that mixes neighbours
+        for name, tensor in zip(NUMBERS, numbers, strict=False):
             setattr(state, name, tensor)
         state.position = state.position + self.size
         return parameters
@@ -76,13 +90,17 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
     reference, state = State.zeros(config, 3), State.zeros(config, 3)
     state.conv_state.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
-        assert_close("parameters", model.step(images, reference, labels), step(images, state, labels))
+        assert_close(
+            "parameters", model.step(images, reference, labels), step(images, state, labels)
+        )
     for name in NUMBERS[: 3 if config.causal_conv else 2]:
         assert_close(name, getattr(reference, name), getattr(state, name))
 
 
 @pytest.mark.parametrize("variant", ["plain", "classes", "waves of pixels", "classes, pixels"])
-def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neighbours_alone(variant: str) -> None:
+def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neighbours_alone(
+    variant: str,
+) -> None:
     model = model_of(variant)
     names = [value.name for value in export_step(model).graph.input]
     recent = ["recent"] * model.config.causal_conv
@@ -102,11 +120,18 @@ def test_images_stand_at_their_own_positions(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", SWEEP)
-def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_is_painted(variant: str) -> None:
+def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_is_painted(
+    variant: str,
+) -> None:
     model = model_of(variant)
     step, config = Step(model), model.config
     onnx.checker.check_model(onnx.load_from_string(step.file), full_check=True)
-    assert ModelConfig.from_dict(json.loads(step.session.get_modelmeta().custom_metadata_map[CONFIG_KEY])) == config
+    assert (
+        ModelConfig.from_dict(
+            json.loads(step.session.get_modelmeta().custom_metadata_map[CONFIG_KEY])
+        )
+        == config
+    )
     images, state, other = images_of(model, 1), State.zeros(config, 1), State.zeros(config, 1)
     for position in range(config.first, config.bytes, config.step_bytes):
         painted = images.clone()
@@ -131,9 +156,13 @@ def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_th
     with pytest.raises(ValueError, match=f"unknown weights 'int4'; known: {', '.join(WEIGHTS)}"):
         export_step(model, "int4")
     model.head.weight[0, 0] = 70_000
-    with pytest.raises(ValueError, match="a weight of 70000 is beyond float16; export with --weights float32"):
+    with pytest.raises(
+        ValueError, match="a weight of 70000 is beyond float16; export with --weights float32"
+    ):
         export_step(model, "float16")
-    assert np.isfinite(Step(model)(torch.zeros(1, 20, dtype=torch.uint8), State.zeros(model.config, 1)).numpy()).all()
+    assert np.isfinite(
+        Step(model)(torch.zeros(1, 20, dtype=torch.uint8), State.zeros(model.config, 1)).numpy()
+    ).all()
     stored = small_models.model(small_models.config()).half().float()
     assert export_step(stored) == export_step(stored, "float16")
 
@@ -145,7 +174,9 @@ def test_int8_costs_little(variant: str) -> None:
     for weights in ("float32", "int8"):
         step, state = Step(model, weights), State.zeros(config, len(images))
         each = [
-            model.bits(step(images, state).unsqueeze(1), images, position, position + config.step_bytes)
+            model.bits(
+                step(images, state).unsqueeze(1), images, position, position + config.step_bytes
+            )
             for position in range(config.first, config.bytes, config.step_bytes)
         ]
         costs.append(torch.cat(each, dim=1).mean().item())

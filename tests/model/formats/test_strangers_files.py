@@ -1,4 +1,6 @@
-"""A model directory of a stranger: whatever its files hold, it is read, or refused in one printable sentence."""
+"""A model directory of a stranger: whatever its files hold, it is read, or
+refused in one printable sentence.
+"""
 
 import json
 import shutil
@@ -13,7 +15,14 @@ from hypothesis import strategies as st
 
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import CONFIG, EVALUATION, GENERATION, INDEX, WEIGHTS, ModelDirectoryError
+from scanline.model.formats.model_dir import (
+    CONFIG,
+    EVALUATION,
+    GENERATION,
+    INDEX,
+    WEIGHTS,
+    ModelDirectoryError,
+)
 from scanline.model.named_files import MAX_MESSAGE
 from tests.support import shapes
 
@@ -24,7 +33,21 @@ ODD = st.one_of(
     st.integers(),
     st.floats(),
     st.text(max_size=9),
-    st.sampled_from((10**400, -(10**400), 1e308, 2**63, "\x1b]0;a\x07", "a\nb", "\ud800", "x" * 100_000, [], {}, [[]])),
+    st.sampled_from(
+        (
+            10**400,
+            -(10**400),
+            1e308,
+            2**63,
+            "\x1b]0;a\x07",
+            "a\nb",
+            "\ud800",
+            "x" * 100_000,
+            [],
+            {},
+            [[]],
+        )
+    ),
     st.recursive(st.none(), st.lists, max_leaves=9),
     st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3),
 )
@@ -33,9 +56,15 @@ ODD = st.one_of(
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with each of the files."""
-    directory = shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "strange", shapes.GUIDED))
-    (directory / GENERATION).write_text('{"class": "star", "guidance": 1.5, "temperature": 0.9, "particles": 1}')
-    (directory / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"head.bias": WEIGHTS}}))
+    directory = shapes.evaluate(
+        shapes.save(tmp_path_factory.mktemp("models") / "strange", shapes.GUIDED)
+    )
+    (directory / GENERATION).write_text(
+        '{"class": "star", "guidance": 1.5, "temperature": 0.9, "particles": 1}'
+    )
+    (directory / INDEX).write_text(
+        json.dumps({"metadata": {}, "weight_map": {"head.bias": WEIGHTS}})
+    )
     return directory
 
 
@@ -68,7 +97,13 @@ def printable_refusal() -> Iterator[None]:
 
 
 def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
-    said = [info.config.to_dict(), info.defaults.to_dict(), info.bits_per_dim, info.temperature_by_bits, files]
+    said = [
+        info.config.to_dict(),
+        info.defaults.to_dict(),
+        info.bits_per_dim,
+        info.temperature_by_bits,
+        files,
+    ]
     said += [info.typicality.to_dict(), info.typicality.range] if info.typicality else []
     said += [info.cleaning.to_dict()] if info.cleaning else []
     json.dumps(said, allow_nan=False).encode()
@@ -76,7 +111,9 @@ def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
 
 @given(st.sampled_from(NAMES), st.integers(0), ODD, st.booleans())
 @settings(max_examples=300)
-def test_any_value_of_any_type_at_any_place(directory: Path, name: str, at: int, value: Any, is_left_out: bool) -> None:
+def test_any_value_of_any_type_at_any_place(
+    directory: Path, name: str, at: int, value: Any, is_left_out: bool
+) -> None:
     path = directory / name
     before = path.read_bytes()
     document = [json.loads(before)]
@@ -101,7 +138,9 @@ def test_what_nests_too_deep_is_refused(directory: Path, tmp_path: Path, name: s
         document = json.loads((directory / name).read_text())
         with suppress(RecursionError):
             for key in list(document):
-                text = json.dumps(document | {key: "deep"}).replace('"deep"', depth * "[" + depth * "]")
+                text = json.dumps(document | {key: "deep"}).replace(
+                    '"deep"', depth * "[" + depth * "]"
+                )
                 (copy / name).write_text(text)
                 assert_read_or_refused(copy)
 

@@ -31,7 +31,9 @@ def coded(images: np.ndarray, **how: object) -> np.ndarray:
     return np.stack([np.asarray(Image.open(file).convert("L")).reshape(-1) for file in files])
 
 
-@pytest.mark.parametrize("how", [{"kind": "JPEG", "quality": 75}, {"kind": "JPEG"}, {"kind": "WEBP"}])
+@pytest.mark.parametrize(
+    "how", [{"kind": "JPEG", "quality": 75}, {"kind": "JPEG"}, {"kind": "WEBP"}]
+)
 @pytest.mark.parametrize("inverted", [False, True])
 def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) -> None:
     images = 255 - drawings(20) if inverted else drawings(20)
@@ -59,7 +61,9 @@ def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> 
 
 @pytest.mark.parametrize("ground", [0, 255])
 @pytest.mark.parametrize("paper", [1.0, 0.8, 0.55])
-def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(ground: int, paper: float) -> None:
+def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(
+    ground: int, paper: float
+) -> None:
     """Also on grey paper, and as a codec leaves it; a bold one is known by its edge."""
     images = drawings(20)
     bold = np.zeros((1, 28, 28), np.uint8)
@@ -90,7 +94,9 @@ def test_no_inverted_digit_is_named_and_each_other_is() -> None:
 
 @pytest.mark.parametrize("ground", [0, 255])
 @pytest.mark.parametrize(("paper", "frame"), [(0.5, 0), (0.4, 0), (0.2, 0), (1.0, 1), (0.8, 2)])
-def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(ground: int, paper: float, frame: int) -> None:
+def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(
+    ground: int, paper: float, frame: int
+) -> None:
     """Of digits on grey paper 8 of 20 were named wrongly with certainty."""
     away = drawings(20).astype(np.float64).reshape(20, 28, 28)
     scan = np.zeros((20, 28, 28))
@@ -106,12 +112,16 @@ def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> 
     shifted = np.maximum(images, 2)
     shifted[images == 254] = 253
     expected = np.where(images == 254, 253, images)
-    np.testing.assert_array_equal(Cleaning(0, 254).clean(shifted, CONFIG), np.where(expected <= 2, 0, expected))
+    np.testing.assert_array_equal(
+        Cleaning(0, 254).clean(shifted, CONFIG), np.where(expected <= 2, 0, expected)
+    )
 
 
 def test_strokes_become_even_where_they_differ_no_more_than_the_ground() -> None:
     images = np.maximum(drawings(1), 3)
-    images[images == 254] = [250, 251, 255] * ((images == 254).sum() // 3) + [254] * ((images == 254).sum() % 3)
+    images[images == 254] = [250, 251, 255] * ((images == 254).sum() // 3) + [254] * (
+        (images == 254).sum() % 3
+    )
     cleaned = Cleaning(0, 254).clean(images, CONFIG)
     np.testing.assert_array_equal(cleaned[images > 250], 254)
     np.testing.assert_array_equal(cleaned[images == 250], 250)

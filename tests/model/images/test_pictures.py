@@ -17,16 +17,44 @@ from PIL import Image, ImageCms
 from scanline.model.config import ModelConfig
 from scanline.model.datasets.folder import load
 from scanline.model.images import pictures
-from scanline.model.images.pictures import from_base64, known_by_alpha, known_by_picture, open_picture, pixels, readable
+from scanline.model.images.pictures import (
+    from_base64,
+    known_by_alpha,
+    known_by_picture,
+    open_picture,
+    pixels,
+    readable,
+)
 from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
-from tests.support.server.hostile_pictures import END, PICTURES, SIGNATURE, chunk, header, of_scans, run_lengths
+from tests.support.server.hostile_pictures import (
+    END,
+    PICTURES,
+    SIGNATURE,
+    chunk,
+    header,
+    of_scans,
+    run_lengths,
+)
 from tests.support.server.hostile_pictures import pixels as pixel_chunk
 from tests.support.small_models import COLOUR, GREY
 
 IMAGE = noise(7, 5)
 PIXELS = pixel_chunk()
-CHUNKS = [b"iCCP", b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS", b"PLTE", b"sRGB", b"acTL"]
+CHUNKS = [
+    b"iCCP",
+    b"tEXt",
+    b"zTXt",
+    b"iTXt",
+    b"pHYs",
+    b"eXIf",
+    b"gAMA",
+    b"cHRM",
+    b"tRNS",
+    b"PLTE",
+    b"sRGB",
+    b"acTL",
+]
 FILES = {
     "png": encode(IMAGE),
     "webp": encode(IMAGE, "WEBP", lossless=True),
@@ -49,7 +77,10 @@ def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder() -> No
 
 def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
     colours, greys = noise(7, 5, 3), noise(3, 4)
-    assert np.abs(read(encode(colours)) - (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)).max() <= 1
+    assert (
+        np.abs(read(encode(colours)) - (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)).max()
+        <= 1
+    )
     np.testing.assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
 
 
@@ -60,10 +91,21 @@ EXIF[0x0112] = 6
 OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
     "turned PNG": (encode(STORED, exif=EXIF), TURNED),
     "turned WebP": (encode(STORED, "WEBP", lossless=True, exif=EXIF), TURNED),
-    "transparent": (encode(np.dstack((TURNED, np.zeros((3, 4), np.uint8)))), np.full((3, 4, 3), 255)),
-    "16 bits": (encode(TURNED[..., 0].astype(np.uint16) << 8 | 77), np.repeat(TURNED[..., :1], 3, axis=2)),
+    "transparent": (
+        encode(np.dstack((TURNED, np.zeros((3, 4), np.uint8)))),
+        np.full((3, 4, 3), 255),
+    ),
+    "16 bits": (
+        encode(TURNED[..., 0].astype(np.uint16) << 8 | 77),
+        np.repeat(TURNED[..., :1], 3, axis=2),
+    ),
     "palette": (saved(Image.fromarray(TURNED).quantize(12)), TURNED),
-    "profile": (encode(TURNED, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()), TURNED),
+    "profile": (
+        encode(
+            TURNED, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+        ),
+        TURNED,
+    ),
     "broken EXIF": (encode(TURNED, exif=b"Exif\0\0II*\0\xff\xff\xff\xff"), TURNED),
 }
 
@@ -72,7 +114,9 @@ OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
 def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> None:
     data, shown = OF_ANY_KIND[label]
     (tmp_path / "picture").write_bytes(data)
-    np.testing.assert_array_equal(np.broadcast_to(load(tmp_path).images.reshape(3, 4, -1), (3, 4, 3)), shown)
+    np.testing.assert_array_equal(
+        np.broadcast_to(load(tmp_path).images.reshape(3, 4, -1), (3, 4, 3)), shown
+    )
     np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
 
 
@@ -80,14 +124,20 @@ def test_a_tiff_says_how_many_of_its_bits_count(tmp_path: Path) -> None:
     for bits, dtype in ((12, np.uint16), (16, np.uint16), (12, np.int32)):
         values = STORED[..., 0].astype(dtype) << (bits - 8) | 7
         Image.fromarray(values).save(tmp_path / "picture.tiff", tiffinfo={281: 2**bits - 1})
-        np.testing.assert_array_equal(load(tmp_path).images.reshape(4, 3), STORED[..., 0], err_msg=f"{bits} bits")
+        np.testing.assert_array_equal(
+            load(tmp_path).images.reshape(4, 3), STORED[..., 0], err_msg=f"{bits} bits"
+        )
 
 
 def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unpacked() -> None:
-    """EXIF of 60 KB whose 5,000 tags all have the same 60 KB for their value takes Pillow 300 MB."""
+    """EXIF of 60 KB whose 5,000 tags all have the same 60 KB for
+    their value takes Pillow 300 MB.
+    """
     tags = b"".join(struct.pack("<HHII", tag, 7, 60_000, 8) for tag in range(1000, 6000))
     swollen = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<H", 5000) + tags
-    several = encode(IMAGE, "MPO", save_all=True, append_images=[Image.fromarray(IMAGE)], quality=100)
+    several = encode(
+        IMAGE, "MPO", save_all=True, append_images=[Image.fromarray(IMAGE)], quality=100
+    )
     tracemalloc.start()
     for data in (encode(IMAGE, "JPEG", quality=100, exif=swollen), several):
         assert np.abs(read(data).astype(int) - IMAGE.reshape(-1)).max() < 4
@@ -96,7 +146,9 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
     assert peak < 10_000_000
 
 
-def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> None:
+def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> (
+    None
+):
     whole, segment = of_scans(pictures.MAX_SCANS), b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
@@ -124,7 +176,9 @@ def test_a_picture_that_takes_long_is_refused(label: str, resize: bool) -> None:
     assert (refused.value.param, refused.value.code) == ("image", "invalid_image")
 
 
-def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_too_many_parts() -> None:
+def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_too_many_parts() -> (
+    None
+):
     with pytest.raises(InvalidInput, match="image: it has too many parts"):
         open_picture(run_lengths(5)[:1078] + b"\0\2\0\0" * 5000, GREY, "image", resize=True)
     side = int(pictures.MAX_PYTHON_PIXELS**0.5)
@@ -134,7 +188,9 @@ def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_to
 def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
     bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
     for mode in ("1", "P"):
-        np.testing.assert_array_equal(read(saved(Image.fromarray(bright).convert(mode))), bright.reshape(-1))
+        np.testing.assert_array_equal(
+            read(saved(Image.fromarray(bright).convert(mode))), bright.reshape(-1)
+        )
     picture = Image.fromarray(bright // 255, "P")
     picture.putpalette([9, 9, 9, 200, 200, 200])
     opened = open_picture(saved(picture, transparency=0), GREY, "mask")
@@ -153,9 +209,13 @@ def with_transparent(depth: int, channels: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("depth", "channels"), [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)], ids=lambda number: str(number)
+    ("depth", "channels"),
+    [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)],
+    ids=lambda number: str(number),
 )
-def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path: Path, depth: int, channels: int) -> None:
+def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(
+    tmp_path: Path, depth: int, channels: int
+) -> None:
     (tmp_path / "picture.png").write_bytes(with_transparent(depth, channels))
     opened = open_picture(with_transparent(depth, channels), GREY, "mask")
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
@@ -167,7 +227,9 @@ def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path: Path, 
 def test_a_value_of_16_bits_beside_the_transparent_one_is_kept() -> None:
     values = np.where(IMAGE > 127, 0x1234, 0x1235).astype(np.uint16)
     opened = open_picture(saved(Image.fromarray(values), transparency=0x1235), GREY, "image")
-    np.testing.assert_array_equal(pixels(opened, GREY), np.where(IMAGE > 127, 0x12, 255).reshape(-1))
+    np.testing.assert_array_equal(
+        pixels(opened, GREY), np.where(IMAGE > 127, 0x12, 255).reshape(-1)
+    )
 
 
 @pytest.mark.parametrize("value", [0x7FFF, 0x0900, 0xFEFF, 0x0100])
@@ -181,14 +243,18 @@ def test_a_mask_of_16_bits_is_read_by_its_upper_8(value: int) -> None:
         known_by_picture(open_picture(encode(mask), GREY, "mask"), GREY, "mask")
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "I", "I;16"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "I", "I;16"]
+)
 def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
     bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
     if mode.startswith("I"):
         picture = Image.fromarray(bright.astype(np.int32 if mode == "I" else np.uint16) * 257)
     else:
         source = Image.fromarray(bright)
-        for step in {"La": ("LA", "La"), "PA": ("P", "PA"), "RGBa": ("RGBA", "RGBa")}.get(mode, ("RGB", mode)):
+        for step in {"La": ("LA", "La"), "PA": ("P", "PA"), "RGBa": ("RGBA", "RGBa")}.get(
+            mode, ("RGB", mode)
+        ):
             source = source.convert(step)
         picture = source
     assert picture.mode == mode
@@ -205,7 +271,9 @@ def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
 def test_pixels_and_masks_of_floats_are_refused_in_one_sentence() -> None:
     floats = Image.fromarray(IMAGE.astype(np.float32))
     for reader in (lambda: pixels(floats, GREY), lambda: known_by_picture(floats, GREY, "image")):
-        with pytest.raises(InvalidInput, match="image: it has pixels of mode F, which do not fit 8 bits"):
+        with pytest.raises(
+            InvalidInput, match="image: it has pixels of mode F, which do not fit 8 bits"
+        ):
             reader()
 
 
@@ -213,21 +281,29 @@ ENCODED = [bytes(range(size)) + b"\xfb\xff\xfe" for size in range(1, 5)]  # whos
 
 
 @pytest.mark.parametrize("data", ENCODED, ids=len)
-@pytest.mark.parametrize("encoded", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes])
 @pytest.mark.parametrize(
-    "head", ["", "data:image/png;base64,", "data:;charset=utf-8;Base64,", "DATA:a/b;base64;name=c.png,"]
+    "encoded", [base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes]
 )
-def test_base64_is_read_in_every_spelling(data: bytes, encoded: Callable[[bytes], bytes], head: str) -> None:
+@pytest.mark.parametrize(
+    "head",
+    ["", "data:image/png;base64,", "data:;charset=utf-8;Base64,", "DATA:a/b;base64;name=c.png,"],
+)
+def test_base64_is_read_in_every_spelling(
+    data: bytes, encoded: Callable[[bytes], bytes], head: str
+) -> None:
     text = head + encoded(data).decode()
     for spelled in (text, text.rstrip("=\n"), text + "=="):
         assert from_base64(spelled, "image") == data
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "abcde", "a=bc", "abc!", "ab cd*", "\ud800", "data:image/png,abcd", "data:base64,abcd"]
+    "text",
+    ["a", "abcde", "a=bc", "abc!", "ab cd*", "\ud800", "data:image/png,abcd", "data:base64,abcd"],
 )
 def test_what_is_no_base64_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"image is (not valid base64|a data URL without ;base64)"):
+    with pytest.raises(
+        InvalidInput, match=r"image is (not valid base64|a data URL without ;base64)"
+    ):
         from_base64(text, "image")
 
 
@@ -251,7 +327,10 @@ def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) ->
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@given(st.sampled_from(sorted(FILES)), st.dictionaries(st.integers(0, 999), st.integers(0, 255), max_size=6))
+@given(
+    st.sampled_from(sorted(FILES)),
+    st.dictionaries(st.integers(0, 999), st.integers(0, 255), max_size=6),
+)
 def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -> None:
     file = bytearray(FILES[kind])
     for place, value in changes.items():
@@ -261,21 +340,28 @@ def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -
 
 
 @given(st.lists(st.sampled_from(CHUNKS), max_size=4), st.binary(max_size=20), st.booleans())
-def test_a_png_with_any_chunk_is_read_or_refused(kinds: list[bytes], data: bytes, is_before: bool) -> None:
+def test_a_png_with_any_chunk_is_read_or_refused(
+    kinds: list[bytes], data: bytes, is_before: bool
+) -> None:
     chunks = b"".join(chunk(kind, data) for kind in kinds)
     before, behind = (chunks, b"") if is_before else (b"", chunks)
     found = read(SIGNATURE + header() + before + PIXELS + behind + END)
     assert isinstance(found, InvalidInput) or found.shape == (35,)
 
 
-@pytest.mark.parametrize("error", [MemoryError, IndexError, struct.error, RecursionError, Image.DecompressionBombError])
+@pytest.mark.parametrize(
+    "error", [MemoryError, IndexError, struct.error, RecursionError, Image.DecompressionBombError]
+)
 def test_whatever_a_decoder_raises_is_a_refusal(error: type[Exception]) -> None:
     with pytest.raises(InvalidInput, match="image is not a readable") as refusal, readable("image"):
         raise error("seven")
     assert (refusal.value.param, refusal.value.code) == ("image", "invalid_image")
 
 
-@given(st.binary(max_size=200), st.sampled_from([b"", b"BM", b"\x89PNG\r\n\x1a\n", b"RIFF", b"\xff\xd8\xff"]))
+@given(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"BM", b"\x89PNG\r\n\x1a\n", b"RIFF", b"\xff\xd8\xff"]),
+)
 def test_what_is_no_picture_is_refused(data: bytes, magic: bytes) -> None:
     assert isinstance(read(magic + data), InvalidInput)
 
@@ -289,31 +375,45 @@ def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) ->
     trained = load(tmp_path, size=(5, 7), grey=True).images
     large = open_picture(encode(LARGE), GREY, "image", resize=True)
     np.testing.assert_array_equal(pixels(large, GREY), trained[0])
-    assert np.abs(trained[0].reshape(7, 5) - LARGE[1:29].reshape(7, 4, 5, 4).mean((1, 3))).mean() < 12
+    assert (
+        np.abs(trained[0].reshape(7, 5) - LARGE[1:29].reshape(7, 4, 5, 4).mean((1, 3))).mean() < 12
+    )
 
 
 def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
     values = noise(pictures.COMPOSITED_PIXELS // 100, 250, 4)
     with Image.fromarray(values) as picture:
-        expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+        expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert(
+            "RGB"
+        )
         np.testing.assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
 
 
 def test_an_enlarged_image_becomes_what_it_was() -> None:
     enlarged = pictures.encode_image(pictures.resized(IMAGE, (55, 77)), "png")
-    np.testing.assert_array_equal(pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1))
+    np.testing.assert_array_equal(
+        pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1)
+    )
 
 
 def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
-    mask = open_picture(encode(np.where(LARGE > 99, 255, 0).astype(np.uint8)), GREY, "mask", resize=True)
-    np.testing.assert_array_equal(known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1))
+    mask = open_picture(
+        encode(np.where(LARGE > 99, 255, 0).astype(np.uint8)), GREY, "mask", resize=True
+    )
+    np.testing.assert_array_equal(
+        known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1)
+    )
 
 
 @pytest.mark.parametrize(
     ("file", "resize", "code"),
     [
         (encode(LARGE), False, "wrong_size"),
-        (encode(np.zeros((1024, pictures.MAX_RESIZED_PIXELS // 1024 + 1), np.uint8)), True, "wrong_size"),
+        (
+            encode(np.zeros((1024, pictures.MAX_RESIZED_PIXELS // 1024 + 1), np.uint8)),
+            True,
+            "wrong_size",
+        ),
         (encode(np.zeros((1, pictures.MAX_RESIZED_SIDE + 1), np.uint8)), True, "wrong_size"),
         (SWOLLEN, True, "too_large"),
         (SWOLLEN, False, "too_large"),

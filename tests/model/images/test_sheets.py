@@ -1,4 +1,6 @@
-"""Contact sheets: images row by row. Films: finished pixels appear in turn, the same images in the same bytes."""
+"""Contact sheets: images row by row. Films: finished pixels appear in turn,
+the same images in the same bytes.
+"""
 
 from pathlib import Path
 
@@ -17,14 +19,18 @@ from tests.support.sentences import assert_says
 from tests.support.small_models import GREY
 
 
-@pytest.mark.parametrize(("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)])
+@pytest.mark.parametrize(
+    ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)]
+)
 def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows: int) -> None:
     assert sheet(np.zeros((count, 4, 5), np.uint8)).size == (columns * 5, rows * 4)
     assert sheet(np.zeros((count, 4, 5), np.uint8), columns=6).size == (30, -(-count // 6) * 4)
 
 
 @pytest.mark.parametrize(("colour", "mode"), [((), "L"), ((3,), "RGB")])
-def test_images_stand_row_by_row_and_the_rest_is_black(tmp_path: Path, colour: tuple[int, ...], mode: str) -> None:
+def test_images_stand_row_by_row_and_the_rest_is_black(
+    tmp_path: Path, colour: tuple[int, ...], mode: str
+) -> None:
     images = np.random.default_rng(0).integers(1, 256, (5, 4, 5, *colour), np.uint8)
     pixels = np.asarray(sheet(images))
     assert pixels.shape == (8, 15, *colour)
@@ -48,7 +54,8 @@ def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
         assert names[16 * row : 16 * row + 16].any()
     assert names[16:32].any(axis=0).sum() > names[:16].any(axis=0).sum()  # the longer name is wider
     numbered = np.asarray(class_sheet(images, ("1", "horse", "3")))
-    np.testing.assert_array_equal(pixels, numbered)  # where the font lacks a letter, the number stands
+    # where the font lacks a letter, the number stands
+    np.testing.assert_array_equal(pixels, numbered)
 
 
 def test_rows_too_low_for_letters_have_no_names() -> None:
@@ -60,12 +67,17 @@ SIZE = (6, 9)  # rows and columns
 
 @pytest.mark.parametrize("colour", [(), (3,)])
 @pytest.mark.parametrize("kind", films.MEDIA_TYPES)
-def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colour: tuple[int, ...]) -> None:
+def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(
+    kind: str, colour: tuple[int, ...]
+) -> None:
     images = np.random.default_rng(0).integers(0, 254, (2, *SIZE, *colour), np.uint8)
     known = np.zeros((2, *SIZE), np.bool_)
     known[1, :2] = known[1, 4:] = True  # 18 of 54 pixels are hidden
     film = Film(5, 0.5, 3)
-    picture, appearance = np.asarray(sheet(images)), np.asarray(sheet(film.appearance_frame(2, SIZE, known)))
+    picture, appearance = (
+        np.asarray(sheet(images)),
+        np.asarray(sheet(film.appearance_frame(2, SIZE, known))),
+    )
     data = encode(picture, appearance, film, kind)
     expected = np.full((5, *images.shape), UNPAINTED, np.uint8)
     expected[:, known] = images[known]
@@ -74,7 +86,10 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
             shown = tuple(np.argwhere(~known[image])[: hidden * frame // 4].T)
             expected[frame, image][shown] = images[image][shown]
     found, durations = film_frames(data)
-    enlarged = [np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB")) for frame in expected]
+    enlarged = [
+        np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB"))
+        for frame in expected
+    ]
     np.testing.assert_array_equal(found, enlarged)
     assert durations == [120, 130, 130, 120, LAST_MS]
     assert encode(picture, appearance, film, kind) == data
@@ -83,13 +98,19 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind: str, colo
 def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted() -> None:
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     film = Film(2, scale=1)
-    (first, last), _ = film_frames(encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif"))
+    (first, last), _ = film_frames(
+        encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif")
+    )
     assert (first == UNPAINTED).all()
     assert np.abs(last.astype(int) - picture).mean() < 20
 
 
-@pytest.mark.parametrize(("size", "scale"), [((28, 28), 8), ((224, 224), 2), ((896, 896), 1), ((100, 28), 5)])
-def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(size: tuple[int, int], scale: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "scale"), [((28, 28), 8), ((224, 224), 2), ((896, 896), 1), ((100, 28), 5)]
+)
+def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(
+    size: tuple[int, int], scale: int
+) -> None:
     assert Film().scale_of(*size) == scale
 
 

@@ -1,4 +1,6 @@
-"""Class heads: features are means over cells of one image's outputs, and their bits depend on no other image."""
+"""Class heads: features are means over cells of one image's outputs, and
+their bits depend on no other image.
+"""
 
 from pathlib import Path
 
@@ -51,10 +53,19 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
     monkeypatch.setitem(READ_STEPS, "cpu", 8)  # of 35
     model, found = headed(variant), []
     images = small_models.images(model.config, 5)
-    for threads, batches in ((1, [[0], [1], [2], [3], [4]]), (1, [[0, 1, 2, 3, 4]]), (3, [[3, 4, 1], [2, 0]])):
-        generator, logits = Generator(model, 1, threads, backend=backend), np.zeros((5, 3), np.float32)
+    for threads, batches in (
+        (1, [[0], [1], [2], [3], [4]]),
+        (1, [[0, 1, 2, 3, 4]]),
+        (3, [[3, 4, 1], [2, 0]]),
+    ):
+        generator, logits = (
+            Generator(model, 1, threads, backend=backend),
+            np.zeros((5, 3), np.float32),
+        )
         for batch in batches:
-            state = generator.start_prefill(images[batch], [model.config.bytes] * len(batch), classified=True)
+            state = generator.start_prefill(
+                images[batch], [model.config.bytes] * len(batch), classified=True
+            )
             while not state.done:
                 generator.run_prefill(state, 2).wait()
             assert state.logits is not None
@@ -77,7 +88,10 @@ def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> N
     loaded = load_model(tmp_path).class_head
     assert loaded is not None
     assert loaded.shape == model.class_head.shape
-    assert all(torch.equal(tensor, loaded.tensors[name]) for name, tensor in model.class_head.tensors.items())
+    assert all(
+        torch.equal(tensor, loaded.tensors[name])
+        for name, tensor in model.class_head.tensors.items()
+    )
     assert read_info(tmp_path).has_class_head
     save_model(model, tmp_path)  # a head is for the weights that it was fitted to
     assert not read_info(tmp_path).has_class_head
@@ -102,14 +116,18 @@ def test_a_wrong_head_is_refused_in_one_sentence(
     save_model(model, tmp_path)
     assert model.class_head is not None
     save_class_head(model.class_head, tmp_path)
-    tensors = {name: tensor for name, tensor in (load_file(path) | changes).items() if tensor is not None}
+    tensors = {
+        name: tensor for name, tensor in (load_file(path) | changes).items() if tensor is not None
+    }
     save_file(tensors, path, {"layers": "0 1", "cells": "3"} | said)
     with pytest.raises(ModelDirectoryError, match=message):
         load_model(tmp_path)
 
 
 def shaded(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return noise [count, 20] uint8 and labels [count] of 1 to 3: brighter above, below or nowhere."""
+    """Return noise [count, 20] uint8 and labels [count] of 1 to 3:
+    brighter above, below or nowhere.
+    """
     rng = np.random.default_rng(seed)
     labels = rng.integers(1, 4, count)
     images = rng.integers(0, 180, (count, 4, 5))
@@ -120,7 +138,9 @@ def shaded(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibrated() -> None:
     model = small_models.model(
-        small_models.config(mirrored=True, **small_models.VARIANTS["strokes"], **small_models.CLASSES)
+        small_models.config(
+            mirrored=True, **small_models.VARIANTS["strokes"], **small_models.CLASSES
+        )
     )
     images, labels = shaded(600, seed=0)
     read: list[int] = []
@@ -133,7 +153,10 @@ def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibr
     assert abs(posterior.max(dim=1).values.mean() - right.mean()) < 0.06
     assert read[-1] == 600
     again, _ = fit_class_head(model, images, labels)
-    assert all(torch.equal(tensor, again.tensors[name]) for name, tensor in model.class_head.tensors.items())
+    assert all(
+        torch.equal(tensor, again.tensors[name])
+        for name, tensor in model.class_head.tensors.items()
+    )
 
 
 def test_few_images_are_enough_and_no_more_than_asked_for_are_read() -> None:

@@ -1,4 +1,6 @@
-"""The network: parallel == recurrent, whole == split and resumed, whatever its options; the input of a step."""
+"""The network: parallel == recurrent, whole == split and resumed, whatever
+its options; the input of a step.
+"""
 
 import math
 
@@ -30,7 +32,9 @@ def test_parameters_and_final_states_of_both_views_agree(variant: str, labelled:
     images, labels = images_of(model, 4), torch.tensor([3, 0, 1, 3]) if labelled else None
     state, stepped = (State.zeros(model.config, 4) for _ in range(2))
     steps = [model.step(images, stepped, labels) for _ in range(model.config.steps)]
-    assert_close("parameters", torch.stack(steps, dim=1), model.parallel(images, state, labels=labels))
+    assert_close(
+        "parameters", torch.stack(steps, dim=1), model.parallel(images, state, labels=labels)
+    )
     assert_close("s", stepped.s, state.s)
     assert_close("z", stepped.z, state.z)
     assert torch.equal(stepped.position, state.position)
@@ -43,7 +47,8 @@ def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
     before, place = model.parallel(images), model.config.bytes // 2 // size * size
     images[:, place:] ^= 255
     after = model.parallel(images)
-    predicted = place // size + 1 - model.config.first  # the step at `place` is still predicted from those before it
+    # the step at `place` is still predicted from those before it
+    predicted = place // size + 1 - model.config.first
     assert torch.equal(before[:, :predicted], after[:, :predicted])
     assert not torch.equal(before[:, predicted:], after[:, predicted:])
 
@@ -51,7 +56,11 @@ def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
 @pytest.mark.parametrize("variant", small_models.CORE)
 def test_images_at_different_positions_step_together(variant: str) -> None:
     model = model_of(variant)
-    images, state, ahead = images_of(model, 2), State.zeros(model.config, 2), State.zeros(model.config, 1)
+    images, state, ahead = (
+        images_of(model, 2),
+        State.zeros(model.config, 2),
+        State.zeros(model.config, 1),
+    )
     for _ in range(5):
         model.step(images[1:], ahead)
     state.put(torch.tensor([1]), ahead)
@@ -73,19 +82,33 @@ def test_a_finished_image_stays_at_its_end() -> None:
 )
 def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) -> None:
     model = model_of(variant)
-    images, state, stepped = images_of(model, 2), State.zeros(model.config, 2), State.zeros(model.config, 2)
+    images, state, stepped = (
+        images_of(model, 2),
+        State.zeros(model.config, 2),
+        State.zeros(model.config, 2),
+    )
     expected, first = model.parallel(images), model.parallel(images, state, cut)
     assert_close("parameters", expected, torch.cat((first, model.parallel(images, state)), dim=1))
     first = model.parallel(images, stepped, cut)
-    steps = [model.step(images, stepped) for _ in range(cut, model.config.bytes, model.config.step_bytes)]
+    steps = [
+        model.step(images, stepped) for _ in range(cut, model.config.bytes, model.config.step_bytes)
+    ]
     assert_close("parameters", expected, torch.cat((first, torch.stack(steps, dim=1)), dim=1))
 
 
 @pytest.mark.parametrize(
     ("variant", "length", "start", "stop"),
-    [("plain", 19, 6, 10), ("plain", 20, 6, 21), ("plain", 20, 6, 6), ("plain", 20, 6, 5), ("pixels", 60, 0, 7)],
+    [
+        ("plain", 19, 6, 10),
+        ("plain", 20, 6, 21),
+        ("plain", 20, 6, 6),
+        ("plain", 20, 6, 5),
+        ("pixels", 60, 0, 7),
+    ],
 )
-def test_parallel_over_no_steps_of_the_image_is_refused(variant: str, length: int, start: int, stop: int) -> None:
+def test_parallel_over_no_steps_of_the_image_is_refused(
+    variant: str, length: int, start: int, stop: int
+) -> None:
     model = model_of(variant)
     state = State.zeros(model.config, 1)
     state.position.fill_(start)
@@ -94,7 +117,9 @@ def test_parallel_over_no_steps_of_the_image_is_refused(variant: str, length: in
 
 
 def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.Tensor:
-    """The vector [D] for one byte to predict: the previous byte or a start token, and the place, looked up."""
+    """The vector [D] for one byte to predict: the previous byte or a start
+    token, and the place, looked up.
+    """
     config = embedding.config
     value = embedding.value[int(image[position - 1]) if position else START]
     if config.position == "sincos":
@@ -109,12 +134,19 @@ def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.T
     return value + place if config.embedding_join == "sum" else torch.cat((value, place))
 
 
-@pytest.mark.parametrize("variant", [name for name, changes in VARIANTS.items() if "step" not in changes])
+@pytest.mark.parametrize(
+    "variant", [name for name, changes in VARIANTS.items() if "step" not in changes]
+)
 def test_the_input_of_a_byte_is_the_literal_sum(variant: str) -> None:
     model = model_of(variant)
     images, positions = images_of(model, 2), torch.arange(model.config.first, model.config.bytes)
-    expected = [torch.stack([literal(model.embedding, image, at) for at in positions.tolist()]) for image in images]
-    assert_close("embedding", torch.stack(expected), model.embedding(images, positions.unsqueeze(0)))
+    expected = [
+        torch.stack([literal(model.embedding, image, at) for at in positions.tolist()])
+        for image in images
+    ]
+    assert_close(
+        "embedding", torch.stack(expected), model.embedding(images, positions.unsqueeze(0))
+    )
 
 
 @pytest.mark.parametrize("variant", LABELLED)

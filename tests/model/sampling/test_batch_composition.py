@@ -1,4 +1,6 @@
-"""Alone == in a full batch with arrivals and departures, byte for byte, with every backend and precision of a CPU."""
+"""Alone == in a full batch with arrivals and departures, byte for byte, with
+every backend and precision of a CPU.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +11,14 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from tests.support import small_models
-from tests.support.engine.batch_composition import PARTICLES, Finished, Painter, in_a_batch, painted_alone, watched
+from tests.support.engine.batch_composition import (
+    PARTICLES,
+    Finished,
+    Painter,
+    in_a_batch,
+    painted_alone,
+    watched,
+)
 from tests.support.engine.mixed_requests import Mix
 
 WIDE = {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128, "components": 10}
@@ -34,7 +43,8 @@ def painter(request: pytest.FixtureRequest) -> Painter:
     options = {**SIZES[backend], **small_models.VARIANTS[variant], **small_models.CLASSES}
     model = small_models.model(small_models.config(**options))
     if variant == "strokes":
-        model.head.weight.mul_(3)  # so that known bytes say much about those before them, and particles are resampled
+        # so that known bytes say much about those before them, and particles are resampled
+        model.head.weight.mul_(3)
     return Painter(model, backend, precision)
 
 
@@ -53,16 +63,20 @@ def alone(painter: Painter) -> dict[str, Finished]:
 
 
 @pytest.mark.parametrize(("slots", "threads"), [(7, 2), (64, 1), *SWEEP], indirect=["threads"])
-def test_alone_is_in_a_batch(painter: Painter, alone: dict[str, Finished], slots: int | str, threads: int) -> None:
-    generator = painter.generator(slots if isinstance(slots, int) else LARGEST[painter.backend], threads)
+def test_alone_is_in_a_batch(
+    painter: Painter, alone: dict[str, Finished], slots: int | str, threads: int
+) -> None:
+    generator = painter.generator(
+        slots if isinstance(slots, int) else LARGEST[painter.backend], threads
+    )
     for name, image in in_a_batch(generator, watched(painter)).items():
         assert image == alone[name], name
     assert torch.get_num_threads() == threads
 
 
 def test_the_images_are_of_their_kinds(painter: Painter, alone: dict[str, Finished]) -> None:
-    """Each is another one, but that two so small ones may be alike; codes paint what was encoded, known bytes are kept,
-    and particles are resampled."""
+    """Each is another one, but that two so small ones may be alike; codes paint what was encoded,
+    known bytes are kept, and particles are resampled."""
     assert len({image for image, *_ in alone.values()}) >= len(alone) - 1
     for name, (first, *_) in watched(painter).items():
         image, _, evidence, effective = alone[name]
@@ -74,7 +88,9 @@ def test_the_images_are_of_their_kinds(painter: Painter, alone: dict[str, Finish
     assert min(effective for *_, effective in alone.values() if effective > 1) < PARTICLES / 2
 
 
-def test_every_slot_paints_the_same(painter: Painter, alone: dict[str, Finished], threads: int) -> None:
+def test_every_slot_paints_the_same(
+    painter: Painter, alone: dict[str, Finished], threads: int
+) -> None:
     generator, (free,) = painter.generator(70, threads), watched(painter)["free"]
     image, bits, *_ = alone["free"]
     known = replace(free, known=np.frombuffer(image, np.uint8), mask=np.arange(len(image)) % 2 == 1)
@@ -82,11 +98,16 @@ def test_every_slot_paints_the_same(painter: Painter, alone: dict[str, Finished]
         generator.place(slot, known if slot == 37 else free)
     generator.advance(painter.model.config.steps)
     found = generator.fetch(range(70)).wait()
-    assert [(each.tobytes(), cost) for each, cost in zip(found.images, found.bits, strict=True)] == [(image, bits)] * 70
+    assert [
+        (each.tobytes(), cost) for each, cost in zip(found.images, found.bits, strict=True)
+    ] == [(image, bits)] * 70
 
 
 MORE = [*((seed, "cpu") for seed in range(1000, 1200)), *((seed, "eager") for seed in range(5))]
-MIXES = [*((seed, "cpu") for seed in range(40)), *(pytest.param(*mix, marks=pytest.mark.fuzz) for mix in MORE)]
+MIXES = [
+    *((seed, "cpu") for seed in range(40)),
+    *(pytest.param(*mix, marks=pytest.mark.fuzz) for mix in MORE),
+]
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")

@@ -1,7 +1,9 @@
-"""Files of codes that were made on AVX2 are decoded on every instruction set, by each later version.
+"""Files of codes that were made on AVX2 are decoded on every
+instruction set, by each later version.
 
-They have 20 letters, and what a model painted of colours; the weights of both models are the same everywhere. Where a
-coding changes on purpose, `python -m tests.model.sampling.test_codes` writes them anew.
+They have 20 letters, and what a model painted of colours; the weights of both models are the
+same everywhere. Where a coding changes on purpose, `python -m
+tests.model.sampling.test_codes` writes them anew.
 """
 
 from dataclasses import replace
@@ -38,8 +40,12 @@ def model_of(name: str) -> Transformer:
     model = Transformer(small_models.config(**MODELS[name])).eval().requires_grad_(False)
     numbers = np.random.RandomState(7)
     for name, parameter in model.state_dict().items():
-        drawn = torch.from_numpy(numbers.randint(-512, 512, parameter.shape).astype(np.float32)) / 1024
-        parameter.copy_(drawn * 4 if "class" in name else drawn / 2 if parameter.dim() == 2 else 1 + drawn / 8)
+        drawn = (
+            torch.from_numpy(numbers.randint(-512, 512, parameter.shape).astype(np.float32)) / 1024
+        )
+        parameter.copy_(
+            drawn * 4 if "class" in name else drawn / 2 if parameter.dim() == 2 else 1 + drawn / 8
+        )
     return model
 
 
@@ -50,7 +56,9 @@ def loaded(name: str) -> Model:
 @pytest.mark.skipif(not ISAS, reason="the cpu kernel was not compiled")
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_is_decoded_on_every_instruction_set(name: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_decoded_on_every_instruction_set(
+    name: str, isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu_kernels, "instruction_sets", lambda: [isa])
     file, model = read((FOLDER / f"{name}.scan").read_bytes()), loaded(name)
     images, _ = model.decode(file, None, "file")
@@ -65,7 +73,9 @@ def letters() -> np.ndarray:
     found = []
     for letter in "ABCDEFGHIJKLMNOPQRST":
         picture = Image.new("L", (8, 12))
-        ImageDraw.Draw(picture).text((1, 0), letter, fill=255, font=ImageFont.load_default_imagefont())
+        ImageDraw.Draw(picture).text(
+            (1, 0), letter, fill=255, font=ImageFont.load_default_imagefont()
+        )
         found.append(np.asarray(picture).reshape(-1))
     return np.stack(found)
 
@@ -74,7 +84,13 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     for name in MODELS:
         model = loaded(name)
-        images = letters() if name == "letters" else paint(model.network, 20, seed=7, label=1).images
-        data = model.compress(images, class_name=None if name == "letters" else "7", images_a_code=7)
+        images = (
+            letters() if name == "letters" else paint(model.network, 20, seed=7, label=1).images
+        )
+        data = model.compress(
+            images, class_name=None if name == "letters" else "7", images_a_code=7
+        )
         (FOLDER / f"{name}.scan").write_bytes(data)
-        print(f'    "{name}": "{sha256(images).hexdigest()}",', len(data), read(data).codes.labelled)
+        print(
+            f'    "{name}": "{sha256(images).hexdigest()}",', len(data), read(data).codes.labelled
+        )

@@ -26,7 +26,9 @@ CLASSES = replace(small_models.GREY, **small_models.CLASSES)
 
 
 def test_slots_and_threads_do_not_change_it(grey: Transformer) -> None:
-    (one,) = {Generator(grey, slots, threads).digest for slots, threads in ((1, 1), (1, 2), (40, 1))}
+    (one,) = {
+        Generator(grey, slots, threads).digest for slots, threads in ((1, 1), (1, 2), (40, 1))
+    }
     assert len(one) == 32
     assert set(one) <= set("0123456789abcdef")
 
@@ -45,28 +47,40 @@ def test_one_number_of_any_tensor_changes_it(name: str) -> None:
     assert Generator(model, 1, backend="eager").digest != before
 
 
-def test_configuration_precision_and_version_change_it(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configuration_precision_and_version_change_it(
+    grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = Generator(grey, 1, backend="eager").backend
     same_weights = small_models.model(replace(small_models.GREY, scale="elu"))
     same_weights.load_state_dict(grey.state_dict())
     found = [model_digest(grey, backend, "exact"), model_digest(same_weights, backend, "exact")]
     found.append(model_digest(grey, backend, "int8"))
-    for change in ((backend, "build", "another"), (digests, "version", lambda: "0.0.0"), (digests, "PAINTING", 0)):
+    for change in (
+        (backend, "build", "another"),
+        (digests, "version", lambda: "0.0.0"),
+        (digests, "PAINTING", 0),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(*change)
             found.append(model_digest(grey, backend, "exact"))
     assert len(set(found)) == 6
 
 
-def test_what_rounds_differently_has_other_digests(grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_rounds_differently_has_other_digests(
+    grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As MKL does on another processor, of which the backend's description says nothing."""
     backend, linear = Generator(grey, 1, backend="eager").backend, functional.linear
 
     def both() -> tuple[str, str]:
         return model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
 
-    def in_float64(values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        return linear(values.double(), weight.double(), None if bias is None else bias.double()).float()
+    def in_float64(
+        values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return linear(
+            values.double(), weight.double(), None if bias is None else bias.double()
+        ).float()
 
     before = both()
     assert before == both()
@@ -84,7 +98,9 @@ def test_words_of_classes_and_mirrored_change_no_coding() -> None:
     assert len({each.digest for each in generators}) == 3
 
 
-def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sentence(engine: Engine) -> None:
+def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sentence(
+    engine: Engine,
+) -> None:
     digest = engine.generator.digest
     events = run_until_idle(
         engine,
@@ -112,7 +128,9 @@ def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothin
         engine = Engine(generator)
         asked = [without, first, second]
         requests = [
-            ScoreRequest(number, (KNOWN,), classified=True, digest=each.digest + each.class_head_digest)
+            ScoreRequest(
+                number, (KNOWN,), classified=True, digest=each.digest + each.class_head_digest
+            )
             for number, each in enumerate(asked)
             if each is not without
         ]
@@ -128,7 +146,9 @@ def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothin
         refused += [3] if generator is without else []
         failed = [event for event in events if isinstance(event, Failed)]
         assert failed == [Failed(number, OTHER_MODEL, "model_changed") for number in refused]
-        assert sorted(ended(events, Scored)) == [number for number in (1, 2, 3, 4) if number not in refused]
+        assert sorted(ended(events, Scored)) == [
+            number for number in (1, 2, 3, 4) if number not in refused
+        ]
         assert ended(events, Finished) == [5]
 
 
@@ -143,15 +163,24 @@ def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
     save_model(grey, tmp_path, dtype)
-    engine, painting = Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend)), GenerateRequest(0, 3, 5)
+    engine, painting = (
+        Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend)),
+        GenerateRequest(0, 3, 5),
+    )
     before, weights = images_of(run_until_idle(engine, painting)), tmp_path / "model.safetensors"
     size, node = weights.stat().st_size, weights.stat().st_ino
-    noise = np.random.default_rng(0).integers(0, 60, size, np.uint8).tobytes() if change == "overwritten" else b""
+    noise = (
+        np.random.default_rng(0).integers(0, 60, size, np.uint8).tobytes()
+        if change == "overwritten"
+        else b""
+    )
     with weights.open("r+b") as file:
         file.write(noise)
         file.truncate()
     assert weights.stat().st_ino == node
     assert images_of(run_until_idle(engine, painting)) == before
     stored = Transformer(grey.config).eval().requires_grad_(False)
-    stored.load_state_dict({name: tensor.to(dtype).float() for name, tensor in grey.state_dict().items()})
+    stored.load_state_dict(
+        {name: tensor.to(dtype).float() for name, tensor in grey.state_dict().items()}
+    )
     assert engine.generator.digest == Generator(stored, 1, threads=1, backend=backend).digest

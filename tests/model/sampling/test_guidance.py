@@ -1,4 +1,6 @@
-"""Guided images: two slots each, one with a class and one without, draw the same bytes from the logits of both."""
+"""Guided images: two slots each, one with a class and one without, draw the
+same bytes from the logits of both.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -27,12 +29,16 @@ BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 # of steps of a byte and of a pixel, that predict logits and mixtures of logistics
 VARIANTS = ["categorical", "strokes", "plain", "waves of pixels"]
 CASES = [pytest.param(variant, "cpu", marks=NATIVE) for variant in VARIANTS]
-CASES += and_slow([("strokes", "eager")], *((variant, "eager") for variant in VARIANTS if variant != "strokes"))
+CASES += and_slow(
+    [("strokes", "eager")], *((variant, "eager") for variant in VARIANTS if variant != "strokes")
+)
 
 
 @cache
 def model(variant: str) -> Transformer:
-    return small_models.model(small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES))
+    return small_models.model(
+        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
+    )
 
 
 def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
@@ -41,7 +47,9 @@ def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> li
 
 
 @pytest.mark.parametrize(("variant", "backend"), CASES)
-def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant: str, backend: str) -> None:
+def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
+    variant: str, backend: str
+) -> None:
     network, guidance = model(variant), 2.5
     config = network.config
     given = {"known": small_models.images(config, 1)[0], "mask": np.arange(config.bytes) % 2 == 1}
@@ -57,11 +65,16 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(vari
     draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places)
     values, known = images[0][places], torch.from_numpy(given["mask"])[places]
     weights, temperature = (torch.full((config.steps,), value) for value in (guidance, 0.9))
-    drawn = network.distribution.sample_guided(*parameters, weights, draws, temperature, values, known)
-    assert (drawn == values).float().mean() > 0.97  # a sum in another order may draw the value beside it
+    drawn = network.distribution.sample_guided(
+        *parameters, weights, draws, temperature, values, known
+    )
+    # a sum in another order may draw the value beside it
+    assert (drawn == values).float().mean() > 0.97
     costs = -network.distribution.log_prob(parameters, images[:, places]).double() / LN2
     assert_close("bits", costs.sum(dim=(1, 2)), torch.from_numpy(fetched.bits))
-    assert_close("evidence", (costs * known).sum(dim=(1, 2)), torch.from_numpy(fetched.evidence_bits))
+    assert_close(
+        "evidence", (costs * known).sum(dim=(1, 2)), torch.from_numpy(fetched.evidence_bits)
+    )
 
 
 @NATIVE
@@ -76,7 +89,10 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(vari
 )
 def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[int, int]]) -> None:
     case = Case({"predicts": CATEGORICAL, "classes": 3})
-    slots, network = native_vectors.slots(case), native_vectors.network(case, cpu_kernels.instruction_sets()[0])
+    slots, network = (
+        native_vectors.slots(case),
+        native_vectors.network(case, cpu_kernels.instruction_sets()[0]),
+    )
     slots["partner"][:2], slots["label"][:2] = torch.tensor([1, -1]), torch.tensor([2, 0])
     for name, (slot, value) in changes.items():
         slots[name][slot] = value
@@ -86,7 +102,9 @@ def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[i
 
 @pytest.mark.parametrize("variant", ["strokes", "pixels"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(backend: str, variant: str) -> None:
+def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(
+    backend: str, variant: str
+) -> None:
     network = small_models.model(model(variant).config)
     generator = Generator(network, 4, 1, backend=backend)
     generator.place_many([0, 1, 2, 3], pair(0, 2.0) + pair(1, 2.0))
@@ -101,12 +119,18 @@ GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(backend: str) -> None:
+def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(
+    backend: str,
+) -> None:
     network, found = model("strokes"), list[Finished]()
     known, mask = small_models.images(network.config, 2), np.arange(network.config.bytes) % 7 < 3
-    edit = GenerateRequest(5, 4, 78, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0)
+    edit = GenerateRequest(
+        5, 4, 78, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0
+    )
     generator = Generator(network, 2, 1, backend=backend)
-    found += [event for event in run_until_idle(Engine(generator), edit) if isinstance(event, Finished)]
+    found += [
+        event for event in run_until_idle(Engine(generator), edit) if isinstance(event, Finished)
+    ]
     assert len(found) == 4
     for event in found:
         spec = edit.image(event.index)
@@ -132,5 +156,7 @@ def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_other
     one_slot = Engine(Generator(model("strokes"), 1, 1, backend="eager"))
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
     sentence = "This server has one slot, and a guided image needs two."
-    assert [event for event in events if isinstance(event, Failed)] == [Failed(0, sentence, "guidance_not_supported")]
+    assert [event for event in events if isinstance(event, Failed)] == [
+        Failed(0, sentence, "guidance_not_supported")
+    ]
     assert ended(events, Finished) == [1, 1]

@@ -1,4 +1,6 @@
-"""Particles in the engine: resampled, sent as far as they are final, counted; held against enumerable models."""
+"""Particles in the engine: resampled, sent as far as they are final,
+counted; held against enumerable models.
+"""
 
 import functools
 from collections.abc import Iterable
@@ -41,7 +43,9 @@ def mask(rows: str) -> np.ndarray:
         ".##. ...# ##.. #...": [4, 10, 13],
     }.items(),
 )
-def test_checks_are_before_a_row_s_first_hidden_byte_where_any_was_weighed(rows: str, expected: list[int]) -> None:
+def test_checks_are_before_a_row_s_first_hidden_byte_where_any_was_weighed(
+    rows: str, expected: list[int]
+) -> None:
     assert checks(mask(rows), GREY) == expected
 
 
@@ -66,11 +70,16 @@ def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
 
 PARTICLES = 5
 CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-MASKS = {"hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2), "thirds": lambda n: np.arange(n) % 3 == 1}
+MASKS = {
+    "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
+    "thirds": lambda n: np.arange(n) % 3 == 1,
+}
 
 
 class Case:
-    """A model, a request whose images have several particles, and those images, each painted alone."""
+    """A model, a request whose images have several particles, and
+    those images, each painted alone.
+    """
 
     def __init__(self, variant: str, mask: str, backend: str) -> None:
         options = {**small_models.VARIANTS[variant], "height": 6, "width": 5}
@@ -87,11 +96,15 @@ class Case:
         }
         assert all(1 <= each.effective_particles < PARTICLES for each in self.expected.values())
 
-    def generator(self, slots: int, threads: int = 1, kind: type[Generator] = Generator) -> Generator:
+    def generator(
+        self, slots: int, threads: int = 1, kind: type[Generator] = Generator
+    ) -> Generator:
         return kind(self.model, slots, threads, backend=self.backend)
 
     def check(self, events: Iterable[Event]) -> None:
-        assert {event.index: event for event in events if isinstance(event, Finished)} == self.expected
+        assert {
+            event.index: event for event in events if isinstance(event, Finished)
+        } == self.expected
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +112,21 @@ def plain() -> Case:
     return Case("plain", "thirds", "cpu" if cpu_kernels.available() else "eager")
 
 
-CASES = [pytest.param(one, "thirds", "cpu", marks=CPU) for one in ("plain", "histogram", "colour", "strokes", "pixels")]
+CASES = [
+    pytest.param(one, "thirds", "cpu", marks=CPU)
+    for one in ("plain", "histogram", "colour", "strokes", "pixels")
+]
 CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 
 
 @pytest.mark.parametrize(("variant", "mask", "backend"), CASES)
-def test_the_engine_paints_an_image_from_check_to_check(variant: str, mask: str, backend: str) -> None:
+def test_the_engine_paints_an_image_from_check_to_check(
+    variant: str, mask: str, backend: str
+) -> None:
     case = Case(variant, mask, backend)
-    case.check(run_until_idle(Engine(case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)), case.request))
+    case.check(
+        run_until_idle(Engine(case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)), case.request)
+    )
 
 
 @pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
@@ -133,19 +153,26 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
                 image = sent[index] + data
                 provisional.append(image != plain.expected[index].image[: len(image)])
                 if kind is Generator:  # a queued one has not come so far, or further
-                    (slot,) = (one.slot for one in engine.scheduler.assigned.values() if one.index == index)
-                    assert image == generator.image(slot).tobytes()[: engine.scheduler.positions[slot]]
+                    (slot,) = (
+                        one.slot for one in engine.scheduler.assigned.values() if one.index == index
+                    )
+                    assert (
+                        image == generator.image(slot).tobytes()[: engine.scheduler.positions[slot]]
+                    )
     plain.check(finished)
     assert sent == {index: one.image for index, one in plain.expected.items()}
     assert True in provisional
 
 
-def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(grey: Transformer) -> None:
+def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(
+    grey: Transformer,
+) -> None:
     """The bytes, and the slots, are those of an image without particles."""
     known, where = small_models.images(grey.config, 1), np.arange(35) < 12
     request = GenerateRequest(0, 4, 5, (known.tobytes(),), (where.tobytes(),))
     one, several = (
-        run_until_idle(Engine(Generator(grey, 2, threads=1)), replace(request, particles=count)) for count in (1, 5)
+        run_until_idle(Engine(Generator(grey, 2, threads=1)), replace(request, particles=count))
+        for count in (1, 5)
     )
     assert one == several
     bits = Generator(grey, 1, threads=1).score(known)[0, :12].sum()
@@ -159,9 +186,13 @@ def test_an_image_that_completes_nothing_has_no_evidence(engine: Engine) -> None
 
 
 def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(plain: Case) -> None:
-    events = run_until_idle(Engine(plain.generator(PARTICLES - 1)), plain.request, GenerateRequest(1, 3, seed=0))
+    events = run_until_idle(
+        Engine(plain.generator(PARTICLES - 1)), plain.request, GenerateRequest(1, 3, seed=0)
+    )
     sentence = "This server has 4 slots, and an image of 5 particles needs one for each."
-    assert [event for event in events if isinstance(event, Failed)] == [Failed(0, sentence, "too_many_particles")]
+    assert [event for event in events if isinstance(event, Failed)] == [
+        Failed(0, sentence, "too_many_particles")
+    ]
     assert ended(events, Finished) == [1] * 3
 
 
@@ -179,7 +210,9 @@ def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain: Case
     assert not stats.images_running
 
 
-def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_do_not(plain: Case) -> None:
+def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_do_not(
+    plain: Case,
+) -> None:
     generator = plain.generator(2 * PARTICLES)
     engine = Engine(generator)
     engine.tick_length.last = (1.0, 1)  # a step a tick
@@ -225,12 +258,18 @@ def exact(case: str) -> Exact:
     model.head.weight.mul_(scale)
     mask[list(hidden)] = False
     generator = Generator(model, 1, threads=1)
-    given = np.frombuffer(images_of(run_until_idle(Engine(generator), GenerateRequest(0, 1, 5))), np.uint8)
-    values = np.stack(np.meshgrid(*[np.arange(256, dtype=np.uint8)] * len(hidden), indexing="ij"), axis=-1)
+    given = np.frombuffer(
+        images_of(run_until_idle(Engine(generator), GenerateRequest(0, 1, 5))), np.uint8
+    )
+    values = np.stack(
+        np.meshgrid(*[np.arange(256, dtype=np.uint8)] * len(hidden), indexing="ij"), axis=-1
+    )
     every = np.tile(given, (256 ** len(hidden), 1))
     every[:, list(hidden)] = values.reshape(-1, len(hidden))
     probabilities = np.exp2(-generator.score(every).sum(axis=1))
-    return Exact(model, given, mask, float(probabilities.sum()), probabilities / probabilities.sum())
+    return Exact(
+        model, given, mask, float(probabilities.sum()), probabilities / probabilities.sum()
+    )
 
 
 @functools.cache
@@ -245,8 +284,12 @@ def completions(case: str, particles: int) -> list[Finished]:
 
 
 def chi_square(found: Exact, images: list[bytes]) -> float:
-    """Of so many bins of hidden values, whose true probabilities are about the same, those that are alike together."""
-    painted = np.stack([np.frombuffer(image, np.uint8) for image in images])[:, ~found.mask].astype(np.int64)
+    """Of so many bins of hidden values, whose true probabilities are about the
+    same, those that are alike together.
+    """
+    painted = np.stack([np.frombuffer(image, np.uint8) for image in images])[:, ~found.mask].astype(
+        np.int64
+    )
     values = painted @ (256 ** np.arange(painted.shape[1])[::-1])
     order = np.argsort(-found.posterior, kind="stable")
     before = np.cumsum(found.posterior[order]) - found.posterior[order]
@@ -260,16 +303,23 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
 
 @pytest.mark.parametrize("particles", and_slow([1, 64], 4))
 @pytest.mark.parametrize("case", SOME)
-def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(case: str, particles: int) -> None:
+def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(
+    case: str, particles: int
+) -> None:
     found = exact(case)
-    ratios = np.exp2(-np.array([one.evidence_bits for one in completions(case, particles)])) / found.evidence
+    ratios = (
+        np.exp2(-np.array([one.evidence_bits for one in completions(case, particles)]))
+        / found.evidence
+    )
     error = ratios.std(ddof=1) / np.sqrt(len(ratios))
     assert error < 0.15, "the estimate says little"
     assert abs(ratios.mean() - 1) < 4 * error + 1e-4
 
 
 @pytest.mark.parametrize("case", SOME)
-def test_completions_of_many_particles_are_distributed_as_the_model_says_and_of_one_they_are_not(case: str) -> None:
+def test_completions_of_many_particles_are_distributed_as_the_model_says_and_of_one_they_are_not(
+    case: str,
+) -> None:
     found = exact(case)
     assert chi_square(found, [one.image for one in completions(case, 64)]) < LIMIT
     assert chi_square(found, [one.image for one in completions(case, 1)]) > LIMIT

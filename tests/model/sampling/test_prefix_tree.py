@@ -1,4 +1,6 @@
-"""The prefix tree: what starts from a beginning that others have painted is what it would have been from the start."""
+"""The prefix tree: what starts from a beginning that others have painted is what
+it would have been from the start.
+"""
 
 from itertools import takewhile
 from typing import Any
@@ -19,11 +21,15 @@ from scanline.model.sampling.prefix_tree import PrefixTree, common_bytes
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 
-pytestmark = pytest.mark.skipif(not cpu_kernels.available(), reason="the tree follows the cpu kernel's draws")
+pytestmark = pytest.mark.skipif(
+    not cpu_kernels.available(), reason="the tree follows the cpu kernel's draws"
+)
 
-COLD = 0.0002  # a temperature at which images of different seeds begin alike, guided ones of mixtures too
+# a temperature at which images of different seeds begin alike, guided ones of mixtures too
+COLD = 0.0002
 BOTTOM = (np.arange(20) >= 12).tobytes()
-REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {  # a variant of small_models, and what is asked for
+# a variant of small_models, and what is asked for
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bytes": ("plain", {}),
     "of a class": ("strokes", {"label": 2}),
     "of drawn classes, guided": ("strokes", {"drawn_classes": 3, "guidance": 1.5}),
@@ -40,7 +46,9 @@ def engine_of(model: Transformer, precision: str = "exact") -> tuple[Engine, Pre
 
 def small_model(variant: str) -> Transformer:
     options = small_models.VARIANTS[variant]
-    return small_models.model(small_models.config(**options, **(small_models.CLASSES if "waves" in options else {})))
+    return small_models.model(
+        small_models.config(**options, **(small_models.CLASSES if "waves" in options else {}))
+    )
 
 
 def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
@@ -49,10 +57,14 @@ def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])
 @pytest.mark.parametrize("asked", REQUESTS)
-def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(asked: str, precision: str) -> None:
+def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(
+    asked: str, precision: str
+) -> None:
     variant, options = REQUESTS[asked]
     model = small_model(variant)
-    wanted = [GenerateRequest(i, 9, 50 + i, temperature=COLD * (1 + 4 * i), **options) for i in range(3)]
+    wanted = [
+        GenerateRequest(i, 9, 50 + i, temperature=COLD * (1 + 4 * i), **options) for i in range(3)
+    ]
     engine, tree = engine_of(model, precision)
     for seed in range(8):
         painted(engine, GenerateRequest(9, 6, seed, temperature=COLD, **options))
@@ -60,7 +72,9 @@ def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_oth
     before, found = engine.stats(), painted(engine, *wanted)
     assert engine.stats().shared_bytes - before.shared_bytes > 3 * tree.length
     total = 27 * model.config.bytes
-    assert engine.stats().painted_bytes - before.painted_bytes == total, "each byte counts once, shared or not"
+    assert engine.stats().painted_bytes - before.painted_bytes == total, (
+        "each byte counts once, shared or not"
+    )
     engine, _ = engine_of(model, precision)
     engine.admission.tree = None
     assert found == painted(engine, *wanted)
@@ -83,7 +97,8 @@ def test_a_stream_gets_the_shared_bytes_at_once(strokes: Transformer) -> None:
 
 TOP = {"known": (bytes(range(20)),), "masks": ((np.arange(20) < 12).tobytes(),)}
 STROKES = {**small_models.VARIANTS["strokes"], **small_models.CLASSES}
-UNLIKE = {**small_models.VARIANTS["pixels"], "causal_conv": False}  # with these it paints white beginnings
+# with these it paints white beginnings
+UNLIKE = {**small_models.VARIANTS["pixels"], "causal_conv": False}
 WITHOUT_GROWTH = {
     # a seed that is sent again and again shows nothing about what others paint
     "the same random numbers": (STROKES, lambda i: GenerateRequest(i, 1, 7, temperature=COLD)),
@@ -94,7 +109,9 @@ WITHOUT_GROWTH = {
 
 
 @pytest.mark.parametrize("why", WITHOUT_GROWTH)
-def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_common(why: str) -> None:
+def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_common(
+    why: str,
+) -> None:
     options, request = WITHOUT_GROWTH[why]
     engine, tree = engine_of(small_models.model(small_models.config(**options)))
     for number in range(8):
@@ -102,13 +119,22 @@ def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_comm
     assert not tree.used
 
 
-@given(st.lists(st.binary(min_size=20, max_size=20).map(lambda data: bytes(byte % 2 for byte in data)), max_size=9))
-def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_beginning(images: list[bytes]) -> None:
+@given(
+    st.lists(
+        st.binary(min_size=20, max_size=20).map(lambda data: bytes(byte % 2 for byte in data)),
+        max_size=9,
+    )
+)
+def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_beginning(
+    images: list[bytes],
+) -> None:
     """A comparison of each segment from the beginning would take the square of the picture."""
     _, tree = engine_of(small_model("strokes"))
     with pytest.MonkeyPatch.context() as patch:
         compared = []
-        patch.setattr(prefix_tree, "common_bytes", lambda *pair: compared.append(pair) or common_bytes(*pair))
+        patch.setattr(
+            prefix_tree, "common_bytes", lambda *pair: compared.append(pair) or common_bytes(*pair)
+        )
         for number, image in enumerate([*images, *images]):
             tree.growing.clear()
             compared.clear()
@@ -121,7 +147,9 @@ def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_begin
             assert tree.growing == ({0: image[:alike]} if alike else {})
 
 
-def test_the_tree_is_bounded_and_forgets_what_was_unused(strokes: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tree_is_bounded_and_forgets_what_was_unused(
+    strokes: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, tree = engine_of(strokes)
     for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
         monkeypatch.setattr(prefix_tree, "KEPT", kept)

@@ -1,4 +1,6 @@
-"""Prefixes: prefilled the same as forced, a fixed number of them, read as seldom as that allows, in fair turns."""
+"""Prefixes: prefilled the same as forced, a fixed number of them, read as
+seldom as that allows, in fair turns.
+"""
 
 import weakref
 from collections import Counter
@@ -32,7 +34,9 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, ba
     """Bit for bit with the native kernel, which reads as it steps."""
     config = small_models.config(**small_models.VARIANTS[variant])
     prefix = -(-prefix // config.step_bytes) * config.step_bytes
-    canvas = ImageSpec(1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix)
+    canvas = ImageSpec(
+        1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix
+    )
     generator = Generator(small_models.model(config), 2, backend=backend)
     generator.place(0, canvas, generator.prefill(canvas))
     generator.clear([0])
@@ -67,7 +71,9 @@ def of_two_slots(grey: Transformer) -> CountingEngine:
 
 def edit(request: int, images: int, client: str = "") -> GenerateRequest:
     known = (IMAGES[request % 150].tobytes(),)
-    return GenerateRequest(request, images, request, known=known, masks=(TOP.tobytes(),), client=client)
+    return GenerateRequest(
+        request, images, request, known=known, masks=(TOP.tobytes(),), client=client
+    )
 
 
 def finished(events: list[Event]) -> Counter[int]:
@@ -112,7 +118,9 @@ def test_nothing_grows_with_the_number_of_edits_that_wait(
         assert images_of(events, request) == alone.images.tobytes()
 
 
-@pytest.mark.parametrize(("slots", "room", "requests", "images"), [(40, 10, 10, 12), (2, 1, 12, MAX_IMAGES)])
+@pytest.mark.parametrize(
+    ("slots", "room", "requests", "images"), [(40, 10, 10, 12), (2, 1, 12, MAX_IMAGES)]
+)
 def test_each_picture_is_read_once_while_there_is_room_and_for_several_images_of_one_client_that_wait_for_it(
     grey: Transformer, slots: int, room: int, requests: int, images: int
 ) -> None:
@@ -122,7 +130,9 @@ def test_each_picture_is_read_once_while_there_is_room_and_for_several_images_of
     assert engine.images_read == requests
 
 
-def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(of_two_slots: CountingEngine) -> None:
+def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(
+    of_two_slots: CountingEngine,
+) -> None:
     """The others' prefix gives its room after the image that starts next, not after a thousand."""
     engine = of_two_slots
     for request in range(20):
@@ -140,7 +150,9 @@ def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(of_two_slots: C
     assert engine.idle
 
 
-def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: CountingEngine) -> None:
+def test_an_edit_does_not_hold_back_images_that_need_no_prefix(
+    of_two_slots: CountingEngine,
+) -> None:
     """Slots are never kept for an image whose prefix is not there yet."""
     engine = of_two_slots
     engine.accept(edit(0, 5))
@@ -151,7 +163,9 @@ def test_an_edit_does_not_hold_back_images_that_need_no_prefix(of_two_slots: Cou
 
 
 @pytest.mark.parametrize("ticks", range(4))
-def test_cancelled_edits_leave_none(of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int) -> None:
+def test_cancelled_edits_leave_none(
+    of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
+) -> None:
     engine = of_two_slots
     for request in range(4):
         engine.accept(edit(request, 30))
@@ -166,8 +180,12 @@ def test_cancelled_edits_leave_none(of_two_slots: CountingEngine, made: list[wea
     assert engine.prefills.state is None
 
 
-def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(of_two_slots: CountingEngine) -> None:
+def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(
+    of_two_slots: CountingEngine,
+) -> None:
     known = tuple(image.tobytes() for image in IMAGES[:4])
     masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
-    assert finished(run_until_idle(of_two_slots, GenerateRequest(0, 8, 3, known=known, masks=masks))) == {0: 8}
+    assert finished(
+        run_until_idle(of_two_slots, GenerateRequest(0, 8, 3, known=known, masks=masks))
+    ) == {0: 8}
     assert of_two_slots.images_read == 3, "one of them has no prefix of known bytes"

@@ -1,4 +1,6 @@
-"""Same seed, same image: painting is a function of the model, the seed, the index and the temperature."""
+"""Same seed, same image: painting is a function of the model, the
+seed, the index and the temperature.
+"""
 
 import numpy as np
 import pytest
@@ -18,36 +20,59 @@ def model():
 
 MASKS = {
     "nothing known": lambda n: np.zeros(n, bool),
-    "every second": lambda n: np.arange(n) % 2 == 1,  # of three channels: known green, unknown red, and the reverse
+    # of three channels: known green, unknown red, and the reverse
+    "every second": lambda n: np.arange(n) % 2 == 1,
     "the first bytes, to the midst of a pixel": lambda n: np.arange(n) < 13,
 }
 
 
-@pytest.mark.parametrize(("mask", "temperature"), [(mask, 0.7) for mask in MASKS] + [("nothing known", 1.0)])
-@pytest.mark.parametrize("variant", ["plain", "categorical", "strokes", "grey pixels", "pixels", "waves of pixels"])
-def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature: float, variant: str, mask: str) -> None:
+@pytest.mark.parametrize(
+    ("mask", "temperature"), [(mask, 0.7) for mask in MASKS] + [("nothing known", 1.0)]
+)
+@pytest.mark.parametrize(
+    "variant", ["plain", "categorical", "strokes", "grey pixels", "pixels", "waves of pixels"]
+)
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(
+    temperature: float, variant: str, mask: str
+) -> None:
     """The rule of painting, a step at a time through the parallel view. Samples of a
     distribution follow its probabilities: test_reference.py in tests/kernels."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
     seed, index, size = 2**40 + 3, 2, model.config.step_bytes
     given = small_models.images(model.config, 1)
-    image, known = torch.from_numpy(given.copy()), torch.from_numpy(MASKS[mask](model.config.bytes))[None]
+    image, known = (
+        torch.from_numpy(given.copy()),
+        torch.from_numpy(MASKS[mask](model.config.bytes))[None],
+    )
     image[~known] = 0
     for step in range(model.config.steps):
-        places, parameters = torch.arange(step * size, (step + 1) * size), model.parallel(image)[:, step]
+        places, parameters = (
+            torch.arange(step * size, (step + 1) * size),
+            model.parallel(image)[:, step],
+        )
         draws = uniforms(torch.tensor(seed), torch.tensor(index), places)[None]
         kept = image[:, places], known[:, places]
-        image[:, places] = model.distribution.sample(parameters, draws, torch.tensor([temperature]), *kept)
+        image[:, places] = model.distribution.sample(
+            parameters, draws, torch.tensor([temperature]), *kept
+        )
     options = {} if mask == "nothing known" else {"known": given[0], "mask": known[0].numpy()}
     painted = paint(model, index + 1, seed=seed, temperature=temperature, **options).images[index]
     np.testing.assert_array_equal(painted, image[0].numpy())
 
 
-@pytest.mark.parametrize("how", [{}, {"label": 2}, {"label": 2, "guidance": 2.5}], ids=["none", "class", "guided"])
+@pytest.mark.parametrize(
+    "how", [{}, {"label": 2}, {"label": 2, "guidance": 2.5}], ids=["none", "class", "guided"]
+)
 @pytest.mark.parametrize("variant", small_models.CORE)
-def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant: str, how: dict[str, float]) -> None:
-    """Of a mixture the mean of its likeliest component, given the pixel's earlier bytes, but for guided bytes."""
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES))
+def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(
+    variant: str, how: dict[str, float]
+) -> None:
+    """Of a mixture the mean of its likeliest component, given the pixel's
+    earlier bytes, but for guided bytes.
+    """
+    model = small_models.model(
+        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
+    )
     images = paint(model, 3, seed=1, temperature=0, **how)
     (image,) = np.unique(images.images, axis=0)
     for seed, backend, temperature in ((2**63 - 1, "cpu", 0), (5, "eager", 0), (1, "eager", 1e-46)):
@@ -57,7 +82,9 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant:
     config = model.config
     if config.predicts == "categorical":
         labels = torch.tensor([how.get("label", 0), 0])
-        with_class, without = model.parallel(torch.from_numpy(image[None].repeat(2, 0)), labels=labels)
+        with_class, without = model.parallel(
+            torch.from_numpy(image[None].repeat(2, 0)), labels=labels
+        )
         logits = without + how.get("guidance", 1.0) * (with_class - without)
         np.testing.assert_array_equal(logits.argmax(-1).numpy(), image[config.first :])
 
@@ -65,11 +92,15 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant:
 def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike() -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
     known, mask = small_models.images(model.config, 1)[0], np.arange(model.config.bytes) % 7 == 0
-    (image,) = np.unique(paint(model, 4, seed=1, temperature=0, known=known, mask=mask, particles=4).images, axis=0)
+    (image,) = np.unique(
+        paint(model, 4, seed=1, temperature=0, known=known, mask=mask, particles=4).images, axis=0
+    )
     np.testing.assert_array_equal(image[mask], known[mask])
 
 
-def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(model) -> None:
+def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(
+    model,
+) -> None:
     counts: list[int] = []
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     paint(model, 3, seed=0, progress=counts.append)
@@ -80,7 +111,9 @@ def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads
 
 
 def test_every_index_and_every_seed_is_another_image(model) -> None:
-    images = np.concatenate([paint(model, 20, seed=seed).images for seed in (0, 1, 2**32, 2**63 - 1)])
+    images = np.concatenate(
+        [paint(model, 20, seed=seed).images for seed in (0, 1, 2**32, 2**63 - 1)]
+    )
     assert len(np.unique(images, axis=0)) == 80
 
 

@@ -1,4 +1,6 @@
-"""The statistics of an engine: every byte is counted once, however its request ends; and equal shares of its time."""
+"""The statistics of an engine: every byte is counted once, however its request
+ends; and equal shares of its time.
+"""
 
 from collections import Counter
 
@@ -21,7 +23,12 @@ TOP = bytes(i < 12 for i in range(35))
 
 def work(stats: Stats) -> tuple[int, int, int, int]:
     """Requests that run and wait, images that run and wait."""
-    return stats.requests_running, stats.requests_waiting, stats.images_running, stats.images_waiting
+    return (
+        stats.requests_running,
+        stats.requests_waiting,
+        stats.images_running,
+        stats.images_waiting,
+    )
 
 
 def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engine: Engine) -> None:
@@ -36,7 +43,9 @@ def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engin
     assert first == Stats(), "stats are not a copy"
 
 
-def test_at_the_end_nothing_is_running_or_kept_and_every_byte_was_counted_once(engine: Engine) -> None:
+def test_at_the_end_nothing_is_running_or_kept_and_every_byte_was_counted_once(
+    engine: Engine,
+) -> None:
     completion = GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,))
     run_until_idle(engine, GenerateRequest(0, 12, seed=0), completion, ScoreRequest(2, (KNOWN,)))
     stats = engine.stats()
@@ -128,7 +137,9 @@ def test_a_client_pays_for_its_reads_with_its_steps() -> None:
 
 
 def test_clients_of_about_as_many_images_do_not_take_turns() -> None:
-    """With no overdraft half of them would step in every other turn, which a GPU's batches are too small for."""
+    """With no overdraft half of them would step in every other turn, which a
+    GPU's batches are too small for.
+    """
     shares, images = TimeShares(0.05), {f"client {i}": 200 + 10 * (i % 7) for i in range(16)}
     share = []
     for _ in range(500):
@@ -148,7 +159,9 @@ def test_every_client_has_its_share(images: dict[str, int]) -> None:
 
 
 @given(st.lists(st.tuples(clients, st.floats(0, 1)), min_size=1, max_size=30))
-def test_a_client_always_steps_and_the_virtual_time_never_falls(turns: list[tuple[dict[str, int], float]]) -> None:
+def test_a_client_always_steps_and_the_virtual_time_never_falls(
+    turns: list[tuple[dict[str, int], float]],
+) -> None:
     shares = TimeShares()
     for images, seconds in turns:
         chosen, before = shares.next(images), shares.now
@@ -180,8 +193,8 @@ def test_an_image_that_comes_goes_first_and_many_do_not() -> None:
 
 
 def seconds_of_an_image(beside: int, pause: float) -> float:
-    """The mean of a client's images, one after the other with a pause between, beside a client with so many images in
-    flight all the time; by time shares and the length of a tick alone."""
+    """The mean of a client's images, one after the other with a pause between, beside a client with
+    so many images in flight all the time; by time shares and the length of a tick alone."""
     shares, passed, left, due = TimeShares(2 * TICK_SECONDS), 0.0, 0, 1.0
     took: list[float] = []
     while len(took) < 40:
@@ -193,8 +206,11 @@ def seconds_of_an_image(beside: int, pause: float) -> float:
             passed = due
             continue
         stepped = {client: images[client] for client in shares.next(images)}
-        step = 20 * FIXED + 5 * EACH * sum(stepped.values())  # 64 images in a batch take a tenth as long each as one
-        steps = max(1, min(int(TICK_SECONDS / step), left if set(stepped) == {"one"} else IMAGE_STEPS))
+        # 64 images in a batch take a tenth as long each as one
+        step = 20 * FIXED + 5 * EACH * sum(stepped.values())
+        steps = max(
+            1, min(int(TICK_SECONDS / step), left if set(stepped) == {"one"} else IMAGE_STEPS)
+        )
         shares.spent(steps * step, stepped)
         passed += steps * step
         if "one" in stepped:
@@ -207,6 +223,10 @@ def seconds_of_an_image(beside: int, pause: float) -> float:
 
 @pytest.mark.parametrize(("pause", "times"), [(0.005, 2.0), (1.0, 1.5)])
 @pytest.mark.parametrize("beside", [64, 1000])
-def test_an_image_beside_a_flood_takes_twice_as_long_at_most(beside: int, pause: float, times: float) -> None:
-    """A client's own part of the time is half of it; the other one's starts at its limit, and has no free tick."""
+def test_an_image_beside_a_flood_takes_twice_as_long_at_most(
+    beside: int, pause: float, times: float
+) -> None:
+    """A client's own part of the time is half of it; the other one's starts at
+    its limit, and has no free tick.
+    """
     assert seconds_of_an_image(beside, pause) < times * seconds_of_an_image(0, pause)

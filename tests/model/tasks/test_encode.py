@@ -1,4 +1,6 @@
-"""A task of encoding holds the intervals of its readings until they are encoded, and none that comes again."""
+"""A task of encoding holds the intervals of its readings until they are
+encoded, and none that comes again.
+"""
 
 import numpy as np
 

@@ -45,7 +45,9 @@ def test_provisional_bytes_are_here_but_in_no_frame() -> None:
 
 
 def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte() -> None:
-    task = after(Pixels(0, [(0, 0, IMAGE[:20])]), Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))]))
+    task = after(
+        Pixels(0, [(0, 0, IMAGE[:20])]), Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))])
+    )
     assert task.images[0].tobytes() == IMAGE[:20] + bytes(15)
     assert (task.painted.tolist(), task.provisional.tolist(), task.changing) == ([20], [24], {0})
     task.receive(Finished(0, 0, IMAGE, 2.5))

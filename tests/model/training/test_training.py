@@ -39,7 +39,9 @@ def rows(directory: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(finished: tuple[Path, Transformer]) -> None:
+def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(
+    finished: tuple[Path, Transformer],
+) -> None:
     directory, model = finished
     found = rows(directory)
     assert ROW_UPDATES == 20
@@ -50,14 +52,28 @@ def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(finishe
     assert float(found[-1]["test_bits_per_dim"]) == pytest.approx(tested, rel=1e-6)
 
 
-def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(finished: tuple[Path, Transformer]) -> None:
+def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(
+    finished: tuple[Path, Transformer],
+) -> None:
     directory, model = finished
-    expected = ["config.json", "loss.csv", "loss.png", "model.safetensors", "samples.png", "training.pt"]
+    expected = [
+        "config.json",
+        "loss.csv",
+        "loss.png",
+        "model.safetensors",
+        "samples.png",
+        "training.pt",
+    ]
     assert files(directory) == expected
     loaded = load_model(directory)
     assert loaded.config == MODEL
-    assert_same_weights({name: x.half().float() for name, x in model.state_dict().items()}, loaded.state_dict())
-    with Image.open(directory / "samples.png") as samples, Image.open(directory / "loss.png") as loss:
+    assert_same_weights(
+        {name: x.half().float() for name, x in model.state_dict().items()}, loaded.state_dict()
+    )
+    with (
+        Image.open(directory / "samples.png") as samples,
+        Image.open(directory / "loss.png") as loss,
+    ):
         assert (samples.mode, samples.size) == ("L", (2 * MODEL.width, 2 * MODEL.height))
         assert loss.width > 300
         assert len(np.unique(np.asarray(loss.convert("L")))) > 2
@@ -65,7 +81,9 @@ def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(finished: tuple
 
 @pytest.mark.parametrize("optimiser", and_slow(["adamw", "muon"], "radam"))
 def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimiser: str) -> None:
-    first, again = (run(tmp_path / name, optimiser=optimiser, updates=4) for name in ("first", "again"))
+    first, again = (
+        run(tmp_path / name, optimiser=optimiser, updates=4) for name in ("first", "again")
+    )
     assert_same_weights(first.state_dict(), again.state_dict())
     assert curve(tmp_path / "first") == curve(tmp_path / "again")
     other = run(tmp_path / "other", optimiser=optimiser, seed=1, updates=4)
@@ -81,22 +99,38 @@ def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_
     clip = "scanline.model.training.optimise.update.clip_gradients"
     with monkeypatch.context() as patch:
         patch.setattr(clip, lambda model, limit: torch.tensor(np.nan))
-        with pytest.raises(FloatingPointError, match=r"the norm of the gradients is nan after \d+ updates; the last"):
+        with pytest.raises(
+            FloatingPointError,
+            match=r"the norm of the gradients is nan after \d+ updates; the last",
+        ):
             run(tmp_path, resume=True)
-    with pytest.raises(FloatingPointError, match=r"the loss is (nan|inf) after \d+ updates; the last .+ is intact"):
+    with pytest.raises(
+        FloatingPointError, match=r"the loss is (nan|inf) after \d+ updates; the last .+ is intact"
+    ):
         run(tmp_path, learning_rate=1e30, clip=1e30)
     assert (tmp_path / "model.safetensors").read_bytes() == before
 
 
-def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(tmp_path: Path) -> None:
+def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(
+    tmp_path: Path,
+) -> None:
     run(tmp_path / "run", decay=0.4, updates=20, warm_up=0)
     run(tmp_path / "part", schedule="constant", updates=12, warm_up=0)
-    kept, part = load_model(tmp_path / "run" / "plateau"), torch.load(tmp_path / "part" / "training.pt")["model"]
-    assert_same_weights({name: weight.half().float() for name, weight in part.items()}, kept.state_dict())
+    kept, part = (
+        load_model(tmp_path / "run" / "plateau"),
+        torch.load(tmp_path / "part" / "training.pt")["model"],
+    )
+    assert_same_weights(
+        {name: weight.half().float() for name, weight in part.items()}, kept.state_dict()
+    )
     recipe = plateau_recipe(tmp_path / "run" / "plateau", TrainingConfig(updates=7, minutes=3.0))
-    assert recipe == TrainingConfig(**{**RECIPE, "decay": 0.4, "warm_up": 0, "updates": 7, "minutes": 3.0, "seed": 1})
+    assert recipe == TrainingConfig(
+        **{**RECIPE, "decay": 0.4, "warm_up": 0, "updates": 7, "minutes": 3.0, "seed": 1}
+    )
     (tmp_path / "run" / "plateau" / "recipe.json").write_text('{"updates": "many"}')
-    with pytest.raises(ValueError, match=r"recipe\.json is not a recipe of this version of the program"):
+    with pytest.raises(
+        ValueError, match=r"recipe\.json is not a recipe of this version of the program"
+    ):
         plateau_recipe(tmp_path / "run" / "plateau", recipe)
 
 
@@ -105,7 +139,10 @@ def test_a_run_of_minutes_that_is_cut_off_between_tests_goes_on_from_its_last_sa
 ) -> None:
     """By a clock that goes on by 0.1 s whenever it is read."""
     ticks = itertools.count()
-    monkeypatch.setattr("scanline.model.training.run.clock.time", SimpleNamespace(monotonic=lambda: next(ticks) / 10))
+    monkeypatch.setattr(
+        "scanline.model.training.run.clock.time",
+        SimpleNamespace(monotonic=lambda: next(ticks) / 10),
+    )
     monkeypatch.setattr("scanline.model.training.run.clock.SAVE_SECONDS", 1.0)
     timed: dict[str, Any] = {"updates": 10**6, "minutes": 0.3}
     with pytest.raises(StoppedError):
@@ -134,7 +171,9 @@ def test_a_run_keeps_its_files_within_a_limit(tmp_path: Path) -> None:
     assert (tmp_path / "training.pt").stat().st_size < 20 * weights
     before = load_model(tmp_path).state_dict()
     resumed = run(tmp_path, limit=least, updates=16, resume=True, average=0.9)
-    moved = max((resumed.state_dict()[name] - weight).abs().max().item() for name, weight in before.items())
+    moved = max(
+        (resumed.state_dict()[name] - weight).abs().max().item() for name, weight in before.items()
+    )
     assert 0 < moved < 0.1
 
 
@@ -161,12 +200,21 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no decay": ({"decay": 0.0}, "average, decay and second_moment must be shares of 1"),
     "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
     "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
-    "every label left out": ({"unlabelled": 1.0}, "unlabelled must be above 0 and below 1, not 1.0"),
+    "every label left out": (
+        {"unlabelled": 1.0},
+        "unlabelled must be above 0 and below 1, not 1.0",
+    ),
     "negative contrast": ({"contrast": -1.0}, "contrast must be at least 0, not -1.0"),
-    "contrast in a small batch": ({"contrast": 1.0, "batch": 3}, "contrast needs a batch of at least 4 images, not 3"),
+    "contrast in a small batch": (
+        {"contrast": 1.0, "batch": 3},
+        "contrast needs a batch of at least 4 images, not 3",
+    ),
     "more than all drawn again": ({"redrawn": 1.5}, "redrawn must be a share from 0 to 1, not 1.5"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
-    "schedule": ({"schedule": "linear"}, "schedule must be one of cosine, trapezoid, constant, not 'linear'"),
+    "schedule": (
+        {"schedule": "linear"},
+        "schedule must be one of cosine, trapezoid, constant, not 'linear'",
+    ),
 }
 
 
@@ -182,7 +230,13 @@ def test_models_have_the_shape_of_their_data_and_the_papers_sizes() -> None:
         config = preset.model
         assert of_shape(config.height, config.width, config.channels) == preset.dataset, name
     base = PRESETS["cifar10-base"]
-    assert room_for_state(67e6, count_weights(base.model), base.training)  # 64 MiB, as docs/gpu.md says
+    # 64 MiB, as docs/gpu.md says
+    assert room_for_state(67e6, count_weights(base.model), base.training)
     for name, layers in (("mnist", 8), ("cifar10", 16)):
         config = PRESETS[name].model
-        assert (config.layers, config.heads, config.key_width, config.value_width) == (layers, 8, 32, 32)
+        assert (config.layers, config.heads, config.key_width, config.value_width) == (
+            layers,
+            8,
+            32,
+            32,
+        )

@@ -20,7 +20,12 @@ from tests.support.server.shared_servers import LONG
 def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
     """Its address and its engine client; room for two long jobs."""
     limits = {"max_images_per_request": LONG, "max_waiting_images": 2 * LONG, "client_share": 1}
-    limits |= {"request_timeout": 1_000_000, "max_overhead_per_second": 100_000, "slots": 64, "threads": 1}
+    limits |= {
+        "request_timeout": 1_000_000,
+        "max_overhead_per_second": 100_000,
+        "slots": 64,
+        "threads": 1,
+    }
     with serve_in_process(Settings(models=(str(grey_directory),), **limits)) as served:
         yield served
 
@@ -43,8 +48,12 @@ def limited_client(limited_server: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def small_room_client(small_room_server: Server, full_request_images: np.ndarray) -> Iterator[httpx.Client]:
-    """After each test the server paints as many images as it has room for, each of them with the bytes of its seed."""
+def small_room_client(
+    small_room_server: Server, full_request_images: np.ndarray
+) -> Iterator[httpx.Client]:
+    """After each test the server paints as many images as it has room for, each of
+    them with the bytes of its seed.
+    """
     with small_room_server.client() as client:
         yield client
         assert_server_healthy(client, full_request_images)

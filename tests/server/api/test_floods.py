@@ -1,4 +1,6 @@
-"""An honest client beside the flood of another: its images and its probes take at most about three times as long."""
+"""An honest client beside the flood of another: its images and its probes take
+at most about three times as long.
+"""
 
 import subprocess
 import sys
@@ -22,17 +24,29 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with serve(
-        zoo.find(zoo.DEFAULT), "--max-connections", "1600", "--api-key", "sk-honest", "--api-key", "sk-flood"
+        zoo.find(zoo.DEFAULT),
+        "--max-connections",
+        "1600",
+        "--api-key",
+        "sk-honest",
+        "--api-key",
+        "sk-flood",
     ) as server:
         yield server
     assert "Traceback" not in "".join(server.log)
 
 
 def slowest(client: httpx.Client) -> tuple[float, float]:
-    """The 90th percentile of the seconds of images, some twenty of them, and of probes, one after the other."""
+    """The 90th percentile of the seconds of images, some twenty of them,
+    and of probes, one after the other.
+    """
     images, probes, until = [], [], time.monotonic() + SECONDS
     while time.monotonic() < until:
-        for seconds, path in ((images, "/v1/images/generations"), (probes, "/healthz"), (probes, "/v1/models")):
+        for seconds, path in (
+            (images, "/v1/images/generations"),
+            (probes, "/healthz"),
+            (probes, "/v1/models"),
+        ):
             began = time.monotonic()
             answer = client.get(path) if seconds is probes else client.post(path, json={})
             assert answer.status_code == 200
@@ -42,9 +56,17 @@ def slowest(client: httpx.Client) -> tuple[float, float]:
 
 @pytest.mark.parametrize("name", FLOODS)
 def test_an_honest_client_beside_a_flood(server: Server, name: str) -> None:
-    with httpx.Client(base_url=server.url, timeout=PATIENCE, headers={"authorization": "Bearer sk-honest"}) as client:
+    with httpx.Client(
+        base_url=server.url, timeout=PATIENCE, headers={"authorization": "Bearer sk-honest"}
+    ) as client:
         alone = slowest(client)
-        command = [sys.executable, "-m", "tests.support.server.floods", name, str(httpx.URL(server.url).port)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.server.floods",
+            name,
+            str(httpx.URL(server.url).port),
+        ]
         flood = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
             assert flood.stdout is not None
@@ -54,7 +76,9 @@ def test_an_honest_client_beside_a_flood(server: Server, name: str) -> None:
         finally:
             flood.kill()
             flood.wait(PATIENCE)
-        print(f"{name}: images {alone[0]:.3f} -> {beside[0]:.3f} s, probes {alone[1]:.3f} -> {beside[1]:.3f} s")
+        print(
+            f"{name}: images {alone[0]:.3f} -> {beside[0]:.3f} s, probes {alone[1]:.3f} -> {beside[1]:.3f} s"
+        )
         assert beside[0] < 3 * alone[0] + NOISE
         assert beside[1] < 3 * alone[1] + NOISE
         wait_for(lambda: client.get("/readyz").status_code == 200, "the server")

@@ -1,4 +1,6 @@
-"""The event loop's time is charged to the request or message that it was spent for, whatever that is answered."""
+"""The event loop's time is charged to the request or message that it was
+spent for, whatever that is answered.
+"""
 
 import asyncio
 from time import thread_time
@@ -73,7 +75,9 @@ async def charged(work: Any, size: int = 0) -> float:
         (work_for_images, 0, 0),
     ],
 )
-def test_the_time_between_suspensions_is_charged_but_for_what_is_free(task: Any, size: int, units: float) -> None:
+def test_the_time_between_suspensions_is_charged_but_for_what_is_free(
+    task: Any, size: int, units: float
+) -> None:
     assert asyncio.run(charged(task, size)) == pytest.approx(units, abs=UNUSED)
 
 
@@ -119,7 +123,13 @@ def test_a_request_pays_whatever_its_path_and_its_status(path: str, status: int)
 
     async def units() -> float:
         budgets = Budgets(Settings(max_overhead_per_second=1000))
-        scope = {"type": "http", "method": "GET", "path": path, "headers": [], "client": ("10.0.0.1", 1)}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "headers": [],
+            "client": ("10.0.0.1", 1),
+        }
         await OverheadMiddleware(app, budgets, Lifecycle())(scope, Request(scope).receive, send)
         return budgets.overhead.accounts["10.0.0.1"].units
 
@@ -142,7 +152,10 @@ SLOW = {  # label: what is made slow
 
 @pytest.mark.parametrize("label", SLOW)
 def test_a_message_and_a_job_of_a_websocket_pay(
-    label: str, in_process_server: tuple[str, EngineClient], charges: list[float], monkeypatch: pytest.MonkeyPatch
+    label: str,
+    in_process_server: tuple[str, EngineClient],
+    charges: list[float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     owner, name = SLOW[label]
     call = getattr(owner, name)
@@ -159,7 +172,9 @@ def test_a_message_and_a_job_of_a_websocket_pay(
 
 
 def test_what_the_engine_sends_costs_its_client_nothing(
-    in_process_server: tuple[str, EngineClient], charges: list[float], monkeypatch: pytest.MonkeyPatch
+    in_process_server: tuple[str, EngineClient],
+    charges: list[float],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     do_work = run.do_work
 
@@ -168,5 +183,8 @@ def test_what_the_engine_sends_costs_its_client_nothing(
         await do_work(*arguments)
 
     monkeypatch.setattr(run, "do_work", slow)
-    assert httpx.post(in_process_server[0] + GENERATIONS, json={"n": 100}, timeout=60).status_code == 200
+    assert (
+        httpx.post(in_process_server[0] + GENERATIONS, json={"n": 100}, timeout=60).status_code
+        == 200
+    )
     assert sum(charges) == 0

@@ -1,5 +1,6 @@
-"""The property test of mixed requests over HTTP: each answer is the same as alone, also where an engine is killed, or
-two processes have their models reloaded; in the end the server holds nothing."""
+"""The property test of mixed requests over HTTP: each answer is the same as
+alone, also where an engine is killed, or two processes have their models
+reloaded; in the end the server holds nothing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +24,9 @@ def mixed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("seeds", MIXES, ids=["few", "many"])
-def test_answers_are_the_same_whatever_else_is_asked(mixed_server: Server, seeds: Sequence[int]) -> None:
+def test_answers_are_the_same_whatever_else_is_asked(
+    mixed_server: Server, seeds: Sequence[int]
+) -> None:
     mixes = [Mix(seed) for seed in seeds]
     assert {kind for mix in mixes for kind in mix.kinds} == KINDS
     for seed, mix in zip(seeds, mixes, strict=True):
@@ -31,7 +34,9 @@ def test_answers_are_the_same_whatever_else_is_asked(mixed_server: Server, seeds
 
 
 @pytest.mark.parametrize("seeds", KILLS, ids=["few", "many"])
-def test_answers_are_the_same_where_an_engine_is_killed(mixed_server: Server, seeds: Sequence[int]) -> None:
+def test_answers_are_the_same_where_an_engine_is_killed(
+    mixed_server: Server, seeds: Sequence[int]
+) -> None:
     with mixed_server.client() as client:
         restarts = Metrics(client).of("engine_restarts_total")
         for seed in seeds:

@@ -1,4 +1,6 @@
-"""The room of the queue: one client's share, a request's time, and what a client that disconnects gives back."""
+"""The room of the queue: one client's share, a request's time, and what a
+client that disconnects gives back.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,7 +36,9 @@ def assert_job_refused(websocket: WebsocketClient, code: str) -> None:
     assert_error(websocket.jobs["more"].messages[0], None, code, 429)
 
 
-def test_a_full_queue_refuses_more_until_a_cancel(full_queue_server: Server, full_queue_client: httpx.Client) -> None:
+def test_a_full_queue_refuses_more_until_a_cancel(
+    full_queue_server: Server, full_queue_client: httpx.Client
+) -> None:
     """Streams before they begin, edits and likelihoods before their pictures are decoded."""
     pictures = {"image": [text(b"no picture")] * MORE}
     with connected(full_queue_server.url) as websocket:
@@ -60,7 +64,9 @@ def test_a_refused_request_gives_its_room_back(full_queue_client: httpx.Client) 
     assert_refused(full_queue_client.post(EDITS, json=small), 400, "image", "wrong_size")
     assert Metrics(full_queue_client).of("num_images_reserved") == 0
     post(full_queue_client, GENERATIONS)
-    assert_refused(full_queue_client.post(GENERATIONS, json={"n": LONG + 1}), 400, "n", "invalid_value")
+    assert_refused(
+        full_queue_client.post(GENERATIONS, json={"n": LONG + 1}), 400, "n", "invalid_value"
+    )
 
 
 SLOTS, MAX_WEBSOCKETS = 4, 4
@@ -82,7 +88,9 @@ def first(shared: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared: Server, first: httpx.Client) -> None:
+def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(
+    shared: Server, first: httpx.Client
+) -> None:
     second = httpx.HTTPTransport(local_address=SECOND_ADDRESS)
     with connected(shared.url) as websocket, shared.client(transport=second) as other:
         websocket.send(type="generate", n=LONG // 2)
@@ -100,7 +108,9 @@ def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared: Se
     assert refused.headers["x-should-retry"] == "false"
 
 
-def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(shared: Server, first: httpx.Client) -> None:
+def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(
+    shared: Server, first: httpx.Client
+) -> None:
     with ExitStack() as opened:
         for _ in range(MAX_WEBSOCKETS // 2):
             opened.enter_context(connected(shared.url))
@@ -118,24 +128,37 @@ ERROR = {"message": SENTENCE, "type": "server_error", "param": None, "code": "re
 
 @pytest.fixture(scope="module")
 def impatient(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
-    limits = {"max_waiting_images": 2 * LONG, "max_images_per_request": LONG, "client_share": 1, "request_timeout": 0.5}
-    with serve_in_process(Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)) as served:
+    limits = {
+        "max_waiting_images": 2 * LONG,
+        "max_images_per_request": LONG,
+        "client_share": 1,
+        "request_timeout": 0.5,
+    }
+    with serve_in_process(
+        Settings(models=(str(grey_directory),), slots=4, threads=1, **limits)
+    ) as served:
         yield served
 
 
-def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(impatient: tuple[str, EngineClient]) -> None:
+def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(
+    impatient: tuple[str, EngineClient],
+) -> None:
     url, engine = impatient
     with httpx.Client(base_url=url, timeout=PATIENCE) as client, connected(url) as websocket:
         response = client.post(GENERATIONS, json={"n": LONG})
         assert (response.status_code, response.json()["error"]) == (504, ERROR)
         assert response.headers["x-should-retry"] == "false", "the request is not to be sent again"
         assert Metrics(client).of("errors_total", code="request_timeout") >= 1
-        with client.stream("POST", GENERATIONS, json={"n": LONG, "stream": True, "partial_images": 3}) as response:
+        with client.stream(
+            "POST", GENERATIONS, json={"n": LONG, "stream": True, "partial_images": 3}
+        ) as response:
             assert response.status_code == 200
             assert read(response.iter_lines())[-1] == {"error": ERROR}
         job = websocket.paint(type="generate", id="long", n=LONG)
         assert job.messages[-1] == {"type": "error", "id": "long", "error": ERROR}
-        assert_error(websocket.paint(type="generate", id="wrong", n=0).messages[-1], "n", "invalid_value")
+        assert_error(
+            websocket.paint(type="generate", id="wrong", n=0).messages[-1], "n", "invalid_value"
+        )
         wait_until_no_jobs(engine)
 
 
@@ -168,8 +191,12 @@ def test_a_client_that_disconnects_while_painting_gives_its_room_back(
     assert ended(Metrics(limited_client), "cancelled") == before + 1
 
 
-def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server, limited_client: httpx.Client) -> None:
-    """Its images are painted; the server stays silent about the connection and counts the request as finished."""
+def test_a_disconnect_during_the_response_cancels_nothing(
+    limited_server: Server, limited_client: httpx.Client
+) -> None:
+    """Its images are painted; the server stays silent about the connection
+    and counts the request as finished.
+    """
     before = Metrics(limited_client)
     with open_connection(limited_server, receive_buffer=4096) as connection:
         connection.sendall(post_request(GENERATIONS, {"n": 1000}))
@@ -181,14 +208,21 @@ def test_a_disconnect_during_the_response_cancels_nothing(limited_server: Server
 
 
 @pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
-def test_a_disconnect_in_a_request(limited_server: Server, limited_client: httpx.Client, url: str, close: str) -> None:
-    """The server knows of the request, since it logs it, and neither accepts nor counts an image."""
+def test_a_disconnect_in_a_request(
+    limited_server: Server, limited_client: httpx.Client, url: str, close: str
+) -> None:
+    """The server knows of the request, since it logs it, and
+    neither accepts nor counts an image.
+    """
     before, fields = Metrics(limited_client), {"image": MASKED["image"], "keep_rows": 3}
     with open_connection(limited_server) as connection:
         connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
         assert Metrics(limited_client).of("num_images_reserved") == 0
         CLOSES[close](connection)
-        wait_for(lambda: any(f"request_id=unsent-{close}" in line for line in limited_server.log), "a log line")
+        wait_for(
+            lambda: any(f"request_id=unsent-{close}" in line for line in limited_server.log),
+            "a log line",
+        )
     now = wait_until_idle(limited_client)
     for name in ("request_success_total", "images_total", "generation_tokens_total"):
         assert now.of(name) == before.of(name)

@@ -1,4 +1,6 @@
-"""Limits of rates: beyond its own, a client's overhead is delayed, wrong keys wait, frames pause; and nothing grows."""
+"""Limits of rates: beyond its own, a client's overhead is delayed, wrong keys wait,
+frames pause; and nothing grows.
+"""
 
 import asyncio
 import time
@@ -17,8 +19,18 @@ from scanline.server.api.api_keys import ApiKeys
 from scanline.server.api.middleware import wrong_keys
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.overhead import OverheadMiddleware
-from scanline.server.api.middleware.wrong_keys import FREE, MAX_ADDRESSES, MAX_DELAYED_OF_ONE, WrongKeyDelays
-from scanline.server.api.rate_limit import BURST_SECONDS, MAX_DELAY_SECONDS, FrameThrottle, OverheadLimit
+from scanline.server.api.middleware.wrong_keys import (
+    FREE,
+    MAX_ADDRESSES,
+    MAX_DELAYED_OF_ONE,
+    WrongKeyDelays,
+)
+from scanline.server.api.rate_limit import (
+    BURST_SECONDS,
+    MAX_DELAY_SECONDS,
+    FrameThrottle,
+    OverheadLimit,
+)
 from scanline.server.api.transport.budgets import Budgets
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
@@ -38,7 +50,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_for_it(clock: list[float]) -> None:
+def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_for_it(
+    clock: list[float],
+) -> None:
     limit = OverheadLimit(RATE)
     for passed, units, delay in ((0, BURST, 0), (0, 20, 2), (1.5, 0, 0.5)):
         clock[0] += passed
@@ -138,7 +152,9 @@ def test_frames_of_all_websockets_are_followed_by_a_pause(
     assert pauses == pytest.approx(expected)
 
 
-def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     delays = WrongKeyDelays()
     seconds = [delays._count("address a") for _ in range(FREE + 8)]
     assert seconds == [0.0] * FREE + [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
@@ -147,8 +163,14 @@ def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(monkeypa
     assert delays._count("address a") == 0
 
 
-def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FREE", 0), ("FIRST_SECONDS", 0.01), ("MAX_DELAYED", MAX_DELAYED_OF_ONE + 10)):
+def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (
+        ("FREE", 0),
+        ("FIRST_SECONDS", 0.01),
+        ("MAX_DELAYED", MAX_DELAYED_OF_ONE + 10),
+    ):
         monkeypatch.setattr(wrong_keys, name, value)
 
     async def answers(*clients: str) -> list[bool]:
@@ -156,7 +178,10 @@ def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch: 
 
     delays = WrongKeyDelays()
     assert sum(asyncio.run(answers(*["one"] * 100))) == MAX_DELAYED_OF_ONE
-    assert sum(asyncio.run(answers(*(f"client {number}" for number in range(100))))) == MAX_DELAYED_OF_ONE + 10
+    assert (
+        sum(asyncio.run(answers(*(f"client {number}" for number in range(100)))))
+        == MAX_DELAYED_OF_ONE + 10
+    )
     assert not delays.delayed
 
 
@@ -170,13 +195,25 @@ def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.Mo
 
     async def units() -> float:
         budgets, keys = Budgets(Settings()), ApiKeys([SecretStr(KEY)])
-        app = OverheadMiddleware(ApiKeyMiddleware(PlainTextResponse(""), keys), budgets, Lifecycle())
+        app = OverheadMiddleware(
+            ApiKeyMiddleware(PlainTextResponse(""), keys), budgets, Lifecycle()
+        )
         headers = [(b"authorization", b"Bearer wrong")]
-        scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": headers, "client": ("10.0.0.1", 1)}
-        await asyncio.gather(*(app({**scope}, Request(scope).receive, send) for _ in range(guesses)))
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/v1/models",
+            "headers": headers,
+            "client": ("10.0.0.1", 1),
+        }
+        await asyncio.gather(
+            *(app({**scope}, Request(scope).receive, send) for _ in range(guesses))
+        )
         return budgets.overhead.accounts["10.0.0.1"].units
 
-    assert asyncio.run(units()) == pytest.approx(guesses + refused * rate_limit.REFUSED_KEY_UNITS, abs=5)
+    assert asyncio.run(units()) == pytest.approx(
+        guesses + refused * rate_limit.REFUSED_KEY_UNITS, abs=5
+    )
     assert statuses.count(429) == refused
 
 
@@ -190,8 +227,11 @@ def test_guesses_wait_and_a_right_key_does_not(grey_directory: Path) -> None:
             began = time.monotonic()
             first = [await guess(number) for number in range(FREE + 4)]
             waited = time.monotonic() - began
-            guesses = [asyncio.create_task(guess(number)) for number in range(2 * MAX_DELAYED_OF_ONE)]
-            await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)  # one that is refused at once
+            guesses = [
+                asyncio.create_task(guess(number)) for number in range(2 * MAX_DELAYED_OF_ONE)
+            ]
+            # one that is refused at once
+            await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)
             assert (await client.get("/v1/models", headers=bearer(KEY))).status_code == 200
             assert (await client.get("/v1/models")).status_code == 401  # no key is no guess
             return first + await asyncio.gather(*guesses), waited

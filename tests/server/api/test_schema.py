@@ -1,5 +1,6 @@
-"""The OpenAPI description against the server: valid requests are generated from it, and each response
-must have a status, a media type and a shape that it describes. The longer run is `pytest -m fuzz`.
+"""The OpenAPI description against the server: valid requests are generated from it,
+and each response must have a status, a media type and a shape that it describes.
+The longer run is `pytest -m fuzz`.
 
 schemathesis is imported by functions, since every worker collects all tests and one runs these.
 """
@@ -20,7 +21,15 @@ from hypothesis import strategies as st
 from scanline.model.formats.code_file import MEDIA_TYPE, read
 from tests.support.pictures import decode, encode, noise, text
 from tests.support.server.error_answers import assert_error, assert_refused
-from tests.support.server.routes import CLASSIFICATIONS, CODES, DECODINGS, EDITS, GENERATIONS, LIKELIHOODS, STEPS
+from tests.support.server.routes import (
+    CLASSIFICATIONS,
+    CODES,
+    DECODINGS,
+    EDITS,
+    GENERATIONS,
+    LIKELIHOODS,
+    STEPS,
+)
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.server_health import SLOTS
 
@@ -31,34 +40,50 @@ if TYPE_CHECKING:
     from schemathesis.core.transport import Response
     from schemathesis.schemas import BaseSchema
 
-WITH_BODY = dict.fromkeys((GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS, CODES, DECODINGS), "POST")
+WITH_BODY = dict.fromkeys(
+    (GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS, CODES, DECODINGS), "POST"
+)
 RELOAD = "/v1/models/{name}/reload"
 NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET") | {RELOAD: "POST"}
 ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")
 LENGTHS = [5, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route and kind
 
 MASK = encode(np.where(np.arange(35) < 20, 255, 0).astype(np.uint8).reshape(7, 5))
-GOOD = [encode(noise(7, 5)), encode(noise(7, 5, 3), "WEBP", lossless=True), encode(noise(7, 5, 3), "BMP")]
+GOOD = [
+    encode(noise(7, 5)),
+    encode(noise(7, 5, 3), "WEBP", lossless=True),
+    encode(noise(7, 5, 3), "BMP"),
+]
 BAD = [encode(noise(5, 7)), GOOD[0][:-20], b""]
 HEADERS = st.fixed_dictionaries(
     {},
     optional={
-        "accept": st.sampled_from(["application/json", "image/*", "*/*", "text/html", "image/gif", "a,;/,", ""]),
+        "accept": st.sampled_from(
+            ["application/json", "image/*", "*/*", "text/html", "image/gif", "a,;/,", ""]
+        ),
         "authorization": st.sampled_from(["Bearer key", "Basic a2V5", "Bearer"]),
         "if-none-match": st.sampled_from(["*", '"a"', 'W/"a"']),
         "origin": st.sampled_from(["null", "http://localhost"]),
         "x-request-id": st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=300),
     },
 )
-READ = {"application/x-npy": lambda data: np.load(io.BytesIO(data)), "image/png": decode, "image/webp": decode}
+READ = {
+    "application/x-npy": lambda data: np.load(io.BytesIO(data)),
+    "image/png": decode,
+    "image/webp": decode,
+}
 NO_FILMS = ("application/x-npy", "image/png")  # the other pictures are films as well
 SEED = {"seed": st.integers(0, 2**63 - 1), "model": st.just("grey")}
-PAINTED = {name: st.just(value) for name, value in (("prompt", ""), ("stream", False), ("partial_images", 0))}
+PAINTED = {
+    name: st.just(value)
+    for name, value in (("prompt", ""), ("stream", False), ("partial_images", 0))
+}
 PAINTED |= {"n": st.integers(1, SLOTS), "size": st.sampled_from(["auto", "5x7"]), **SEED}
 GIVEN = {"model": st.just("grey"), "image": st.lists(st.sampled_from(GOOD), min_size=1, max_size=3)}
 MASKED = GIVEN | {"mask": st.just(MASK), "particles": st.integers(1, 64)}
 KNOWN = MASKED | {"per_pixel": st.just(False), "repeats": st.just(2), **SEED}
-# values that also fit the model, which the description does not know; it has no classes to tell apart
+# values that also fit the model, which the description does not
+# know; it has no classes to tell apart
 VALID = {GENERATIONS: PAINTED, EDITS: PAINTED | MASKED, LIKELIHOODS: KNOWN, CODES: GIVEN}
 
 pytestmark = pytest.mark.usefixtures("small_room_client")
@@ -81,16 +106,22 @@ def session() -> Iterator[requests.Session]:
         yield session
 
 
-def send(case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction) -> Response:
-    """Sends a case and returns the response, which must be one that the description has. Not every valid request
-    succeeds: the description does not know the model's name and size."""
-    from schemathesis.specs.openapi.checks import positive_data_acceptance, response_schema_conformance
+def send(
+    case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction
+) -> Response:
+    """Sends a case and returns the response, which must be one that the description has. Not every
+    valid request succeeds: the description does not know the model's name and size."""
+    from schemathesis.specs.openapi.checks import (
+        positive_data_acceptance,
+        response_schema_conformance,
+    )
 
     __tracebackhide__ = True
     case.headers = headers
     response = case.call(session=session, timeout=PATIENCE)
     if "text/event-stream" in response.headers.get("content-type", [""])[0]:
-        excluded = (*excluded, response_schema_conformance)  # described as one text; each event is checked
+        # described as one text; each event is checked
+        excluded = (*excluded, response_schema_conformance)
     case.validate_response(response, excluded_checks=[positive_data_acceptance, *excluded])
     if response.status_code >= 400:
         (error,) = response.json().values()
@@ -103,9 +134,11 @@ def fit(case: Case, fields: dict[str, Any]) -> None:
     if case.media_type == "application/json":
         fields = {name: as_text(value) for name, value in fields.items()}
     else:
-        case.body = {name: value for name, value in case.body.items() if value is not None}  # forms have no null
+        # forms have no null
+        case.body = {name: value for name, value in case.body.items() if value is not None}
     case.body = {**case.body, **fields}
-    for name in ("keep_rows", "class", "guidance", "frames", "seconds", "scale"):  # the model has no classes; no films
+    # the model has no classes; no films
+    for name in ("keep_rows", "class", "guidance", "frames", "seconds", "scale"):
         case.body.pop(name, None)
 
 
@@ -117,7 +150,9 @@ def as_text(value: Any) -> Any:
 
 
 def generated(examples: int) -> settings:
-    return settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    return settings(
+        max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
 
 
 def test_every_route_is_among_these(description: BaseSchema) -> None:
@@ -126,7 +161,9 @@ def test_every_route_is_among_these(description: BaseSchema) -> None:
     }
 
 
-def test_bodies_and_operations_have_the_names_that_generated_clients_take(description: BaseSchema) -> None:
+def test_bodies_and_operations_have_the_names_that_generated_clients_take(
+    description: BaseSchema,
+) -> None:
     raw = description.raw_schema
     for root in ("http://localhost:8000", "https://example.com/below/a/path"):
         base = urljoin(f"{root}/openapi.json", raw["servers"][0]["url"])
@@ -140,13 +177,17 @@ def test_bodies_and_operations_have_the_names_that_generated_clients_take(descri
                 continue
             name = body["schema"]["$ref"].removeprefix("#/components/schemas/")
             assert raw["components"]["schemas"][name]["title"] == name
-            assert set(body.get("example", ())) <= set(raw["components"]["schemas"][name]["properties"])
+            assert set(body.get("example", ())) <= set(
+                raw["components"]["schemas"][name]["properties"]
+            )
             assert ("example" in body) == (kind == "application/json")
 
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", ROUTES)
-def test_valid_requests(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+def test_valid_requests(
+    description: BaseSchema, session: requests.Session, path: str, examples: int
+) -> None:
     @generated(examples)
     @given(case=description[path][ROUTES[path]].as_strategy(), headers=HEADERS)
     def check(case: Case, headers: dict[str, str]) -> None:
@@ -157,7 +198,9 @@ def test_valid_requests(description: BaseSchema, session: requests.Session, path
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", VALID)
-def test_what_fits_is_answered(description: BaseSchema, session: requests.Session, path: str, examples: int) -> None:
+def test_what_fits_is_answered(
+    description: BaseSchema, session: requests.Session, path: str, examples: int
+) -> None:
     from schemathesis.specs.openapi.checks import negative_data_rejection
 
     @generated(examples)
@@ -170,7 +213,10 @@ def test_what_fits_is_answered(description: BaseSchema, session: requests.Sessio
         fit(case, fields)
         response = send(case, session, {"accept": accept}, negative_data_rejection)
         if accept in NO_FILMS and case.body.get("output_format") in ("gif", "apng"):
-            assert (response.status_code, response.json()["error"]["param"]) == (400, "output_format")
+            assert (response.status_code, response.json()["error"]["param"]) == (
+                400,
+                "output_format",
+            )
             return
         assert response.status_code == 200, response.text
         if response.headers["content-type"][0] == MEDIA_TYPE:

@@ -1,4 +1,6 @@
-"""Clients that read events or a websocket slowly: they delay no other client, and what they have not read is merged."""
+"""Clients that read events or a websocket slowly: they delay no other client, and
+what they have not read is merged.
+"""
 
 import asyncio
 import socket
@@ -38,7 +40,9 @@ Served = tuple[str, EngineClient]
 
 def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
     def numbers(*painted: int) -> list[int]:
-        """Those that are due when so many bytes have been painted; after the first time, the reader is late."""
+        """Those that are due when so many bytes have been painted; after
+        the first time, the reader is late.
+        """
         task = PaintTask(GenerateRequest(0, 1, seed=0), GREY)
         partials = PartialImages(task, 3)
         for upto in painted:
@@ -57,7 +61,9 @@ MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_
 
 
 def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A ping falls due while a message waits to be read; it is not sent after the message. No time passes here."""
+    """A ping falls due while a message waits to be read; it is not sent after
+    the message. No time passes here.
+    """
     now, sleep = 0.0, asyncio.sleep
 
     async def advance_clock(seconds: float) -> None:
@@ -88,9 +94,14 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(sent()) == [MESSAGE]
 
 
-def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(in_process_server: Served) -> None:
+def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(
+    in_process_server: Served,
+) -> None:
     url, _ = in_process_server
-    with slow_stream(url, n=IMAGES, seed=7) as response, httpx.Client(base_url=url, timeout=PATIENCE) as client:
+    with (
+        slow_stream(url, n=IMAGES, seed=7) as response,
+        httpx.Client(base_url=url, timeout=PATIENCE) as client,
+    ):
         posted, events = painted(generate(client, n=IMAGES, seed=7)), read(response.iter_lines())
     np.testing.assert_array_equal(images(events), posted)
     # and no partial images of finished images
@@ -106,15 +117,21 @@ def accepted(client: httpx.Client) -> httpx.Response | None:
 
 @contextmanager
 def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
-    """A websocket whose job has been painted without being read, and the images of another client. The other client
-    requests as many images later; the two take turns, so that both jobs are painted by then."""
+    """A websocket whose job has been painted without being read, and the images of
+    another client. The other client requests as many images later; the two take turns, so
+    that both jobs are painted by then."""
     with socket.socket() as narrow, httpx.Client(base_url=url, timeout=PATIENCE) as client:
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         narrow.connect((client.base_url.host, client.base_url.port))
         with connected(url, sock=narrow, **NOT_READING) as websocket:
             websocket.send(type="generate", n=IMAGES, seed=7)
             websocket.receive()
-            yield websocket, painted(wait_for(lambda: accepted(client), "room in the queue").json()).reshape(IMAGES, 35)
+            yield (
+                websocket,
+                painted(wait_for(lambda: accepted(client), "room in the queue").json()).reshape(
+                    IMAGES, 35
+                ),
+            )
 
 
 def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served) -> None:
@@ -133,17 +150,27 @@ def test_pings_of_a_client_that_does_not_read_add_no_memory(in_process_server: S
         for number in range(1000):
             websocket.socket.ping(b"%125d" % number)
         websocket.send(type="cancel", id="nobody")  # handled after them
-        wait_for_metrics(client, lambda now: now.errors("job_not_found") > before.errors("job_not_found"))
+        wait_for_metrics(
+            client, lambda now: now.errors("job_not_found") > before.errors("job_not_found")
+        )
         assert Metrics(client).of("connection_unread_bytes") <= before.of("connection_unread_bytes")
 
 
-def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(grey_directory: Path) -> None:
+def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(
+    grey_directory: Path,
+) -> None:
     limits = {"max_images_per_request": IMAGES, "client_share": 0.5}
     settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
-    with serve_in_process(settings) as (url, engine), httpx.Client(base_url=url, timeout=PATIENCE) as client:
+    with (
+        serve_in_process(settings) as (url, engine),
+        httpx.Client(base_url=url, timeout=PATIENCE) as client,
+    ):
         # Only of finished images: the connections' buffers hold more than that.
         engine.admission.limits = replace(engine.admission.limits, max_unread_bytes=50 * IMAGES)
-        with not_reading(url), httpx.Client(base_url=url, timeout=PATIENCE, transport=OTHER_ADDRESS) as other:
+        with (
+            not_reading(url),
+            httpx.Client(base_url=url, timeout=PATIENCE, transport=OTHER_ADDRESS) as other,
+        ):
             wait_for(lambda: engine.admission.total.unread_bytes == 35 * IMAGES, "painted images")
             assert_refused(client.post(GENERATIONS, json={}), 429, None, "unread_answers")
             generate(other)

@@ -1,4 +1,6 @@
-"""The websocket: jobs and their messages, errors, cancelling, snapshots of states, and its limits."""
+"""The websocket: jobs and their messages, errors, cancelling,
+snapshots of states, and its limits.
+"""
 
 import json
 import socket
@@ -25,23 +27,43 @@ from tests.support.server.frames import frame
 from tests.support.server.json_requests import MASKED, generate
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.running_server import Server
-from tests.support.server.shared_servers import LONG, MAX_BODY_BYTES, MAX_JOBS, MAX_MESSAGES, MAX_WEBSOCKETS
+from tests.support.server.shared_servers import (
+    LONG,
+    MAX_BODY_BYTES,
+    MAX_JOBS,
+    MAX_MESSAGES,
+    MAX_WEBSOCKETS,
+)
 from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
-def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(websocket: WebsocketClient) -> None:
+def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
+    websocket: WebsocketClient,
+) -> None:
     job = websocket.paint(type="generate", id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
-    assert job.messages[0] == {"type": "started", "id": "a", "job": 0, "model": "grey", "n": 70, "seed": 7, **size}
+    assert job.messages[0] == {
+        "type": "started",
+        "id": "a",
+        "job": 0,
+        "model": "grey",
+        "n": 70,
+        "seed": 7,
+        **size,
+    }
     assert job.messages[-1] == {"type": "done", "id": "a"}
     assert (job.order[0], job.order[-1]) == ("started", "done")
     last = {what: place for place, what in enumerate(job.order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
 
-def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClient, server: Server) -> None:
-    websocket.send_together({"type": "generate", "id": 0, "n": 200}, {"type": "generate"}, {"type": "generate"})
+def test_default_ids_are_unused_ones_of_the_connection(
+    websocket: WebsocketClient, server: Server
+) -> None:
+    websocket.send_together(
+        {"type": "generate", "id": 0, "n": 200}, {"type": "generate"}, {"type": "generate"}
+    )
     assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
     first, second = (websocket.paint(type="generate", id="a").messages[0] for _ in range(2))
     assert (first["job"], second["job"]) == (3, 4), "an id that is done can be used again"
@@ -50,13 +72,16 @@ def test_default_ids_are_unused_ones_of_the_connection(websocket: WebsocketClien
 
 
 def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
-    websocket.send_together({"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"})
+    websocket.send_together(
+        {"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"}
+    )
     jobs = websocket.receive_until_finished(1)
     assert (jobs["short"].order[-1], jobs["long"].order[-1] == "done") == ("done", False)
 
 
 IMAGE, OTHER = MASKED["image"], text(encode(noise(5, 7)))
-MESSAGES: list[tuple[str | None, str, list]] = [  # the parameter that is named, the code, what is sent as it is
+# the parameter that is named, the code, what is sent as it is
+MESSAGES: list[tuple[str | None, str, list]] = [
     (None, "invalid_json", ["paint me a seven", "", "9" * 10_000, b'{"type": "generate"}']),
     (None, "invalid_json", ['{"type": "cancel", "id": "\\ud800"}']),  # half a surrogate pair
     (None, "json_too_complex", ["[" * 100_000]),
@@ -69,16 +94,30 @@ JOBS = {  # label: a job, the parameter that is named, the code
     "an unknown job to cancel": ({"type": "cancel"}, "id", "job_not_found"),
     "no images": ({"type": "generate", "n": 0}, "n", "invalid_value"),
     "a misspelt field": ({"type": "generate", "temprature": 1}, "temprature", "unknown_parameter"),
-    "a stream in the stream": ({"type": "generate", "stream": True}, "stream", "stream_not_supported"),
-    "other pixels": ({"type": "generate", "size": "28x28", "size_policy": "resize"}, "size_policy", "invalid_value"),
+    "a stream in the stream": (
+        {"type": "generate", "stream": True},
+        "stream",
+        "stream_not_supported",
+    ),
+    "other pixels": (
+        {"type": "generate", "size": "28x28", "size_policy": "resize"},
+        "size_policy",
+        "invalid_value",
+    ),
     "an unknown model": ({"type": "generate", "model": "white"}, "model", "model_not_found"),
     "an image for nothing": ({"type": "generate", "image": IMAGE}, "image", "unknown_parameter"),
     "no image": ({"type": "complete", "keep_rows": 3}, "image", "missing_parameter"),
-    "a mask of another size": ({"type": "complete", "image": IMAGE, "mask": OTHER}, "mask", "wrong_size"),
+    "a mask of another size": (
+        {"type": "complete", "image": IMAGE, "mask": OTHER},
+        "mask",
+        "wrong_size",
+    ),
 }
 
 
-def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(websocket: WebsocketClient) -> None:
+def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
+    websocket: WebsocketClient,
+) -> None:
     for param, code, messages in MESSAGES:
         for message in messages:
             websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
@@ -89,7 +128,9 @@ def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(w
 
 
 @pytest.mark.parametrize("label", JOBS)
-def test_an_invalid_job_is_answered_with_an_error_for_its_id(websocket: WebsocketClient, label: str) -> None:
+def test_an_invalid_job_is_answered_with_an_error_for_its_id(
+    websocket: WebsocketClient, label: str
+) -> None:
     fields, param, code = JOBS[label]
     (error,) = websocket.paint(id="mine", **fields).messages  # an id is free after its error
     assert (error["type"], error["id"]) == ("error", "mine")
@@ -117,14 +158,18 @@ def test_a_websocket_that_breaks_is_closed(
 
 
 def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClient) -> None:
-    websocket.send_together({"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"})
+    websocket.send_together(
+        {"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"}
+    )
     while (job := websocket.receive()).order[-1] != "error":
         pass
     assert_error(job.messages[-1], "id", "invalid_value")
     assert websocket.receive_until_finished(1)["a"].images().shape == (100, 35)
 
 
-def test_each_frame_is_counted(in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_frame_is_counted(
+    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     counted: list[int] = []
 
     async def pause(throttle: FrameThrottle, frames: int) -> None:
@@ -145,7 +190,9 @@ def values(text: str) -> torch.Tensor:
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
-def test_a_state_snapshot_is_that_of_the_recurrence(of_colour: WebsocketClient, colour: Transformer) -> None:
+def test_a_state_snapshot_is_that_of_the_recurrence(
+    of_colour: WebsocketClient, colour: Transformer
+) -> None:
     job = of_colour.paint(type="generate", n=2, seed=7, state=[1, 0])
     snapshots = [message for message in job.messages if message["type"] == "state"]
     positions = [snapshot["position"] for snapshot in snapshots]
@@ -177,9 +224,13 @@ def test_an_invalid_or_unknown_layer_and_head_are_refused(of_colour: WebsocketCl
 
 
 def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour: WebsocketClient) -> None:
-    of_colour.send_together(*({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1)))
+    of_colour.send_together(
+        *({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1))
+    )
     jobs = of_colour.receive_until_finished(MAX_WATCHED_OF_CLIENT + 1)
-    refused = [job.messages[-1]["error"]["code"] for job in jobs.values() if job.order[-1] == "error"]
+    refused = [
+        job.messages[-1]["error"]["code"] for job in jobs.values() if job.order[-1] == "error"
+    ]
     assert refused == ["too_many_state_snapshots"]
     assert of_colour.paint(type="generate", state=[0, 0]).order[-1] == "done"
 
@@ -193,7 +244,9 @@ def limited(limited_server: Server, limited_client: httpx.Client) -> Iterator[We
         yield limited
 
 
-def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(limited: WebsocketClient) -> None:
+def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(
+    limited: WebsocketClient,
+) -> None:
     limited.send(type="generate", id="a", n=LONG, seed=1)
     limited.receive()
     limited.send(type="generate", id="b", n=40, seed=2)
@@ -203,11 +256,15 @@ def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_beg
     assert (job.messages[-1], job.order[-1]) == (CANCELLED, "done")
     for number in range(10):  # its id can be used again
         limited.send_together({"type": "generate", "id": "c"}, {"type": "cancel", "id": "c"})
-        assert limited.receive_until_finished(1)["c"].messages == [CANCELLED | {"id": "c"}] * (number + 1)
+        assert limited.receive_until_finished(1)["c"].messages == [CANCELLED | {"id": "c"}] * (
+            number + 1
+        )
     assert limited.paint(type="generate", id="a").order[-1] == "done"
 
 
-def test_one_websocket_too_many_is_refused(limited_server: Server, limited_client: httpx.Client) -> None:
+def test_one_websocket_too_many_is_refused(
+    limited_server: Server, limited_client: httpx.Client
+) -> None:
     with ExitStack() as open_ones:
         for _ in range(MAX_WEBSOCKETS):
             open_ones.enter_context(connected(limited_server.url))
@@ -217,14 +274,22 @@ def test_one_websocket_too_many_is_refused(limited_server: Server, limited_clien
         generate(limited_client)
         for number in range(2, MAX_WEBSOCKETS + 1):  # while fewer clients than the limit have any
             newcomer = {"source_address": (f"127.0.0.{number}", 0)}
-            painted = open_ones.enter_context(connected(limited_server.url, **newcomer)).paint(type="generate")
+            painted = open_ones.enter_context(connected(limited_server.url, **newcomer)).paint(
+                type="generate"
+            )
             assert painted.order[-1] == "done"
-            assert_refused(refused_handshake(limited_server.url, **newcomer), 503, None, "too_many_websockets")
+            assert_refused(
+                refused_handshake(limited_server.url, **newcomer), 503, None, "too_many_websockets"
+            )
         one_more = {"source_address": (f"127.0.0.{MAX_WEBSOCKETS + 1}", 0)}
-        assert_refused(refused_handshake(limited_server.url, **one_more), 503, None, "too_many_websockets")
+        assert_refused(
+            refused_handshake(limited_server.url, **one_more), 503, None, "too_many_websockets"
+        )
 
 
-def test_one_job_too_many_is_refused_and_the_others_continue(limited_server: Server, limited: WebsocketClient) -> None:
+def test_one_job_too_many_is_refused_and_the_others_continue(
+    limited_server: Server, limited: WebsocketClient
+) -> None:
     for number in range(MAX_JOBS):
         limited.send(type="generate", id=number, n=LONG)
     limited.send(type="generate", id="more")
@@ -232,13 +297,17 @@ def test_one_job_too_many_is_refused_and_the_others_continue(limited_server: Ser
         limited.receive()
     assert_error(limited.jobs["more"].messages[-1], None, "too_many_jobs", 429)
     with connected(limited_server.url) as other:
-        assert other.paint(type="generate").order[-1] == "done", "each websocket has a limit of its own"
+        assert other.paint(type="generate").order[-1] == "done", (
+            "each websocket has a limit of its own"
+        )
     limited.send(type="cancel", id=0)
     limited.receive_until_finished(1)
     assert limited.paint(type="generate", id="more").order[-1] == "done"
 
 
-def test_many_large_or_countless_messages_close_it(limited_server: Server, limited_client: httpx.Client) -> None:
+def test_many_large_or_countless_messages_close_it(
+    limited_server: Server, limited_client: httpx.Client
+) -> None:
     """Pieces are empty, so that no limit of bytes is ever reached."""
     first, more = (frame(code, fin=False) for code in (Opcode.TEXT, Opcode.CONT))
     for act, code in (
@@ -256,7 +325,9 @@ def test_many_large_or_countless_messages_close_it(limited_server: Server, limit
 
 @contextmanager
 def not_reading(server: Server) -> Iterator[WebsocketClient]:
-    """A client that reads nothing, on a connection with a small receive buffer; it disconnects at the end."""
+    """A client that reads nothing, on a connection with a small receive
+    buffer; it disconnects at the end.
+    """
     with (
         open_connection(server, receive_buffer=4096) as connection,
         connected(server.url, sock=connection, **NOT_READING) as websocket,
@@ -265,8 +336,12 @@ def not_reading(server: Server) -> Iterator[WebsocketClient]:
         websocket.socket.socket.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_client_that_does_not_read_blocks_no_other(limited_server: Server, limited_client: httpx.Client) -> None:
-    """It has as many jobs as it may; when it disconnects, the fixture waits until all of them are gone."""
+def test_a_client_that_does_not_read_blocks_no_other(
+    limited_server: Server, limited_client: httpx.Client
+) -> None:
+    """It has as many jobs as it may; when it disconnects, the fixture
+    waits until all of them are gone.
+    """
     with not_reading(limited_server) as websocket:
         for number in range(MAX_JOBS):
             websocket.send(type="generate", id=number, n=LONG)
@@ -274,9 +349,15 @@ def test_a_client_that_does_not_read_blocks_no_other(limited_server: Server, lim
         generate(limited_client)
 
 
-def test_pings_of_one_that_does_not_read_use_no_memory(limited_server: Server, limited_client: httpx.Client) -> None:
+def test_pings_of_one_that_does_not_read_use_no_memory(
+    limited_server: Server, limited_client: httpx.Client
+) -> None:
     def memory() -> float:
-        return float(limited_client.get("/metrics").text.split("\nprocess_resident_memory_bytes ")[1].split()[0])
+        return float(
+            limited_client.get("/metrics")
+            .text.split("\nprocess_resident_memory_bytes ")[1]
+            .split()[0]
+        )
 
     with not_reading(limited_server) as websocket:
         before = memory()

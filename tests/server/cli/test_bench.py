@@ -1,4 +1,6 @@
-"""scanline bench: one run of a tiny model as tables and JSON; wrong options are reported before any work."""
+"""scanline bench: one run of a tiny model as tables and JSON; wrong
+options are reported before any work.
+"""
 
 import json
 from collections.abc import Iterator
@@ -16,8 +18,27 @@ from tests.support import small_models
 from tests.support.commands import done, refused
 
 ALL = {
-    *("benchmark", "schema", "date", "machine", "others_share_of_cpu", "commit", "torch", "python", "configuration"),
-    *("step", "state_bytes_per_image", "checked", "ceilings", "one_image", "bulk", "prefill", "scoring"),
+    *(
+        "benchmark",
+        "schema",
+        "date",
+        "machine",
+        "others_share_of_cpu",
+        "commit",
+        "torch",
+        "python",
+        "configuration",
+    ),
+    *(
+        "step",
+        "state_bytes_per_image",
+        "checked",
+        "ceilings",
+        "one_image",
+        "bulk",
+        "prefill",
+        "scoring",
+    ),
     *("over_position", "left_out"),
 }
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
@@ -55,8 +76,13 @@ def test_the_json_object_has_every_part() -> None:
     assert configuration["backend"] in ("cpu", "eager")
     assert bool(configuration["fallbacks"]) == (configuration["backend"] != "cpu")
     assert set(found["ceilings"]["products_ms"]) >= {"1", "3"}
-    assert (found["step"], found["prefill"]["bytes_of_each"]) == ({"bytes": 3, "of_an_image": 20}, 30)
-    assert found["one_image"]["softmax"] == pytest.approx(1 / found["bulk"][0]["softmax"]["images_per_second"])
+    assert (found["step"], found["prefill"]["bytes_of_each"]) == (
+        {"bytes": 3, "of_an_image": 20},
+        30,
+    )
+    assert found["one_image"]["softmax"] == pytest.approx(
+        1 / found["bulk"][0]["softmax"]["images_per_second"]
+    )
     assert [row["batch"] for row in found["bulk"]] == [1, 3]
     for row in found["bulk"]:
         assert set(row["ours"]) == set(row["softmax"]) == RATE
@@ -66,38 +92,65 @@ def test_the_json_object_has_every_part() -> None:
     assert [look["position"] % 3 for look in looks] == [0] * 8
 
 
-def test_the_tables_name_the_backend_and_the_step(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tables_name_the_backend_and_the_step(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown = done(*SHORT, "--random", "tiny pixels", "--batches", "1,2")
-    words = ["checked: the two views differ by", "torch matmul:", "memory copy:", "one image, alone:", "speed-up"]
+    words = [
+        "checked: the two views differ by",
+        "torch matmul:",
+        "memory copy:",
+        "one image, alone:",
+        "speed-up",
+    ]
     words += ["prefill:", "over position", "a step paints a pixel, 3 bytes, 20 steps an image"]
     assert [part for part in words if part not in shown] == []
     assert ("a byte a step: 60 steps" in shown) == (missing_library() is None)
-    short = (*SHORT, "--model", grey_directory, "--batches", 1, "--skip", "latency,bulk,reading,position")
+    short = (
+        *SHORT,
+        "--model",
+        grey_directory,
+        "--batches",
+        1,
+        "--skip",
+        "latency,bulk,reading,position",
+    )
     assert "backend eager, torch (cpu); precision exact" in done(*short, "--backend", "eager")
     monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
     assert "not used: cpu: it was not compiled" in done(*short)
 
 
-def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
     command, skip = (*SHORT, "--random", "tiny", "--batches", 2), "latency,reading,position,softmax"
     assert "it is not here" in done(*command, "--skip", skip)
     result = json.loads(done(*command, "--skip", skip, "--json"))
     nothing = {key for key in ALL if result[key] is None}
-    assert nothing - {"commit", "others_share_of_cpu"} == {"one_image", "prefill", "scoring", "over_position"}
+    assert nothing - {"commit", "others_share_of_cpu"} == {
+        "one_image",
+        "prefill",
+        "scoring",
+        "over_position",
+    }
     assert result["bulk"][0]["authors"] is result["bulk"][0]["softmax"] is None
     assert result["left_out"] == ["it is not here"]
     assert "torch matmul:" in done(*command, "--skip", f"{skip},authors,bulk")
 
 
-def test_nothing_is_measured_after_a_failed_check(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_measured_after_a_failed_check(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
     sentence = "recurrent and parallel views differ by 0.5 bits/dim, more than 0.001"
     assert refused(*SHORT, "--model", grey_directory, "--batches", 1) == sentence
 
 
 @pytest.mark.parametrize("options", WRONG)
-def test_a_wrong_option_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str) -> None:
+def test_a_wrong_option_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert WRONG[options] in refused("bench", *options.split())
     assert list(tmp_path.iterdir()) == []

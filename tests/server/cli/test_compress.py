@@ -28,15 +28,22 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
     images = noise(4, 7, 5)
-    for index, (kind, image) in enumerate(zip(("star", "star", "circle", "square"), images, strict=True)):
+    for index, (kind, image) in enumerate(
+        zip(("star", "star", "circle", "square"), images, strict=True)
+    ):
         (tmp_path / "in" / kind).mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / kind / f"{index}.png").write_bytes(encode(image))
     (tmp_path / "in" / "star" / "notes.txt").write_text("?")
     file = tmp_path / "images.scan"
     ran = scanline("compress", tmp_path / "in", "--classes", "--model", model, "-o", file)
-    assert (ran.status, ran.err) == (0, f"1 left out: {tmp_path / 'in/star/notes.txt'}: it is not a picture\n")
+    assert (ran.status, ran.err) == (
+        0,
+        f"1 left out: {tmp_path / 'in/star/notes.txt'}: it is not a picture\n",
+    )
     size = len(file.read_bytes())
-    assert ran.out.startswith(f"4 images in {file}, {size:,} bytes, {8 * size / images.size:.3f} bits/dim; PNG ")
+    assert ran.out.startswith(
+        f"4 images in {file}, {size:,} bytes, {8 * size / images.size:.3f} bits/dim; PNG "
+    )
     done("decompress", file, "--model", model, "-o", tmp_path / "out")
     found = [np.asarray(Image.open(tmp_path / "out" / f"{index}.png")) for index in range(4)]
     np.testing.assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
@@ -46,18 +53,24 @@ def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["npy", "idx", "png"])
-def test_some_images_of_an_array_an_idx_file_or_pictures(model: Path, tmp_path: Path, kind: str) -> None:
+def test_some_images_of_an_array_an_idx_file_or_pictures(
+    model: Path, tmp_path: Path, kind: str
+) -> None:
     images, given = noise(6, 7, 5), [tmp_path / f"images.{kind}"]
     if kind == "npy":
         np.save(given[0], images)
     elif kind == "idx":
-        given[0].write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 5]) + images.tobytes())
+        given[0].write_bytes(
+            bytes([0, 0, 8, 3, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 5]) + images.tobytes()
+        )
     else:
         given = [tmp_path / f"{index}.png" for index in range(6)]
         for path, image in zip(given, images, strict=True):
             path.write_bytes(encode(np.stack([image] * 3, axis=-1)))
     file, out = tmp_path / "images.scan", tmp_path / "out.npy"
-    row = json.loads(done("compress", *given, "--model", model, "--images-a-code", 1, "-o", file, "--json"))
+    row = json.loads(
+        done("compress", *given, "--model", model, "--images-a-code", 1, "-o", file, "--json")
+    )
     assert read(file.read_bytes()).codes.length == 1
     assert (row["n"], row["bytes"]) == (6, len(file.read_bytes()))
     assert row["webp_bits_per_dim"] > 0
@@ -66,7 +79,12 @@ def test_some_images_of_an_array_an_idx_file_or_pictures(model: Path, tmp_path: 
 
 
 # Pillow reads such a file as RGB, of which it keeps the upper 8 bits
-DEEP = SIGNATURE + header(depth=16, colour=2) + chunk(b"IDAT", zlib.compress(bytes(7 * (1 + 5 * 6)))) + END
+DEEP = (
+    SIGNATURE
+    + header(depth=16, colour=2)
+    + chunk(b"IDAT", zlib.compress(bytes(7 * (1 + 5 * 6))))
+    + END
+)
 
 
 def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Path) -> None:
@@ -82,9 +100,16 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
     assert not file.exists()
     picture.write_bytes(encode(noise(7, 5)))
     done("compress", picture, "--model", model, "-o", file)
-    assert "is of no shipped model; give --model" in refused("decompress", file, "-o", tmp_path / "out")
-    for images, said in (("1", "--images: 1 is not among the images 0 to 0."), ("a-b", "must be numbers and ranges")):
-        assert said in refused("decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images)
+    assert "is of no shipped model; give --model" in refused(
+        "decompress", file, "-o", tmp_path / "out"
+    )
+    for images, said in (
+        ("1", "--images: 1 is not among the images 0 to 0."),
+        ("a-b", "must be numbers and ranges"),
+    ):
+        assert said in refused(
+            "decompress", file, "--model", model, "-o", tmp_path / "out", "--images", images
+        )
     assert "other: give one file" in refused("decompress", file, "other", "--model", model)
     assert "is not a file of Scanline's codes" in refused("decompress", picture, "--model", model)
     codes = Codes((bytes(14),) * 25, MAX_A_CODE)
@@ -96,9 +121,13 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
 
 def test_pictures_and_codes_through_pipes(model: Path) -> None:
     picture, pipe = noise(7, 5), {"check": True, "capture_output": True}
-    codes = subprocess.run([SCANLINE, "compress", "-", "--model", model, "-o", "-"], input=encode(picture), **pipe)
+    codes = subprocess.run(
+        [SCANLINE, "compress", "-", "--model", model, "-o", "-"], input=encode(picture), **pipe
+    )
     assert codes.stderr.startswith(b"1 images in -")
-    back = subprocess.run([SCANLINE, "decompress", "-", "--model", model, "-o", "-"], input=codes.stdout, **pipe)
+    back = subprocess.run(
+        [SCANLINE, "decompress", "-", "--model", model, "-o", "-"], input=codes.stdout, **pipe
+    )
     np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(back.stdout))), picture)
 
 
@@ -111,4 +140,7 @@ def test_a_folder_with_a_pipe_and_a_broken_picture(model: Path, tmp_path: Path) 
     ran = scanline("compress", folder, "--model", model, "-o", tmp_path / "images.scan")
     assert (ran.status, ran.out[:8]) == (1, "2 images")
     broken = "it is a broken picture: image file is truncated"
-    assert ran.err == f"2 left out: {folder}/1.png: {broken}; {folder}/control: it is not a regular file\n"
+    assert (
+        ran.err
+        == f"2 left out: {folder}/1.png: {broken}; {folder}/control: it is not a regular file\n"
+    )

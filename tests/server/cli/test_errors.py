@@ -94,25 +94,39 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     (folder / "grey").symlink_to(grey_directory)
     save_model(small_models.model(GREY), folder / "it's$(id)<img>`id`")
     save_model(small_models.model(GREY), folder / "other" / "grey")
-    save_model(small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits")
+    save_model(
+        small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits"
+    )
     for name in ("shapes", "pointer"):
         shapes.save(folder / name)
-    (folder / "pointer" / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\nsize 1\n")
+    (folder / "pointer" / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\nsize 1\n"
+    )
     blobs.write(folder / "data")
     name = "t10k-images-idx3-ubyte.gz"
     (folder / "broken" / name).write_bytes((folder / "data" / name).read_bytes()[:1000])
     (folder / "file").write_bytes(b"no picture")
     mask = np.tile(np.uint8([0, 255, 0, 0, 0]), (7, 1))
-    pictures = {"grey": noise(7, 5), "small": noise(3, 3), "pictures/a": noise(7, 5), "pictures/b": noise(3, 3)}
+    pictures = {
+        "grey": noise(7, 5),
+        "small": noise(3, 3),
+        "pictures/a": noise(7, 5),
+        "pictures/b": noise(3, 3),
+    }
     for name, picture in {**pictures, "mask": mask}.items():
         (folder / f"{name}.png").write_bytes(encode(picture))
     return folder
 
 
 @pytest.mark.parametrize("command", CASES)
-def test_a_wrong_command_leaves_nothing(folder: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_command_leaves_nothing(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
-    paints = command.split()[0] in ("sample", "complete", "score", "classify", "compress") and "--model" not in command
+    paints = (
+        command.split()[0] in ("sample", "complete", "score", "classify", "compress")
+        and "--model" not in command
+    )
     before = sorted(folder.rglob("*"))
     assert CASES[command] in refused(*command.split(), *(("--model", "grey") if paints else ()))
     assert sorted(folder.rglob("*")) == before
@@ -132,7 +146,9 @@ def test_the_console_script_prints_the_same() -> None:
     assert ran.err.startswith("scanline: there is no model 'white'")
 
 
-def test_the_module_prints_the_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_module_prints_the_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "argv", ["scanline", "--version"])
     with pytest.raises(SystemExit, match=r"^0$"):
         runpy.run_module("scanline", run_name="__main__")  # as `python -m scanline`
@@ -141,7 +157,11 @@ def test_the_module_prints_the_version(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown() -> None:
     commands = cast(click.Group, typer.main.get_command(app)).commands
-    helps = {f"{name} {each.name}": getattr(each, "help", None) for name in commands for each in commands[name].params}
+    helps = {
+        f"{name} {each.name}": getattr(each, "help", None)
+        for name in commands
+        for each in commands[name].params
+    }
     assert len(helps) > 50
     assert [name for name, text in helps.items() if "[" in (text or "")] == []
 

@@ -51,13 +51,20 @@ def reported(data: Path) -> dict[str, Any]:
     folder = data.parent
     save_model(small_models.model(CONFIG), folder / "spotter")
     (folder / "spotter/generation_config.json").write_text('{"temperature": 0.5}')
-    result = json.loads(done("evaluate", folder / "spotter", "--data", data, "--samples", SAMPLES, "--json", "--save"))
+    result = json.loads(
+        done(
+            "evaluate", folder / "spotter", "--data", data, "--samples", SAMPLES, "--json", "--save"
+        )
+    )
     assert model_directory.read_evaluation(folder / "spotter") == result
     return result
 
 
 def test_bits_alone(data: Path, directory: Path) -> None:
-    command, images = ("evaluate", directory, "--data", data, "--samples", 0, "--json"), blobs.images(TESTS, seed=1)
+    command, images = (
+        ("evaluate", directory, "--data", data, "--samples", 0, "--json"),
+        blobs.images(TESTS, seed=1),
+    )
     result = json.loads(done(*command, "--save"))
     alone = bits_per_dim(load_model(directory), images.reshape(TESTS, 784))
     assert (result["dataset"], result["split"], result["images"]) == ("mnist", "test", TESTS)
@@ -70,13 +77,18 @@ def test_bits_alone(data: Path, directory: Path) -> None:
     assert result["bits_per_dim"] == eager.mean()
 
 
-def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guidance(data: Path, tmp_path: Path) -> None:
+def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guidance(
+    data: Path, tmp_path: Path
+) -> None:
     save_model(small_models.model(replace(CONFIG, **OF_CLASSES)), tmp_path / "ten")
     few = ("--samples", SAMPLES, "--classified", 3, "--class-samples", 2)
     weights = ("--guidance", 1, "--guidance", 2, "--guidance", 1.5, "--guidance", 2)
     lines = done("evaluate", tmp_path / "ten", "--data", data, *few, *weights, "--save")
     result, saved = model_directory.read_evaluation(tmp_path / "ten"), load_model(tmp_path / "ten")
-    test, labels = blobs.images(TESTS, seed=1).reshape(TESTS, 784), blobs.labels(TESTS, seed=1).astype(int) + 1
+    test, labels = (
+        blobs.images(TESTS, seed=1).reshape(TESTS, 784),
+        blobs.labels(TESTS, seed=1).astype(int) + 1,
+    )
     assert result["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test).mean())
     true = result["classes"]["true_class"]
     assert true["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test, labels=labels).mean())
@@ -84,16 +96,25 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert result["classes"]["samples"]["each"] == 2
     assert [row["guidance"] for row in result["guidance"]["rows"]] == [1, 2, 1.5]
     assert re.search(
-        r"^test bits/dim with the true class: \d+\.\d{3} \+- \d\.\d{4} on \d+ test images$", lines, re.MULTILINE
+        r"^test bits/dim with the true class: \d+\.\d{3} \+- \d\.\d{4} on \d+ test images$",
+        lines,
+        re.MULTILINE,
     )
-    assert re.search(r"^classification by the bits under every class: .+% of 3 test images", lines, re.MULTILINE)
-    found = [line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line]
+    assert re.search(
+        r"^classification by the bits under every class: .+% of 3 test images", lines, re.MULTILINE
+    )
+    found = [
+        line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line
+    ]
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
 
 
 def test_samples_are_compared_with_test_images(data: Path, reported: dict[str, Any]) -> None:
     folder, quality = data.parent, reported["quality"]
-    assert (quality["samples"], quality["nearest_training_image"]["training_images"]) == (SAMPLES, 300)
+    assert (quality["samples"], quality["nearest_training_image"]["training_images"]) == (
+        SAMPLES,
+        300,
+    )
     painted = paint(load_model(folder / "spotter"), SAMPLES, seed=0)
     assert quality["sample_bits_per_dim"]["mean"] == painted.bits_per_dim.mean()
     assert quality["default"]["temperature"] == 0.5
@@ -105,7 +126,11 @@ def test_a_cached_classifier_gives_the_same(data: Path, reported: dict[str, Any]
     written = cached.stat().st_mtime_ns
     options = ("--samples", SAMPLES, "--save")
     lines = done("evaluate", folder / "spotter", "--data", data, *options).splitlines()
-    headings = ["99 % of the test images", "Frechet distance in this classifier's features", "recognisable"]
+    headings = [
+        "99 % of the test images",
+        "Frechet distance in this classifier's features",
+        "recognisable",
+    ]
     headings += ["median distance to the nearest training image", "by the model's defaults"]
     assert [line.partition(":")[0] for line in lines if ":" in line] == headings
     assert model_directory.read_evaluation(folder / "spotter") == reported
@@ -113,13 +138,17 @@ def test_a_cached_classifier_gives_the_same(data: Path, reported: dict[str, Any]
 
 
 FOREIGN = OF_CLASSES | {"classes": WORDS["cifar10"]}
-WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # options: part of the message, changes of the model
+# options: part of the message, changes of the model
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
     "--precision int4": ("unknown precision 'int4'", {}),
     "--samples 49": ("--samples must be 0 or at least 50, not 49", {}),
     "--images 99": ("99 test images are too few to compare with; use at least 100", {}),
     "--cache file": ("file", {}),
     "--guidance 2": ("This model cannot be guided: it knows no classes; leave guidance out.", {}),
-    "--guidance 3": ("--guidance compares samples of the classes of mnist, which the model does not know", FOREIGN),
+    "--guidance 3": (
+        "--guidance compares samples of the classes of mnist, which the model does not know",
+        FOREIGN,
+    ),
     "--guidance 4 --samples 0": (
         "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0",
         OF_CLASSES,
@@ -128,12 +157,16 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {  # options: part of the message
 
 
 @pytest.mark.parametrize("options", WRONG)
-def test_wrong_options_are_refused(data: Path, tmp_path: Path, options: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_options_are_refused(
+    data: Path, tmp_path: Path, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("a file")
     said, changes = WRONG[options]
     save_model(small_models.model(replace(CONFIG, **changes)), tmp_path / "model")
-    assert said in refused("evaluate", "model", "--data", data, "--samples", SAMPLES, *options.split())
+    assert said in refused(
+        "evaluate", "model", "--data", data, "--samples", SAMPLES, *options.split()
+    )
 
 
 def test_a_directory_that_cannot_be_written(data: Path, directory: Path) -> None:
@@ -152,4 +185,6 @@ def test_samples_need_labels_and_bits_alone_do_not(tmp_path: Path, directory: Pa
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     said = refused("evaluate", directory, "--data", tmp_path, "--samples", SAMPLES)
     assert said == f"{tmp_path} has neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz"
-    assert " bits/dim on 100 test images of mnist\n" in done("evaluate", directory, "--data", tmp_path, "--samples", 0)
+    assert " bits/dim on 100 test images of mnist\n" in done(
+        "evaluate", directory, "--data", tmp_path, "--samples", 0
+    )

@@ -1,4 +1,6 @@
-"""scanline models, push, import and export: the Hugging Face Hub, the authors' checkpoints, ONNX by name or option."""
+"""scanline models, push, import and export: the Hugging Face Hub, the authors'
+checkpoints, ONNX by name or option.
+"""
 
 import json
 from pathlib import Path
@@ -41,13 +43,17 @@ def test_an_imported_model_paints_and_goes_back(state: State, tmp_path: Path) ->
     assert not painted[:, 0, 0].any()
     done("export", tmp_path / "theirs", files[1])
     first, again = (torch.load(file, weights_only=True)["model_state"] for file in files)
-    assert all(torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe")
+    assert all(
+        torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe"
+    )
 
 
 def test_a_file_of_another_kind_is_refused_in_one_sentence(state: State, tmp_path: Path) -> None:
     file = tmp_path / "weights.pth"
     torch.save({"model_state": state | {"predictor.weight": torch.zeros(4, 64)}}, file)
-    assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused("import", file, tmp_path / "out")
+    assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused(
+        "import", file, tmp_path / "out"
+    )
     file.write_bytes(b"PK nothing")
     assert "is not a torch checkpoint of plain tensors" in refused("import", file, tmp_path / "out")
     assert "is missing" in refused("import", tmp_path / "nothing.pth", tmp_path / "out")
@@ -56,12 +62,19 @@ def test_a_file_of_another_kind_is_refused_in_one_sentence(state: State, tmp_pat
 
 def test_a_model_that_the_authors_code_cannot_express_is_not_exported(tmp_path: Path) -> None:
     save_model(small_models.model(small_models.config(**THEIRS | {"norm": "pre"})), tmp_path)
-    for model, said in (("mnist-small", "step of 'pixel', only 'byte'"), (tmp_path, "norm of 'pre'")):
-        assert f"the authors' code has no {said}" in refused("export", model, tmp_path / "weights.pth")
+    for model, said in (
+        ("mnist-small", "step of 'pixel', only 'byte'"),
+        (tmp_path, "norm of 'pre'"),
+    ):
+        assert f"the authors' code has no {said}" in refused(
+            "export", model, tmp_path / "weights.pth"
+        )
     assert not (tmp_path / "weights.pth").exists()
 
 
-def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory: Path, tmp_path: Path) -> None:
+def test_the_option_or_the_name_of_the_file_asks_for_onnx(
+    grey_directory: Path, tmp_path: Path
+) -> None:
     done("export", grey_directory, tmp_path / "grey", "--onnx", "--weights", "int8")
     done("export", grey_directory, tmp_path / "grey.onnx", "--weights", "float32")
     sizes = [(tmp_path / name).stat().st_size for name in ("grey", "grey.onnx")]
@@ -78,9 +91,13 @@ def test_a_wrong_choice_of_weights_is_refused(grey_directory: Path, tmp_path: Pa
         assert not file.exists()
 
 
-def test_without_onnx_it_is_named(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnx_it_is_named(
+    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     without_onnx(monkeypatch)
-    assert refused("export", grey_directory, tmp_path / "step.onnx") == str(MissingExtraError("ONNX export", "onnx"))
+    assert refused("export", grey_directory, tmp_path / "step.onnx") == str(
+        MissingExtraError("ONNX export", "onnx")
+    )
     done("export", "--help")
 
 
@@ -95,7 +112,9 @@ def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
     assert all(name in table for name in ("model", "bits/dim", *zoo.names()))
 
 
-def test_a_pushed_model_is_found_and_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pushed_model_is_found_and_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory, sheet = tmp_path / "own", tmp_path / "sheet.npy"
     save_model(small_models.model(small_models.config()), directory)
     with local_hub() as hub:
@@ -106,12 +125,19 @@ def test_a_pushed_model_is_found_and_served(tmp_path: Path, monkeypatch: pytest.
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         ran = scanline("push", directory, "org/digits", "--private", "--message", "The first")
         commit = hub.repositories["org/digits"].branches["main"]
-        lines = [f"{hub.url}/org/digits/commit/{commit}", "serve it: scanline serve --model org/digits"]
+        lines = [
+            f"{hub.url}/org/digits/commit/{commit}",
+            "serve it: scanline serve --model org/digits",
+        ]
         assert (ran.status, ran.out.splitlines()) == (0, lines)
         command = f"`scanline evaluate {directory} --data DIR --save`"
-        warning = f"{directory} has no evaluation.json; {command} measures its bits/dim for the card"
+        warning = (
+            f"{directory} has no evaluation.json; {command} measures its bits/dim for the card"
+        )
         assert ran.err == f"scanline: warning: {warning}\n"
-        painted = done("sample", "--model", "org/digits", "-n", 2, "--seed", 7, "--out", sheet, "--json")
+        painted = done(
+            "sample", "--model", "org/digits", "-n", 2, "--seed", 7, "--out", sheet, "--json"
+        )
         assert json.loads(painted)["n"] == 2
         (model,) = served_models(Settings(models=(f"org/digits@{commit}",))).all.values()
         assert (model.names, model.engine.options.directory.name) == (("digits",), commit)

@@ -1,4 +1,6 @@
-"""What is written: never over an input or among the pictures of another run, and with the classes that are known."""
+"""What is written: never over an input or among the pictures of another run, and
+with the classes that are known.
+"""
 
 import os
 from collections.abc import Callable
@@ -22,7 +24,9 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with a.png, b.png, c.npy, m.png and d.scan, an archive's name with pictures in it."""
+    """The working directory, with a.png, b.png, c.npy, m.png and d.scan, an
+    archive's name with pictures in it.
+    """
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name, image in zip(("a.png", "b.png", "m.png"), noise(3, 7, 5), strict=True):
@@ -61,11 +65,16 @@ OVER_INPUTS = [
 def test_no_command_overwrites_its_input(model: Path, folder: Path, words: str) -> None:
     before = contents(folder)
     said = refused(*words.replace("MODEL", str(model)).split())
-    assert "is also an input, which would be lost" in said or "an input, with which the output would be mixed" in said
+    assert (
+        "is also an input, which would be lost" in said
+        or "an input, with which the output would be mixed" in said
+    )
     assert contents(folder) == before
 
 
-def test_a_model_is_neither_exported_over_itself_nor_imported_over_another_one(model: Path, tmp_path: Path) -> None:
+def test_a_model_is_neither_exported_over_itself_nor_imported_over_another_one(
+    model: Path, tmp_path: Path
+) -> None:
     before = contents(model)
     checkpoint = tmp_path / "weights.pth"
     assert "is also an input" in refused("export", model, model / "model.safetensors")
@@ -76,13 +85,18 @@ def test_a_model_is_neither_exported_over_itself_nor_imported_over_another_one(m
 
 
 def test_a_file_is_not_written_where_a_folder_is(model: Path, folder: Path) -> None:
-    assert refused("compress", "a.png", "-o", folder).endswith("is a folder; give the name of a file")
+    assert refused("compress", "a.png", "-o", folder).endswith(
+        "is a folder; give the name of a file"
+    )
     assert refused("export", model, folder).endswith("is a folder; give the name of a file")
 
 
 def test_what_is_no_picture_has_no_name_of_one(model: Path, folder: Path) -> None:
     before = contents(folder)
-    for words in (["compress", "--model", model, "a.png", "-o", "b.png"], ["export", model, "b.PNG", "--onnx"]):
+    for words in (
+        ["compress", "--model", model, "a.png", "-o", "b.png"],
+        ["export", model, "b.PNG", "--onnx"],
+    ):
         assert "has a name of a picture or an array, and the output is none" in refused(*words)
     assert contents(folder) == before
 
@@ -115,8 +129,12 @@ Write = Callable[[Path, Path], None]
 
 
 @pytest.mark.parametrize("write", [_sampled, _saved])
-@pytest.mark.parametrize(("name", "table"), [("each", "each/classes.csv"), ("each.npy", "each.classes.csv")])
-def test_classes_go_with_images(model: Path, folder: Path, write: Write, name: str, table: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "table"), [("each", "each/classes.csv"), ("each.npy", "each.classes.csv")]
+)
+def test_classes_go_with_images(
+    model: Path, folder: Path, write: Write, name: str, table: str
+) -> None:
     write(model, folder / name)
     classes = folder / table
     assert classes.read_text().replace(".png", "") == "image,class\n0,circle\n1,square\n2,star\n"

@@ -1,4 +1,6 @@
-"""`scanline serve` as a process: what ends it; and what a command finds: variables, streams, limits of open files."""
+"""`scanline serve` as a process: what ends it; and what a command finds:
+variables, streams, limits of open files.
+"""
 
 import os
 import resource
@@ -30,7 +32,12 @@ from tests.support.waiting import PATIENCE, wait_for
 
 UNSHARE = shutil.which("unshare")
 CRASHES = len(engine_client.RESTART_DELAYS)
-OPTIONS = {"slots": 1, "max-images-per-request": LONG, "max-waiting-images": LONG, "client-share": 1}
+OPTIONS = {
+    "slots": 1,
+    "max-images-per-request": LONG,
+    "max-waiting-images": LONG,
+    "client-share": 1,
+}
 BUSY = arguments({**OPTIONS, "drain-seconds": 3600})
 
 
@@ -57,7 +64,10 @@ def without_delays() -> None:
 @pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
 def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory: Path) -> None:
     killed: set[int] = set()
-    with serve(grey_directory, *BUSY, prepare=without_delays) as server, painting(server) as painter:
+    with (
+        serve(grey_directory, *BUSY, prepare=without_delays) as server,
+        painting(server) as painter,
+    ):
 
         def kill_a_new_one() -> bool:
             for engine in set(server.engines()) - killed:
@@ -72,7 +82,9 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
         assert_left(server, 1)
 
 
-def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(grey_directory: Path) -> None:
+def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(
+    grey_directory: Path,
+) -> None:
     for stands_still in (False, True):
         with serve(grey_directory, *BUSY) as server, painting(server):
             if stands_still:
@@ -99,26 +111,41 @@ def test_a_killed_server_takes_along_an_engine_that_loads(loading: Server) -> No
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_server_and_engine_at_once(grey_directory: Path, first: signal.Signals) -> None:
+def test_a_second_signal_ends_server_and_engine_at_once(
+    grey_directory: Path, first: signal.Signals
+) -> None:
     with serve(grey_directory, *BUSY) as server, painting(server):
         server.process.send_signal(first)
-        wait_for(lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503, "a server that drains")
+        wait_for(
+            lambda: httpx.get(f"{server.url}/readyz", timeout=PATIENCE).status_code == 503,
+            "a server that drains",
+        )
         server.process.send_signal(signal.SIGINT)
         assert_left(server, 128 + signal.SIGINT)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    UNSHARE is None or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
+    UNSHARE is None
+    or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
     reason="this user may not create a PID namespace",
 )
 def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -> None:
-    """As in a container without an init: there the kernel ignores signals whose handler is the default one."""
+    """As in a container without an init: there the kernel ignores signals
+    whose handler is the default one.
+    """
     server = Server(grey_directory, *BUSY, command=(str(UNSHARE), "-fp", "--kill-child"))
     try:
         server.wait_until_ready()
-        (first,) = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        assert Path(f"/proc/{first}/status").read_text().partition("NSpid:")[2].split()[:2] == [first, "1"]
+        (first,) = (
+            Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+            .read_text()
+            .split()
+        )
+        assert Path(f"/proc/{first}/status").read_text().partition("NSpid:")[2].split()[:2] == [
+            first,
+            "1",
+        ]
         with painting(server), server.client() as client:
             os.kill(int(first), signal.SIGTERM)
             wait_for(lambda: client.get("/readyz").status_code == 503, "a server that drains")
@@ -176,7 +203,16 @@ def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass() -> No
     for name, said in MISSPELT.items():
         with pytest.raises(ValueError, match=f"{name} is not a setting: {said}"):
             check({name: "1"}, ())
-    check({"SCANLINE_API_KEYS": "a", "scanline_port": "8000", "PATH": "/bin", "SCAN": "1", "MY_SCANLINE_X": "1"}, ())
+    check(
+        {
+            "SCANLINE_API_KEYS": "a",
+            "scanline_port": "8000",
+            "PATH": "/bin",
+            "SCAN": "1",
+            "MY_SCANLINE_X": "1",
+        },
+        (),
+    )
     check(OF_KUBERNETES, ())
     link = {"SCANLINE_PORT": "tcp://10.0.0.11:8000"}
     check(link, {"port"})
@@ -186,7 +222,10 @@ def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass() -> No
 
 def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
-    assert refused("serve", "--port", "0") == "SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?"
+    assert (
+        refused("serve", "--port", "0")
+        == "SCANLINE_API_KEY is not a setting: did you mean SCANLINE_API_KEYS?"
+    )
 
 
 def test_closed_standard_streams_are_opened() -> None:
@@ -230,12 +269,17 @@ for connections in (100, 2000):
 """
 
 
-def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are_kept_and_logged() -> None:
+def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are_kept_and_logged() -> (
+    None
+):
     """In a process of its own, since a hard limit cannot be raised again."""
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 1000
     ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert ran.stdout == "1000 100 100\n1000 744 100\n"
-    assert ran.stderr == "a limit of 1000 files has room for 744 connections, not 2000: raise ulimit -n\n"
+    assert (
+        ran.stderr
+        == "a limit of 1000 files has room for 744 connections, not 2000: raise ulimit -n\n"
+    )
 
 
 def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory: Path) -> None:
@@ -248,4 +292,5 @@ def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory:
         wait_for(lambda: "out of system resource" in "".join(server.log), "a line in the log")
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
         assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
-        assert "".join(server.log).count("out of system resource") < 5  # of thousands; one every ten seconds
+        # of thousands; one every ten seconds
+        assert "".join(server.log).count("out of system resource") < 5

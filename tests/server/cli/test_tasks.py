@@ -1,4 +1,6 @@
-"""scanline sample, complete, score and classify: what Python gives, in the form that the command line asks for."""
+"""scanline sample, complete, score and classify: what Python gives, in the
+form that the command line asks for.
+"""
 
 import json
 from pathlib import Path
@@ -33,20 +35,36 @@ def guided_by(asked: dict[str, Any], folder: Path) -> tuple[Command, Model, dict
     """The model and the options of a command, and the same in Python."""
     directory = shapes.save(folder / "shapes", shapes.GUIDED)
     given = [part for name, value in asked.items() for part in (f"--{name}", value)]
-    how = {"class_name" if name == "class" else name: value for name, value in asked.items() if name != "backend"}
-    return ("--model", directory, *given), load(directory, device="cpu", backend=asked.get("backend", "auto")), how
+    how = {
+        "class_name" if name == "class" else name: value
+        for name, value in asked.items()
+        if name != "backend"
+    }
+    return (
+        ("--model", directory, *given),
+        load(directory, device="cpu", backend=asked.get("backend", "auto")),
+        how,
+    )
 
 
 @pytest.mark.parametrize("name", ["sheet.webp", "SHEET.PNG", "digits.npy", "film.gif"])
-def test_a_file_is_that_of_python(tmp_path: Path, sample: Command, grey_directory: Path, name: str) -> None:
+def test_a_file_is_that_of_python(
+    tmp_path: Path, sample: Command, grey_directory: Path, name: str
+) -> None:
     film = {"frames": 3, "scale": 2} if name == "film.gif" else {}
-    done(*sample, tmp_path / name, *(part for key, value in film.items() for part in (f"--{key}", value)))
+    done(
+        *sample,
+        tmp_path / name,
+        *(part for key, value in film.items() for part in (f"--{key}", value)),
+    )
     (tmp_path / "python").mkdir()
     load(grey_directory, device="cpu").sample(5, seed=3).save(tmp_path / "python" / name, **film)
     assert (tmp_path / name).read_bytes() == (tmp_path / "python" / name).read_bytes()
 
 
-def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(tmp_path: Path, sample: Command) -> None:
+def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(
+    tmp_path: Path, sample: Command
+) -> None:
     for out in (f"{tmp_path / 'digits'}/", tmp_path / "digits.npy"):
         done(*sample, out)
     pictures = [np.asarray(Image.open(file)) for file in sorted((tmp_path / "digits").iterdir())]
@@ -58,16 +76,30 @@ def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(tmp_path: Path, sa
 GUIDED = {"class": "Box", "guidance": 2.5}
 
 
-@pytest.mark.parametrize("asked", [{}, {"temperature": 0.5}, {"backend": "eager"}, GUIDED, {"class": "any"}], ids=str)
-def test_options_are_handed_on_and_json_reports_the_images(tmp_path: Path, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "asked", [{}, {"temperature": 0.5}, {"backend": "eager"}, GUIDED, {"class": "any"}], ids=str
+)
+def test_options_are_handed_on_and_json_reports_the_images(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
     given, model, how = guided_by(asked, tmp_path)
     out = tmp_path / "images.npy"
     result = json.loads(done("sample", *given, "-n", 9, "--out", out, "--json"))
     expected = model.sample(9, seed=result["seed"], **how)
     np.testing.assert_array_equal(np.load(out), expected.array)
-    said = {"out": str(out), "n": 9, "seed": expected.seed, "bits_per_dim": expected.bits_per_dim.tolist()}
+    said = {
+        "out": str(out),
+        "n": 9,
+        "seed": expected.seed,
+        "bits_per_dim": expected.bits_per_dim.tolist(),
+    }
     classes = {"classes": [*expected.classes]} if expected.classes else {}
-    assert result == {**said, "temperature": expected.temperature, "guidance": expected.guidance, **classes}
+    assert result == {
+        **said,
+        "temperature": expected.temperature,
+        "guidance": expected.guidance,
+        **classes,
+    }
 
 
 def test_images_are_inverted_as_they_are_written(tmp_path: Path) -> None:
@@ -79,27 +111,40 @@ def test_images_are_inverted_as_they_are_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(inverted, 255 - own)
     assert inverted.dtype == np.uint8
     sheet = np.asarray(Image.open(tmp_path / "inverted-sheet.png"))
-    np.testing.assert_array_equal(sheet[:7, :5], 255 - np.asarray(Image.open(tmp_path / "sheet.png"))[:7, :5])
-    with_cluster = refused("sample", "--cluster", "127.0.0.1:1", "--invert", "--out", tmp_path / "out")
-    assert with_cluster == "--invert is for images that this machine paints; leave it out with --cluster"
+    np.testing.assert_array_equal(
+        sheet[:7, :5], 255 - np.asarray(Image.open(tmp_path / "sheet.png"))[:7, :5]
+    )
+    with_cluster = refused(
+        "sample", "--cluster", "127.0.0.1:1", "--invert", "--out", tmp_path / "out"
+    )
+    assert (
+        with_cluster
+        == "--invert is for images that this machine paints; leave it out with --cluster"
+    )
 
 
 def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path) -> None:
     given, model, _ = guided_by({}, tmp_path)
     command = ("sample", *given, "--each-class", "-n", 2, "--seed", 3, "--json")
     result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
-    expected = np.stack([model.sample(2, class_name=name, seed=3).array for name in model.class_names])
+    expected = np.stack(
+        [model.sample(2, class_name=name, seed=3).array for name in model.class_names]
+    )
     np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), expected.reshape(6, 7, 5))
     assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
     sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
-    np.testing.assert_array_equal(sheet, np.block([[*row] for row in expected]))  # too low for names
+    # too low for names
+    np.testing.assert_array_equal(sheet, np.block([[*row] for row in expected]))
     done("sample", *given, "--each-class", "--out", tmp_path / "all.npy")
-    assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)  # ten of each, where no number is given
+    # ten of each, where no number is given
+    assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)
 
 
-def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(tmp_path: Path, complete: Command) -> None:
+def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(
+    tmp_path: Path, complete: Command
+) -> None:
     (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
     out, known = tmp_path / "completions.npy", HOLE == 255
     done(*complete, out, tmp_path / "hole.png")  # its own alpha is the mask
@@ -120,8 +165,12 @@ def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(tmp_pat
 STAR = {"class": "Star", "particles": 4}
 
 
-@pytest.mark.parametrize("asked", [{}, {"particles": 8}, STAR, GUIDED, {"backend": "eager"}], ids=str)
-def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path: Path, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "asked", [{}, {"particles": 8}, STAR, GUIDED, {"backend": "eager"}], ids=str
+)
+def test_options_are_handed_on_and_the_numbers_of_completions_reported(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
     given, model, how = guided_by(asked, tmp_path)
     files, out = (tmp_path / "picture.png", tmp_path / "mask.png"), tmp_path / "completions.npy"
     for file, picture in zip(files, (IMAGE, HOLE), strict=True):
@@ -158,7 +207,10 @@ def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) 
     files = saved(tmp_path / "pictures", *images)
     law = load(directory, device="cpu").score(images, class_name=name).tolist()
     command = ("score", "--model", directory, *(("--class", "Disc") if name else ()))
-    rows = [{"picture": str(file), "bits_per_dim": x, "noisy": False} for file, x in zip(files, law, strict=True)]
+    rows = [
+        {"picture": str(file), "bits_per_dim": x, "noisy": False}
+        for file, x in zip(files, law, strict=True)
+    ]
     assert json.loads(done(*command, *files, "--json")) == {"data": rows}
     lines = done(*command, tmp_path / "pictures").splitlines()  # a folder: its pictures by name
     mean = f"mean {np.mean(law):.4f} +- {np.std(law, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"
@@ -166,14 +218,27 @@ def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) 
 
 
 @pytest.mark.parametrize("option", ["--mask", "--keep-rows"])
-def test_known_pixels_are_scored_with_their_standard_error(grey_directory: Path, tmp_path: Path, option: str) -> None:
+def test_known_pixels_are_scored_with_their_standard_error(
+    grey_directory: Path, tmp_path: Path, option: str
+) -> None:
     file, mask = saved(tmp_path, IMAGE, HOLE)
     is_masked = option == "--mask"
-    command = ("score", "--model", grey_directory, file, option, mask if is_masked else 3, "--seed", 5)
+    command = (
+        "score",
+        "--model",
+        grey_directory,
+        file,
+        option,
+        mask if is_masked else 3,
+        "--seed",
+        5,
+    )
     command += ("--particles", 4, "--repeats", 3)
     found = json.loads(done(*command, "--json"))
     known = {"mask": HOLE == 255} if is_masked else {"keep_rows": 3}
-    law = load(grey_directory, device="cpu").score_known(IMAGE, **known, particles=4, repeats=3, seed=5)
+    law = load(grey_directory, device="cpu").score_known(
+        IMAGE, **known, particles=4, repeats=3, seed=5
+    )
     (row,) = found["data"]
     assert found["seed"] == 5
     assert row == {
@@ -184,20 +249,30 @@ def test_known_pixels_are_scored_with_their_standard_error(grey_directory: Path,
         "particles": 4 if is_masked else 1,
     }
     assert (row["standard_error"] > 0) == is_masked
-    assert done(*command) == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {file}\n"
+    assert (
+        done(*command) == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {file}\n"
+    )
 
 
 def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path: Path) -> None:
     directory = shapes.save(tmp_path / "shapes")
     model = load(directory, device="cpu")
-    images = np.concatenate([model.sample(1, class_name=name, seed=2).array for name in model.class_names])
+    images = np.concatenate(
+        [model.sample(1, class_name=name, seed=2).array for name in model.class_names]
+    )
     files, law = saved(tmp_path / "pictures", *images), model.classify(images)
     lines = done("classify", "--model", directory, *files).splitlines()
     best = law.posterior.max(axis=1)
-    assert lines == [f"{name}  {share:.4f}  {file}" for name, share, file in zip(law.best, best, files, strict=True)]
-    assert done("classify", "--model", directory, tmp_path / "pictures").splitlines() == lines  # a folder: by name
+    assert lines == [
+        f"{name}  {share:.4f}  {file}"
+        for name, share, file in zip(law.best, best, files, strict=True)
+    ]
+    # a folder: by name
+    assert done("classify", "--model", directory, tmp_path / "pictures").splitlines() == lines
     rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
-    assert [(row["picture"], row["class"]) for row in rows] == [*zip(map(str, files), law.best, strict=True)]
+    assert [(row["picture"], row["class"]) for row in rows] == [
+        *zip(map(str, files), law.best, strict=True)
+    ]
     for row, posterior, bits in zip(rows, law.posterior, law.bits / 35, strict=True):
         assert [*row["probabilities"]] == [*row["bits_per_dim"]] == list(model.class_names)
         assert [*row["probabilities"].values()] == pytest.approx(posterior, rel=1e-6)
@@ -205,7 +280,9 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
         assert (row["read_by"], row["probabilities_by_bits"]) == ("bits", row["probabilities"])
 
 
-def test_the_answer_of_a_class_head_comes_first_and_bits_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_the_answer_of_a_class_head_comes_first_and_bits_are_read_where_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
     directory, file = shapes.save(tmp_path / "headed", class_head=True), tmp_path / "noise.png"
     image = noise(1, 7, 5)
     file.write_bytes(encode(image[0]))
@@ -228,38 +305,55 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
     line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  with noise\n"
     assert done("classify", "--model", directory, file) == line
     (tmp_path / "clean.png").write_bytes(encode(np.where(NOISY == 3, 0, 254).astype(np.uint8)))
-    said = done("classify", "--model", directory, tmp_path / "clean.png")  # without noise, and not a test image
+    # without noise, and not a test image
+    said = done("classify", "--model", directory, tmp_path / "clean.png")
     assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
     Image.open(file).point(lambda value: 255 - value).save(tmp_path / "inverted.png")
     said = done("classify", "--model", directory, tmp_path / "inverted.png")
     assert said.startswith(f"-  -  {tmp_path / 'inverted.png'}  unlike what the model knows (p <= ")
-    assert said.endswith("): it is dark on light, and the model's images are light on dark; try --invert\n")
+    assert said.endswith(
+        "): it is dark on light, and the model's images are light on dark; try --invert\n"
+    )
     said = done("classify", "--model", directory, tmp_path / "inverted.png", "--invert")
     assert said == line.replace(str(file), str(tmp_path / "inverted.png"))
-    (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))["data"]
-    assert (row["typical"], row["tail_probability"]) == (False, pytest.approx(law.tail_probabilities[0]))
-    assert [*row["bits_per_dim"].values()] == pytest.approx((model.classify(NOISY, clean="off").bits / 35)[0], rel=1e-6)
+    (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))[
+        "data"
+    ]
+    assert (row["typical"], row["tail_probability"]) == (
+        False,
+        pytest.approx(law.tail_probabilities[0]),
+    )
+    assert [*row["bits_per_dim"].values()] == pytest.approx(
+        (model.classify(NOISY, clean="off").bits / 35)[0], rel=1e-6
+    )
     assert done("score", "--model", directory, file).endswith(f"{file}  {words}\n")
 
 
-def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(tmp_path: Path, complete: Command) -> None:
+def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
+    tmp_path: Path, complete: Command
+) -> None:
     picture, folder = tmp_path / "picture.png", tmp_path / "pictures"
     folder.mkdir()
     for name in ("b", "a"):
         (folder / f"{name}.png").write_bytes(picture.read_bytes())
-    plain, labelled, alone = (tmp_path / name for name in ("plain.png", "labelled.png", "alone.npy"))
+    plain, labelled, alone = (
+        tmp_path / name for name in ("plain.png", "labelled.png", "alone.npy")
+    )
     done(*complete, plain, folder, "--keep-rows", 4, "--scale", 3)
     done(*complete, labelled, folder, "--keep-rows", 4, "--scale", 3, "--labels")
     done(*complete, alone, picture, "--keep-rows", 4)
     figure, both = np.asarray(Image.open(plain)), np.asarray(Image.open(labelled))
     assert figure.shape == (2 * 21 + 3, 5 * 15 + 4 * 3)  # gaps of 3 pixels
     assert (figure[21:24] == 255).all()
-    np.testing.assert_array_equal(figure[:21, 18:33], np.load(alone)[0].repeat(3, 0).repeat(3, 1))  # beside a second
+    # beside a second
+    np.testing.assert_array_equal(figure[:21, 18:33], np.load(alone)[0].repeat(3, 0).repeat(3, 1))
     np.testing.assert_array_equal(both[-figure.shape[0] :, -figure.shape[1] :], figure)
     assert both.min() < 128 < both.max() == 255
 
 
-def test_a_file_that_cannot_be_read_is_left_out_and_an_array_of_another_size_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_left_out_and_an_array_of_another_size_is_named(
+    tmp_path: Path,
+) -> None:
     directory = shapes.save(tmp_path / "shapes")
     folder = tmp_path / "pictures"
     folder.mkdir()
@@ -267,12 +361,17 @@ def test_a_file_that_cannot_be_read_is_left_out_and_an_array_of_another_size_is_
     (folder / "2.png").symlink_to("/proc/self/mem")  # which fails to be read, for root too
     command = ("score", folder, "--model", directory)
     ran = scanline(*command)
-    assert (ran.status, ran.err) == (1, f"1 left out: {folder}/2.png: it cannot be read: Input/output error\n")
+    assert (ran.status, ran.err) == (
+        1,
+        f"1 left out: {folder}/2.png: it cannot be read: Input/output error\n",
+    )
     np.save(folder / "3.npy", noise(2, 9, 8))
     assert refused(*command).endswith(f"{folder}/3.npy:0 is 8x9; the model needs exactly 5x7.")
 
 
-def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(tmp_path: Path) -> None:
+def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(
+    tmp_path: Path,
+) -> None:
     directory, (one, two, ten, eleven) = shapes.save(tmp_path / "shapes"), noise(4, 7, 5)
     folder = tmp_path / "pictures"
     folder.mkdir()
@@ -285,12 +384,26 @@ def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(tmp
     assert (ran.status, ran.err) == (0, f"1 left out: {folder}/notes.txt: it is not a picture\n")
     names = [folder / name for name in ("1.jfif", "2", "10.TIF", "more.npz:0")]
     law = load(directory, device="cpu").score(np.stack((one, two, ten, eleven)))
-    assert ran.out.splitlines()[:4] == [f"{bits:.4f}  {name}" for bits, name in zip(law, names, strict=True)]
+    assert ran.out.splitlines()[:4] == [
+        f"{bits:.4f}  {name}" for bits, name in zip(law, names, strict=True)
+    ]
     (folder / "half.png").write_bytes(encode(one)[:60])
     for ran in (scanline(*command, "--json"), scanline("classify", *command[1:], "--json")):
         found = json.loads(ran.out)
-        broken = {"file": f"{folder}/half.png", "reason": "it is a broken picture: image file is truncated"}
+        broken = {
+            "file": f"{folder}/half.png",
+            "reason": "it is a broken picture: image file is truncated",
+        }
         assert (ran.status, len(found["data"])) == (1, 4)
-        assert found["left_out"] == [broken, {"file": f"{folder}/notes.txt", "reason": "it is not a picture"}]
-    completed = scanline("complete", *command[1:], "--keep-rows", 3, "-n", 1, "--out", tmp_path / "a.npy", "--json")
-    assert (completed.status, json.loads(completed.out)["n"], len(json.loads(completed.out)["left_out"])) == (1, 4, 2)
+        assert found["left_out"] == [
+            broken,
+            {"file": f"{folder}/notes.txt", "reason": "it is not a picture"},
+        ]
+    completed = scanline(
+        "complete", *command[1:], "--keep-rows", 3, "-n", 1, "--out", tmp_path / "a.npy", "--json"
+    )
+    assert (
+        completed.status,
+        json.loads(completed.out)["n"],
+        len(json.loads(completed.out)["left_out"]),
+    ) == (1, 4, 2)

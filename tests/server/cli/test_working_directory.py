@@ -1,5 +1,6 @@
-"""No command runs code of the working directory, which may hold anybody's files: neither in its own process nor in one
-that it starts. Each module of the folder of traps leaves a file if it is imported."""
+"""No command runs code of the working directory, which may hold anybody's files:
+neither in its own process nor in one that it starts. Each module of the folder of traps
+leaves a file if it is imported."""
 
 import os
 import re
@@ -14,8 +15,8 @@ from tests.support.commands import in_a_process
 from tests.support.server.running_server import Server
 from tests.test_floors import ROOT
 
-# Of this package, of its libraries, and of Python itself: what a process that starts imports, before and after its path
-# is set.
+# Of this package, of its libraries, and of Python itself: what a process that starts
+# imports, before and after its path is set.
 TRAPS = (
     "scanline torch numpy PIL safetensors uvicorn fastapi onnx rich matplotlib ray"
     " encodings random multiprocessing json tempfile signal socket struct sitecustomize"
@@ -47,7 +48,9 @@ def test_the_traps_run_where_python_is_started_as_multiprocessing_starts_it(trap
     assert sorted(path.name for path in traps.iterdir()) == ["engine", "random"]
 
 
-def test_a_server_runs_none_in_its_engines_api_processes_and_exports(traps: Path, grey_directory: Path) -> None:
+def test_a_server_runs_none_in_its_engines_api_processes_and_exports(
+    traps: Path, grey_directory: Path
+) -> None:
     server = Server(grey_directory, "--api-processes", "2", forked=False)
     try:
         server.wait_until_ready()

@@ -1,4 +1,5 @@
-"""One Ray cluster on this machine for all tests of this folder, and the service that most of them use.
+"""One Ray cluster on this machine for all tests of this folder,
+and the service that most of them use.
 
 Without the extra `cluster` these tests are not collected.
 """
@@ -41,7 +42,8 @@ def proxy() -> Iterator[int]:
 
     os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", **PATIENT})
     port = free_port()
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)  # of which tests take fractions
+    # of which tests take fractions
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
     serve.start(http_options={"port": port})
     yield port
     serve.shutdown()
@@ -50,7 +52,9 @@ def proxy() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def plain_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """mnist-small without its defaults: a request that names nothing gets images of no class, not guided."""
+    """mnist-small without its defaults: a request that names nothing
+    gets images of no class, not guided.
+    """
     folder = tmp_path_factory.mktemp("plain") / "mnist-small"
     shutil.copytree(zoo.find("mnist-small"), folder, ignore=shutil.ignore_patterns(GENERATION))
     return str(folder)
@@ -59,6 +63,8 @@ def plain_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def service(proxy: int, plain_model: str) -> "Iterator[Service]":
     """Two replicas of mnist-small, behind an API key."""
-    with running(proxy, model=plain_model, replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5) as service:
+    with running(
+        proxy, model=plain_model, replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5
+    ) as service:
         service.wait_for_replicas(2)
         yield service

@@ -7,14 +7,27 @@ import pytest
 from ray.serve.config import HTTPOptions
 
 from scanline.server.cluster import app, application
-from scanline.server.cluster.arguments import HTTP_OPTIONS, NGINX_CONFIG, UNBOUNDED, ClusterSettings, cluster_settings
+from scanline.server.cluster.arguments import (
+    HTTP_OPTIONS,
+    NGINX_CONFIG,
+    UNBOUNDED,
+    ClusterSettings,
+    cluster_settings,
+)
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
-    settings = cluster_settings({"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"})
-    assert (settings.models, settings.replicas, settings.gpus, settings.slots) == (("mnist-small",), 2, 0.5, 512)
+    settings = cluster_settings(
+        {"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"}
+    )
+    assert (settings.models, settings.replicas, settings.gpus, settings.slots) == (
+        ("mnist-small",),
+        2,
+        0.5,
+        512,
+    )
     assert cluster_settings({}) == ClusterSettings()
     for models in ("mnist-small,cifar10-small", ["mnist-small", "cifar10-small"]):
         assert cluster_settings({"model": models}).models == ("mnist-small", "cifar10-small")
@@ -29,7 +42,10 @@ def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
         ({"port": 80}, "port: set port under http_options in Serve's configuration"),
         ({"tls_key": "k.pem"}, "tls_key: set ssl_keyfile under http_options"),
         ({"api_processes": 2}, "api_processes: set ingress_replicas instead"),
-        ({"max_head_bytes": 9}, "max_head_bytes: Serve's proxies have no such setting; set it in the proxy in front"),
+        (
+            {"max_head_bytes": 9},
+            "max_head_bytes: Serve's proxies have no such setting; set it in the proxy in front",
+        ),
         ({"replicas": 2, "max_replicas": 3}, "replicas excludes min_replicas and max_replicas"),
         ({"min_replicas": 3}, "min_replicas must be at most max_replicas"),
         ({"replica": 2}, "replica: unknown argument; known ones are allow_hosts, allow_origins, "),
@@ -48,7 +64,9 @@ def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not() 
     assert (ROOT / NGINX_CONFIG).is_file()
 
 
-def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_model_and_a_misspelt_variable_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(ValueError, match="nowhere"):
         app({"model": "nowhere"})
     monkeypatch.setenv("SCANLINE_REPLICSA", "2")
@@ -56,14 +74,22 @@ def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch: pytes
         cluster_settings({})
 
 
-def test_keys_come_from_the_environment_and_are_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_come_from_the_environment_and_are_not_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SCANLINE_API_KEYS", "one,two")
     assert len(cluster_settings({}).api_keys) == 2
     assert "two" not in repr(cluster_settings({}))
 
 
-def test_ray_without_a_token_is_warned_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    for mode, address, count in (("", "10.0.0.7", 1), ("token", "10.0.0.7", 0), ("", "127.0.0.1", 0)):
+def test_ray_without_a_token_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mode, address, count in (
+        ("", "10.0.0.7", 1),
+        ("token", "10.0.0.7", 0),
+        ("", "127.0.0.1", 0),
+    ):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         monkeypatch.setattr(application, "get_node_ip_address", lambda address=address: address)
         application.warn_without_token()

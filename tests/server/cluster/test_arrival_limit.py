@@ -1,4 +1,6 @@
-"""Messages of a websocket that come faster than they are handled, as behind Serve's proxy, which reads all of them."""
+"""Messages of a websocket that come faster than they are handled, as behind
+Serve's proxy, which reads all of them.
+"""
 
 import asyncio
 import json
@@ -17,7 +19,9 @@ LIMIT = 10_000
 
 
 class Client:
-    """A websocket's client whose messages are all there at once; `sent` is what the server sent it."""
+    """A websocket's client whose messages are all there at once;
+    `sent` is what the server sent it.
+    """
 
     def __init__(self, *texts: str) -> None:
         self.sent: list[Message] = []
@@ -36,7 +40,9 @@ class Client:
         self.sent.append(message)
 
 
-def limited(handler: Handler, max_bytes: int = LIMIT, max_bytes_of_all: int = 100 * LIMIT) -> WebsocketArrivalLimit:
+def limited(
+    handler: Handler, max_bytes: int = LIMIT, max_bytes_of_all: int = 100 * LIMIT
+) -> WebsocketArrivalLimit:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         socket = WebSocket(scope, receive, send)
         await socket.accept()
@@ -97,4 +103,8 @@ async def test_all_websockets_together_have_a_limit() -> None:
         await asyncio.sleep(0.1)
 
     await run(limited(handler, max_bytes_of_all=30_000), *clients)
-    assert 0 < len([client for client in clients if client.sent[-1]["type"] == "websocket.close"]) < len(clients)
+    assert (
+        0
+        < len([client for client in clients if client.sent[-1]["type"] == "websocket.close"])
+        < len(clients)
+    )

@@ -1,4 +1,6 @@
-"""The folder of `scanline sample --cluster`: its recipe, its missing images, and files that do not belong to it."""
+"""The folder of `scanline sample --cluster`: its recipe, its missing images,
+and files that do not belong to it.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +18,14 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.sampling.messages import Finished, GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster import folder as folders
-from scanline.server.cluster.folder import FolderTask, Recipe, folder_task, missing_images, open_folder, with_digest
+from scanline.server.cluster.folder import (
+    FolderTask,
+    Recipe,
+    folder_task,
+    missing_images,
+    open_folder,
+    with_digest,
+)
 from scanline.server.engine.job import EngineFailedError, Job
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support import shapes
@@ -27,13 +36,21 @@ RECIPE = Recipe("mnist-small", 12, 7, sampling={"temperature": 1.0})
 SEVENS = replace(RECIPE, class_name="7")
 GUIDED = replace(SEVENS, sampling={"guidance": 2.5})
 OTHERS = {  # one recipe, another that needs another folder, the words about it
-    "model": (RECIPE, replace(RECIPE, model="cifar10-small"), "images of mnist-small, n 12, seed 7, "),
+    "model": (
+        RECIPE,
+        replace(RECIPE, model="cifar10-small"),
+        "images of mnist-small, n 12, seed 7, ",
+    ),
     "n": (RECIPE, replace(RECIPE, n=13), "n 12, seed 7, temperature 1, not of"),
     "seed": (RECIPE, replace(RECIPE, seed=8), "n 12, seed 7, temperature 1, not of"),
     "class": (RECIPE, SEVENS, "n 12, seed 7, temperature 1, not of"),
     "no class": (SEVENS, RECIPE, "n 12, seed 7, class 7, temperature 1, not of"),
     "guidance": (SEVENS, GUIDED, r"class 7, temperature 1, not of .*, class 7, guidance 2\.5;"),
-    "other guidance": (GUIDED, replace(GUIDED, sampling={"guidance": 2.0}), r", guidance 2\.5, not of .*, guidance 2;"),
+    "other guidance": (
+        GUIDED,
+        replace(GUIDED, sampling={"guidance": 2.0}),
+        r", guidance 2\.5, not of .*, guidance 2;",
+    ),
 }
 IMAGE = bytes(range(35))
 
@@ -50,7 +67,8 @@ def painted(out: Path, *indices: int) -> FolderTask:
 def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
     one, other, words = OTHERS[what]
     assert open_folder(tmp_path / "new", one, False) == one
-    assert open_folder(tmp_path / "new", replace(one, seed=99), True) == one  # a random seed gives way
+    # a random seed gives way
+    assert open_folder(tmp_path / "new", replace(one, seed=99), True) == one
     with pytest.raises(ValueError, match=f"contains .*{words}"):
         open_folder(tmp_path / "new", other, False)
 
@@ -58,7 +76,9 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
 def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
     for served in (["a", "b"], ["b", "a"]):
         assert with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), served).digest == "a"
-    with pytest.raises(ValueError, match="contains images of mnist-small with other weights or of another build"):
+    with pytest.raises(
+        ValueError, match="contains images of mnist-small with other weights or of another build"
+    ):
         with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), ["b"])
 
 
@@ -80,7 +100,9 @@ def test_images_are_written_as_they_come(tmp_path: Path) -> None:
 
 
 def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
-    with pytest.raises(EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"):
+    with pytest.raises(
+        EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"
+    ):
         painted(tmp_path / "gone", 3)
 
 
@@ -88,15 +110,26 @@ async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path)
     directory, missing = shapes.save(tmp_path / "guided", shapes.GUIDED), (1, 8, 30)
     recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
     async with local_pool(directory) as (_, pool):
-        task = folder_task(recipe, missing, pool, ModelInfo(*await pool.model()), tmp_path, lambda done, total: None)
+        task = folder_task(
+            recipe,
+            missing,
+            pool,
+            ModelInfo(*await pool.model()),
+            tmp_path,
+            lambda done, total: None,
+        )
         folder = Job(replace(task.request, id=next(pool.request_ids)), task)
         with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
             assert pool.reserved_images == 6  # each takes two slots
             await folder.wait()
     assert (folder.images_left, len([*task.work()])) == (0, 3)
-    expected = paint_request(load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5))
+    expected = paint_request(
+        load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5)
+    )
     for index in missing:
-        np.testing.assert_array_equal(Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5))
+        np.testing.assert_array_equal(
+            Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5)
+        )
 
 
 async def test_a_written_number_is_a_list(
@@ -113,7 +146,9 @@ async def test_a_written_number_is_a_list(
     asked, shown = Recipe("digits", None, 3, "2026"), list[tuple[int, int]]()
 
     async def painted_images(recipe: Recipe) -> tuple[int, int]:
-        n, bits = await folders.paint_folder("", recipe, tmp_path, lambda *now: shown.append(now), 5)
+        n, bits = await folders.paint_folder(
+            "", recipe, tmp_path, lambda *now: shown.append(now), 5
+        )
         return n, len(bits)
 
     assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 4)
@@ -121,13 +156,19 @@ async def test_a_written_number_is_a_list(
     row = load(digits_directory, device="cpu").sample(class_name=["2", "0", "2", "6"], seed=3)
     for index, image in enumerate(row):
         np.testing.assert_array_equal(Image.open(tmp_path / f"{index}.png"), image)
-    assert (tmp_path / "classes.csv").read_text() == "image,class\n0.png,2\n1.png,0\n2.png,2\n3.png,6\n"
+    assert (
+        tmp_path / "classes.csv"
+    ).read_text() == "image,class\n0.png,2\n1.png,0\n2.png,2\n3.png,6\n"
     (tmp_path / "2.png").unlink()
     assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 1)
     assert await painted_images(open_folder(tmp_path, asked, False)) == (4, 0)
-    with pytest.raises(ValueError, match="n 4, seed 3, class 2026, not of digits, n 3, seed 3, class 2026;"):
+    with pytest.raises(
+        ValueError, match="n 4, seed 3, class 2026, not of digits, n 3, seed 3, class 2026;"
+    ):
         open_folder(tmp_path, replace(asked, n=3), False)
-    with pytest.raises(InvalidInput, match="n must be 4, the number of classes that are listed, or be left out"):
+    with pytest.raises(
+        InvalidInput, match="n must be 4, the number of classes that are listed, or be left out"
+    ):
         await painted_images(replace(asked, n=6))
     assert await painted_images(Recipe("digits", None, 3, "horse")) == (5, 1)
 
@@ -135,11 +176,15 @@ async def test_a_written_number_is_a_list(
 def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
     ran = scanline("sample", "--cluster", "127.0.0.1:1", "-n", 3, "--out", tmp_path / "out")
     assert ran.status == 2
-    assert ran.err.startswith("scanline: --cluster 127.0.0.1:1: cannot connect to the Ray cluster (")
+    assert ran.err.startswith(
+        "scanline: --cluster 127.0.0.1:1: cannot connect to the Ray cluster ("
+    )
     assert "refused" in ran.err
 
 
-SETTING = "--device, --precision and --backend are settings of the service; leave them out with --cluster"
+SETTING = (
+    "--device, --precision and --backend are settings of the service; leave them out with --cluster"
+)
 
 
 def test_options_that_exclude_cluster_are_refused(tmp_path: Path) -> None:
@@ -148,4 +193,7 @@ def test_options_that_exclude_cluster_are_refused(tmp_path: Path) -> None:
         ("--device", "cpu", SETTING),
         ("--backend", "cpu", SETTING),
     ):
-        assert refused("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", option, value) == sentence
+        assert (
+            refused("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", option, value)
+            == sentence
+        )

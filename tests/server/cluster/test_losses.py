@@ -24,7 +24,9 @@ from tests.support.waiting import PATIENCE, wait_for
 
 def kill_in_work(service: Service, victims: str) -> int:
     """Kill a process of one replica while both replicas are painting; return its id."""
-    wait_for(lambda: all(one.stats.images_running for one in service.statuses()), "work on both replicas")
+    wait_for(
+        lambda: all(one.stats.images_running for one in service.statuses()), "work on both replicas"
+    )
     process: int = getattr(service, victims)()[0]
     os.kill(process, signal.SIGKILL)
     return process
@@ -34,7 +36,9 @@ def kill_in_work(service: Service, victims: str) -> int:
 def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victims: str) -> None:
     def ask() -> np.ndarray:
         with service.client() as client:
-            return painted(client.post("/v1/images/generations", json={"n": 400, "seed": 11}).json())
+            return painted(
+                client.post("/v1/images/generations", json={"n": 400, "seed": 11}).json()
+            )
 
     engines = service.engines()
     with ThreadPoolExecutor() as pool:
@@ -55,7 +59,9 @@ def test_a_stream_continues_where_it_was(service: Service, victims: str) -> None
         job = painter.receive_until_finished(1)["a"]
     assert job.messages[-1]["type"] == "done"
     assert np.array_equal(job.images().reshape(256, 28, 28), offline(256, 12))
-    assert sorted(what for what in job.order if what.startswith("image")) == sorted(f"image {i}" for i in range(256))
+    assert sorted(what for what in job.order if what.startswith("image")) == sorted(
+        f"image {i}" for i in range(256)
+    )
     service.wait_for_replicas(2)
 
 
@@ -93,7 +99,9 @@ class GivingSigns(LocalReplica):
             yield events
 
 
-async def test_others_paint_what_a_silent_replica_has(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_paint_what_a_silent_replica_has(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.2)
     async with local_pool(grey_directory, grey_directory) as (handle, pool):
         still, other = handle.replicas
@@ -106,7 +114,9 @@ async def test_others_paint_what_a_silent_replica_has(grey_directory: Path, monk
     np.testing.assert_array_equal(job.task.images, painted_alone(grey_directory, 40))
 
 
-async def test_a_waiting_replica_gives_signs(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_replica_gives_signs(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replica_module, "SIGN_SECONDS", 0.02)
     async with asyncio.timeout(PATIENCE), local_pool(grey_directory) as (handle, pool):
         (replica,) = handle.replicas

@@ -43,13 +43,19 @@ async def test_all_images_of_a_request_come_from_one_model(both: tuple[Path, Pat
     assert any(np.array_equal(job.task.images, painted_alone(directory, 40)) for directory in both)
 
 
-async def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(both: tuple[Path, Path]) -> None:
+async def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
+    both: tuple[Path, Path],
+) -> None:
     async with local_pool(*both) as (handle, pool):
-        digests = [replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready]
+        digests = [
+            replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready
+        ]
         claims = iter([digests[0], digests[1]])
 
         class TwoMinds(ReplicaPool):
-            """Each of the first two shards is sent to another model, as if a poll came between them."""
+            """Each of the first two shards is sent to another
+            model, as if a poll came between them.
+            """
 
             digest = property(lambda self: next(claims, digests[0]))
 
@@ -61,10 +67,13 @@ async def test_shards_that_went_to_two_models_before_either_answered_are_not_mix
     assert any(np.array_equal(job.task.images, painted_alone(directory, 32)) for directory in both)
 
 
-async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(both: tuple[Path, Path]) -> None:
+async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
+    both: tuple[Path, Path],
+) -> None:
     async with local_pool(*both) as (handle, pool):
         old, new = handle.replicas
-        handle.route = lambda command: new if handle.sent else old  # the first shard is painted by the old model
+        # the first shard is painted by the old model
+        handle.route = lambda command: new if handle.sent else old
         with pool.run(paint_job(pool, 40)) as begun:
             await begun.ended.wait()
         handle.replicas, handle.route = [new], lambda _: new
@@ -78,7 +87,9 @@ async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(both
     assert np.array_equal(later.task.images, painted_alone(both[1], 8))
 
 
-async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(both: tuple[Path, Path]) -> None:
+async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
+    both: tuple[Path, Path],
+) -> None:
     async with local_pool(*both) as (handle, pool):
         new = handle.replicas[1]
         handle.route = lambda _: new
@@ -92,8 +103,12 @@ async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_the
     assert np.array_equal(job.task.images, painted_alone(both[1], 8))
 
 
-@pytest.mark.parametrize("request_", [GenerateRequest(0, 2, 7, digest="0"), ScoreRequest(0, (bytes(35),), digest="0")])
-async def test_a_replica_refuses_a_shard_of_another_model(grey_directory: Path, request_: Request) -> None:
+@pytest.mark.parametrize(
+    "request_", [GenerateRequest(0, 2, 7, digest="0"), ScoreRequest(0, (bytes(35),), digest="0")]
+)
+async def test_a_replica_refuses_a_shard_of_another_model(
+    grey_directory: Path, request_: Request
+) -> None:
     async with replica_of(grey_directory) as replica:
         assert replica.record_routing_stats() == {"digest": replica.engine.ready.digest}
         with pytest.raises(OtherModelError, match="the request's is 0"):
@@ -117,7 +132,9 @@ async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: 
             await painting.wait()
     assert len({replica for _, replica in handle.sent}) == 2
     heads = [load_model(directory) for directory in directories]
-    assert any(np.array_equal(task.logits, head.class_logits(torch.from_numpy(images))) for head in heads)
+    assert any(
+        np.array_equal(task.logits, head.class_logits(torch.from_numpy(images))) for head in heads
+    )
     model.class_head = None
     save_model(model, directories[0])  # without a head: it refuses what was planned with one
     async with replica_of(directories[0]) as replica:
@@ -127,7 +144,9 @@ async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: 
             await anext(replica.run(asked, Route()))
 
 
-async def test_a_replica_forgets_idle_ingresses(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replica_forgets_idle_ingresses(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with replica_of(grey_directory) as replica:
         monkeypatch.setattr("scanline.server.cluster.replica.INGRESS_TIMEOUT", 0.0)
         for number in range(50):

@@ -1,4 +1,6 @@
-"""The API of an ingress, behind the proxy of Serve, and `scanline sample --cluster` against its service."""
+"""The API of an ingress, behind the proxy of Serve, and `scanline
+sample --cluster` against its service.
+"""
 
 import io
 import json
@@ -26,7 +28,9 @@ def client(service: Service) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_only_probes_need_no_key_and_name_no_model_without_one(service: Service, client: httpx.Client) -> None:
+def test_only_probes_need_no_key_and_name_no_model_without_one(
+    service: Service, client: httpx.Client
+) -> None:
     assert httpx.get(f"{service.url}/healthz").json() == {"status": "ok"}
     assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready"}
     assert client.get("/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
@@ -45,10 +49,15 @@ def test_a_seed_gives_the_same_images_as_offline(client: httpx.Client) -> None:
 
 def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.Client) -> None:
     before = service.painted()
-    answer = client.post("/v1/images/generations", json={"n": 96, "seed": 8}, headers={"accept": "application/x-npy"})
+    answer = client.post(
+        "/v1/images/generations", json={"n": 96, "seed": 8}, headers={"accept": "application/x-npy"}
+    )
     assert np.array_equal(np.load(io.BytesIO(answer.content)), offline(96, 8))
     service.wait_until_idle()
-    assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [48 * 784, 48 * 784]
+    assert [now - old for now, old in zip(service.painted(), before, strict=True)] == [
+        48 * 784,
+        48 * 784,
+    ]
 
 
 def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
@@ -58,10 +67,16 @@ def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     assert job.messages[-1]["type"] == "done"
 
 
-def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, service: Service) -> None:
+def test_errors_the_page_and_the_schema_have_their_shape(
+    client: httpx.Client, service: Service
+) -> None:
     answer = client.post("/v1/images/generations", json={"n": 0})
     error = answer.json()["error"]
-    assert (answer.status_code, error["type"], error["param"]) == (400, "invalid_request_error", "n")
+    assert (answer.status_code, error["type"], error["param"]) == (
+        400,
+        "invalid_request_error",
+        "n",
+    )
     assert client.get("/nowhere").json()["error"]["message"]
     assert "<title>Scanline</title>" in client.get("/").text
     assert "/v1/images/generations" in client.get("/openapi.json").json()["paths"]
@@ -75,7 +90,8 @@ def test_errors_the_page_and_the_schema_have_their_shape(client: httpx.Client, s
 
 
 def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
-    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in client.get("/metrics").text  # of both replicas
+    # of both replicas
+    assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in client.get("/metrics").text
     with client.stream("POST", "/v1/images/generations", json={"n": 10_000, "stream": True}):
         answer = client.post("/v1/images/generations", json={"n": 1_000})
     assert (answer.status_code, answer.json()["error"]["type"]) == (429, "rate_limit_error")
@@ -83,7 +99,9 @@ def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None
 
 
 def test_disconnected_clients_free_their_slots(service: Service, client: httpx.Client) -> None:
-    with client.stream("POST", "/v1/images/generations", json={"n": 2_000, "stream": True}) as answer:
+    with client.stream(
+        "POST", "/v1/images/generations", json={"n": 2_000, "stream": True}
+    ) as answer:
         next(answer.iter_lines())
     for _ in range(20):
         with pytest.raises(httpx.ReadTimeout):
@@ -95,13 +113,19 @@ def test_disconnected_clients_free_their_slots(service: Service, client: httpx.C
 def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
     run = service.handle().options(method_name="run", stream=True, _by_reference=False)
     command = ScoreRequest(0, (bytes(784),), client="a" * 5_000_000)
-    assert any(isinstance(event, Scored) for events in run.remote(command, route=Route()) for event in events)
+    assert any(
+        isinstance(event, Scored)
+        for events in run.remote(command, route=Route())
+        for event in events
+    )
 
 
 def sample(out: Path, *options: object) -> Ran:
     import ray
 
-    return in_a_process("sample", "--cluster", ray.get_runtime_context().gcs_address, "--out", out, *options)
+    return in_a_process(
+        "sample", "--cluster", ray.get_runtime_context().gcs_address, "--out", out, *options
+    )
 
 
 def pictures(folder: Path) -> np.ndarray:
@@ -122,10 +146,17 @@ def test_the_command_paints_and_completes_a_folder(service: Service, tmp_path: P
     assert (tmp_path / "samples" / "004.png").stat().st_mtime_ns == kept
 
 
-def test_the_command_is_refused_a_model_that_is_not_served(service: Service, tmp_path: Path) -> None:
+def test_the_command_is_refused_a_model_that_is_not_served(
+    service: Service, tmp_path: Path
+) -> None:
     guided = sample(tmp_path / "guided", "-n", 3, "--guidance", 2)
-    assert (guided.status, guided.err) == (2, "scanline: guidance needs a class, or a prompt that names one.\n")
-    sentence = "scanline: --model cifar10-small: the cluster does not serve it; it serves mnist-small\n"
+    assert (guided.status, guided.err) == (
+        2,
+        "scanline: guidance needs a class, or a prompt that names one.\n",
+    )
+    sentence = (
+        "scanline: --model cifar10-small: the cluster does not serve it; it serves mnist-small\n"
+    )
     ran = sample(tmp_path / "out", "--model", "cifar10-small")
     assert (ran.status, ran.err) == (2, sentence)
 
@@ -141,11 +172,14 @@ if runs_here():  # nginx is installed
             with connected(proxy.url, additional_headers=ALLOWED) as websocket:
                 job = websocket.paint(type="generate", n=4, seed=7)
             assert np.array_equal(job.images().reshape(4, 28, 28), offline(4, 7))
-            # Serve ends a request after as long as its client says; nginx does not let a client say it.
+            # Serve ends a request after as long as its client says;
+            # nginx does not let a client say it.
             late, fields = {"x-request-timeout-seconds": "0.001"}, {"n": 100, "seed": 7}
             behind = client.post("/v1/images/generations", json=fields, headers=late)
             assert np.array_equal(painted(behind.json()), offline(100, 7))
-            direct = httpx.post(f"{service.url}/v1/images/generations", json=fields, headers={**ALLOWED, **late})
+            direct = httpx.post(
+                f"{service.url}/v1/images/generations", json=fields, headers={**ALLOWED, **late}
+            )
             assert direct.status_code == 408
             assert httpx.get(f"{service.url}/-/routes").status_code == 200
             assert client.get("/-/routes").status_code == 404

@@ -1,4 +1,6 @@
-"""How many replicas there are and which one is chosen: autoscaling and what it counts, the routers of Serve."""
+"""How many replicas there are and which one is chosen: autoscaling and what
+it counts, the routers of Serve.
+"""
 
 import asyncio
 import threading
@@ -16,7 +18,12 @@ from scanline.server.cluster import router as router_module
 from scanline.server.cluster.application import _autoscaling
 from scanline.server.cluster.arguments import cluster_settings
 from scanline.server.cluster.autoscaling import target_replicas
-from scanline.server.cluster.router import FORGET_SECONDS, QUIET_SECONDS, FewestImagesRouter, NearestRouter
+from scanline.server.cluster.router import (
+    FORGET_SECONDS,
+    QUIET_SECONDS,
+    FewestImagesRouter,
+    NearestRouter,
+)
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import NAME, Service, offline, running
@@ -44,7 +51,9 @@ class Clients:
         with self.service.client() as client:
             while not self.stopped.is_set():
                 answer = client.post("/v1/images/generations", json={"n": self.images, "seed": 13})
-                self.answers.append(painted(answer.json()) if answer.status_code == 200 else np.empty(0))
+                self.answers.append(
+                    painted(answer.json()) if answer.status_code == 200 else np.empty(0)
+                )
 
 
 def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> None:
@@ -57,7 +66,9 @@ def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> N
         service.wait_for_replicas(1)
         answers += few.stop()
     assert len(answers) >= 6
-    assert all(np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers)
+    assert all(
+        np.array_equal(answer, offline(40, 13)[: len(answer)]) and len(answer) for answer in answers
+    )
 
 
 def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int, plain_model: str) -> None:
@@ -73,7 +84,9 @@ def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int, plain_mode
         service.wait_for_replicas(0)
 
 
-def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int, plain_model: str) -> None:
+def test_a_new_version_replaces_replicas_without_losing_requests(
+    proxy: int, plain_model: str
+) -> None:
     args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
@@ -82,14 +95,20 @@ def test_a_new_version_replaces_replicas_without_losing_requests(proxy: int, pla
         service.wait_for_replicas(1)
         answers = some.stop()
         with service.client() as client:
-            assert 'scanline_max_waiting_images{model_name="mnist-small"} 6000.0' in client.get("/metrics").text
+            assert (
+                'scanline_max_waiting_images{model_name="mnist-small"} 6000.0'
+                in client.get("/metrics").text
+            )
         assert service.replicas() != old
     assert len(answers) >= 3
     assert all(np.array_equal(answer, offline(20, 13)) for answer in answers)
 
 
 def replicas_for(images: list[float], per_replica: float) -> int:
-    reports = {"images": dict(enumerate(images)), "target_images": dict.fromkeys(range(len(images)), per_replica)}
+    reports = {
+        "images": dict(enumerate(images)),
+        "target_images": dict.fromkeys(range(len(images)), per_replica),
+    }
     context: Any = SimpleNamespace(aggregated_metrics=reports, target_num_replicas=1)
     return target_replicas(context)[0]
 
@@ -106,7 +125,9 @@ def test_the_largest_report_counts_and_without_reports_the_number_stays() -> Non
 
 
 @pytest.mark.parametrize("upscale_seconds", [2, 30, 100])
-def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(upscale_seconds: float) -> None:
+def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(
+    upscale_seconds: float,
+) -> None:
     args = {"min_replicas": 0, "upscale_seconds": upscale_seconds, "downscale_seconds": 1}
     config = _autoscaling(cluster_settings(args))
     assert config.downscale_to_zero_delay_s
@@ -151,7 +172,9 @@ def chosen(router: FewestImagesRouter, number: int) -> Route:
     return route
 
 
-def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(router: FewestImagesRouter) -> None:
+def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(
+    router: FewestImagesRouter,
+) -> None:
     first = chosen(router, 0)
     other = "b" if first.replica == "a" else "a"
     router.on_request_routed(pending(0, first), other, None)
@@ -160,7 +183,9 @@ def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(router: Few
     assert router.images == {}
 
 
-def test_a_silent_replica_is_chosen_last_until_it_sends_something(router: FewestImagesRouter, clock: Clock) -> None:
+def test_a_silent_replica_is_chosen_last_until_it_sends_something(
+    router: FewestImagesRouter, clock: Clock
+) -> None:
     silent, other = chosen(router, 0), chosen(router, 1)
     assert silent.replica != other.replica
     clock.now = QUIET_SECONDS + 1
@@ -170,7 +195,9 @@ def test_a_silent_replica_is_chosen_last_until_it_sends_something(router: Fewest
     assert chosen(router, 4).replica == silent.replica
 
 
-def test_it_is_tried_again_after_its_shards_were_taken_from_it(router: FewestImagesRouter, clock: Clock) -> None:
+def test_it_is_tried_again_after_its_shards_were_taken_from_it(
+    router: FewestImagesRouter, clock: Clock
+) -> None:
     silent = chosen(router, 0)
     clock.now = 2 * QUIET_SECONDS
     router.on_request_completed(silent.replica, "0")

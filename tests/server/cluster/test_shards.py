@@ -16,7 +16,14 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import messages
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Event,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Scored,
+    ScoreRequest,
+)
 from scanline.model.sampling.stats.histogram import Histogram
 from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster.replica import batches
@@ -53,7 +60,9 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
         GenerateRequest(0, 9, seed=7, temperature=0.8),
         GenerateRequest(0, 8, 7, PICTURES, MASKS),
         GenerateRequest(0, 8, 7, PICTURES, HOLES, label=2, particles=3),
-        GenerateRequest(0, 9, 0, codes=Codes((b"some", b"other", b""), length=4, labelled=(True, False, True))),
+        GenerateRequest(
+            0, 9, 0, codes=Codes((b"some", b"other", b""), length=4, labelled=(True, False, True))
+        ),
         ScoreRequest(0, PICTURES * 4),
         ScoreRequest(0, PICTURES * 4, labels=(0, 1, 2, 3, 3, 2, 1, 0)),
     ],
@@ -62,7 +71,9 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
 def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
     shapes, indices = small_models.model(SHAPES), tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
-    assert done(shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))) == done(shapes, whole)
+    assert done(
+        shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))
+    ) == done(shapes, whole)
 
 
 def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
@@ -77,8 +88,14 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
 
 def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
     pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))  # type: ignore[arg-type]
-    sharded = ShardedJob(PaintJob(GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))), deque(range(80)))
-    assert [len(pool._next_shard(sharded)) for _ in range(2)] == [4 * MIN_SHARD, 4 * (20 - MIN_SHARD)]
+    sharded = ShardedJob(
+        PaintJob(GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))),
+        deque(range(80)),
+    )
+    assert [len(pool._next_shard(sharded)) for _ in range(2)] == [
+        4 * MIN_SHARD,
+        4 * (20 - MIN_SHARD),
+    ]
 
 
 def relayed(index: int | None = None) -> tuple[RelayJob, list[Event]]:
@@ -97,7 +114,9 @@ async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_sender
     for event in (messages.Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
         job.receive(event)
     assert (job.id, job.has_ended, job.images_left) == (5, True, 0)
-    assert await sent(job, events) == [[messages.Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]]
+    assert await sent(job, events) == [
+        [messages.Pixels(9, [(1, 0, PAINTED[:3])]), Finished(9, 1, PAINTED, 2.5)]
+    ]
     job, events = relayed()
     job.receive(Failed(5, "It broke."))
     assert await sent(job, events) == [[Failed(9, "It broke.")]]
@@ -116,7 +135,10 @@ async def test_a_relay_job_that_is_over_does_not_pause() -> None:
 
 
 def test_statistics_of_engines_are_added() -> None:
-    one, other = messages.Stats(images_running=2, steps=5), messages.Stats(images_running=3, steps=7)
+    one, other = (
+        messages.Stats(images_running=2, steps=5),
+        messages.Stats(images_running=3, steps=7),
+    )
     one.queue.add(0.5)
     other.queue.add(30.5, times=2)
     both = one + other
@@ -126,7 +148,9 @@ def test_statistics_of_engines_are_added() -> None:
         Histogram((1.0,)) + Histogram((2.0,))
 
 
-async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory: Path) -> None:
+async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(
+    grey_directory: Path,
+) -> None:
     async with local_pool(grey_directory) as (handle, pool):
         large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
         small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))

@@ -23,7 +23,9 @@ def faulty_engine(
 ) -> Iterator[RecordingClient]:
     """An engine of four slots that crashes on request, and is restarted each time."""
     file = tmp_path_factory.mktemp("engine") / "signal"
-    options = FaultyOptions(grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=file)
+    options = FaultyOptions(
+        grey_directory, "cpu", slots=4, threads=1, timeout=TIMEOUT, signal_file=file
+    )
     engine = runner.run(RecordingClient(options).started())
     yield engine
     runner.run(engine.close())

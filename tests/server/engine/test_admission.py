@@ -1,4 +1,6 @@
-"""Jobs, and the room they take in the queue: what clients may hold, and when a refused request may come again."""
+"""Jobs, and the room they take in the queue: what clients may hold, and when
+a refused request may come again.
+"""
 
 from contextlib import suppress
 from pathlib import Path
@@ -8,17 +10,32 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Ready, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Ready,
+    Scored,
+    ScoreRequest,
+)
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local.engine_client import EngineClient
-from scanline.server.engine.queue_limits import AdmissionControl, QueueFullError, QueueLimits, QueueUsage, Reservation
+from scanline.server.engine.queue_limits import (
+    AdmissionControl,
+    QueueFullError,
+    QueueLimits,
+    QueueUsage,
+    Reservation,
+)
 from scanline.server.engine.rate_meter import RateMeter
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
 SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
 MAX_UNREAD = 20 * LENGTH
-KNOWN, MASKS = (bytes(LENGTH),), (bytes([0] + [1] * (LENGTH - 1)),)  # a hidden byte before known ones
+# a hidden byte before known ones
+KNOWN, MASKS = (bytes(LENGTH),), (bytes([0] + [1] * (LENGTH - 1)),)
 LIMITS = QueueLimits(WAITING, SHARE, MAX_UNREAD)
 
 
@@ -29,10 +46,16 @@ class Clock:
         return self.now
 
 
-def measured(images_per_second: float, request_timeout: float = 600.0, waiting: float = 10_000) -> AdmissionControl:
-    """A queue whose engine of 4 slots has been full for ten seconds, with the first client's 104 images in it."""
+def measured(
+    images_per_second: float, request_timeout: float = 600.0, waiting: float = 10_000
+) -> AdmissionControl:
+    """A queue whose engine of 4 slots has been full for ten seconds, with the
+    first client's 104 images in it.
+    """
     clock = Clock()
-    admission = AdmissionControl(QueueLimits(waiting, 1.0, request_timeout=request_timeout), RateMeter(clock))
+    admission = AdmissionControl(
+        QueueLimits(waiting, 1.0, request_timeout=request_timeout), RateMeter(clock)
+    )
     painted = int(10 * images_per_second)
     first = admission.reserve(104 + painted, "first", SLOTS)
     clock.now += 10
@@ -57,7 +80,9 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
 @pytest.mark.parametrize("images", [1, 7, 500])
-def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int, images: int) -> None:
+def test_a_newcomer_has_room_however_many_have_taken_their_shares(
+    clients: int, images: int
+) -> None:
     """Each asks for as much as it may have, in requests of so many images and then of one."""
     admission = AdmissionControl(QueueLimits(996, 0.5))
     names = list(map(str, range(clients)))
@@ -93,7 +118,9 @@ def test_a_newcomer_has_one_image_beyond_a_queue_that_as_many_clients_as_it_has_
     assert refusal(admission, 1, "newcomer").code == "queue_full"
 
 
-def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need() -> None:
+def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need() -> (
+    None
+):
     admission = AdmissionControl(QueueLimits(0, 0.1, max_unread_bytes=100))
     held = [admission.reserve(1, name, SLOTS) for name in "abcd"]
     assert refusal(admission, 1, "e").code == "queue_full"
@@ -109,17 +136,23 @@ def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
     error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
     with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
-        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(7, ", each particle counted as one")
+        AdmissionControl(LIMITS).reserve(2, "first", SLOTS).extend(
+            7, ", each particle counted as one"
+        )
 
 
-def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images() -> None:
+def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images() -> (
+    None
+):
     admission = measured(1.0, request_timeout=30)
     assert admission.total.images > 30
     for client in "abcdefgh":
         admission.reserve(2, client, SLOTS)
 
 
-def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not_nor_is_it_behind_itself() -> None:
+def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not_nor_is_it_behind_itself() -> (
+    None
+):
     admission = measured(2.0, request_timeout=30)
     assert refusal(admission, 70, "second").code == "deadline_unreachable"
     admission.reserve(1, "second", SLOTS).extend(19, "")  # as with 20 images from the start
@@ -152,7 +185,9 @@ def test_what_was_painted_more_than_a_minute_ago_is_forgotten() -> None:
 
 @settings(stateful_step_count=40)
 class Queue(RuleBasedStateMachine):
-    """Requests of three clients that come, are painted, fail, are answered or abandoned in any order."""
+    """Requests of three clients that come, are painted, fail, are
+    answered or abandoned in any order.
+    """
 
     jobs = Bundle("jobs")
 
@@ -162,14 +197,23 @@ class Queue(RuleBasedStateMachine):
         self.live: list[tuple[PaintJob, Reservation]] = []
 
     def fits(self, more: int, client: str) -> bool:
-        """Whether a client may have so many more images: half of what the others leave, and at least one."""
+        """Whether a client may have so many more images: half of what
+        the others leave, and at least one.
+        """
         total = self.admission.total.images
         own = self.admission.clients.get(client, QueueUsage()).images
         left = SLOTS + WAITING - (total - own)
         return own + more <= max(1, SHARE * left) and own + more <= left
 
-    @rule(target=jobs, images=st.integers(1, 10), client=st.sampled_from("abc"), particles=st.integers(1, 3))
-    def reserve(self, images: int, client: str, particles: int) -> tuple[PaintJob, Reservation] | None:
+    @rule(
+        target=jobs,
+        images=st.integers(1, 10),
+        client=st.sampled_from("abc"),
+        particles=st.integers(1, 3),
+    )
+    def reserve(
+        self, images: int, client: str, particles: int
+    ) -> tuple[PaintJob, Reservation] | None:
         total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
         unread = MAX_UNREAD - (total.unread_bytes - own.unread_bytes)
         may_unread = not own.unread_bytes or own.unread_bytes <= SHARE * unread
@@ -184,14 +228,18 @@ class Queue(RuleBasedStateMachine):
             with pytest.raises(QueueFullError):
                 reservation.extend(more, "")
             particles = 1
-        job = PaintJob(GenerateRequest(0, images, 0, KNOWN, MASKS, particles=particles, client=client))
+        job = PaintJob(
+            GenerateRequest(0, images, 0, KNOWN, MASKS, particles=particles, client=client)
+        )
         job.reservation = reservation
         self.live.append((job, reservation))
         return job, reservation
 
     @rule(entry=jobs, index=st.integers(0, 9))
     def paint(self, entry: tuple[PaintJob, Reservation] | None, index: int) -> None:
-        """An image is finished, perhaps a second time after a restart, or although its request has failed."""
+        """An image is finished, perhaps a second time after a restart, or
+        although its request has failed.
+        """
         if entry and index < entry[0].total:
             entry[0].receive(Finished(0, index, bytes(LENGTH), 1.0))
 
@@ -269,9 +317,14 @@ async def test_a_failure_ends_the_changes_and_the_wait() -> None:
 
 
 def test_it_counts_the_slots_of_its_images_until_they_are_done() -> None:
-    holes = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)  # nothing known follows the first
+    # nothing known follows the first
+    holes = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)
     for request, finished, slots in (
-        (GenerateRequest(0, 4, 7, (IMAGE, IMAGE), holes, particles=6), (0, 2, 2, 3, 1), [14, 13, 7, 7, 1, 0]),
+        (
+            GenerateRequest(0, 4, 7, (IMAGE, IMAGE), holes, particles=6),
+            (0, 2, 2, 3, 1),
+            [14, 13, 7, 7, 1, 0],
+        ),
         (GenerateRequest(0, 3, 7, label=1, guidance=2.0), (2, 2, 0, 1), [6, 4, 4, 2, 0]),
     ):
         job = PaintJob(request)

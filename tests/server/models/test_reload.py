@@ -1,4 +1,6 @@
-"""Reloading a model: new requests get the files that are there now, requests in progress finish with the old ones."""
+"""Reloading a model: new requests get the files that are there now, requests in
+progress finish with the old ones.
+"""
 
 import asyncio
 import itertools
@@ -30,7 +32,14 @@ from tests.support import small_models
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
-from tests.support.server.running_server import LISTENS, SCANLINE, Server, command_line, descendants, serve
+from tests.support.server.running_server import (
+    LISTENS,
+    SCANLINE,
+    Server,
+    command_line,
+    descendants,
+    serve,
+)
 from tests.support.server.shared_servers import bearer
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
@@ -74,7 +83,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Itera
     """At the end the server, whose model was reloaded many times, exits with 0."""
     directory = tmp_path_factory.mktemp("models") / "changing"
     save_model(grey, directory)
-    with serve(directory, *("--slots", "4", "--max-images-per-request", str(IMAGES), "--api-key", KEY)) as server:
+    with serve(
+        directory, *("--slots", "4", "--max-images-per-request", str(IMAGES), "--api-key", KEY)
+    ) as server:
         yield Reloadable(server, directory, grey)
         server.process.send_signal(signal.SIGTERM)
         assert server.wait_until_exited() == 0
@@ -99,7 +110,9 @@ def assert_error(response: httpx.Response, status: int, code: str) -> None:
     assert ONE_SENTENCE.fullmatch(error["message"]), error
 
 
-def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served: Reloadable, client: httpx.Client) -> None:
+def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(
+    served: Reloadable, client: httpx.Client
+) -> None:
     before, old = client.get("/v1/models/changing").json(), served.model
     finished = Metrics(client).of("images_total", finished_reason="finished")
     with connected(served.server.url, additional_headers=bearer(KEY)) as websocket:
@@ -121,7 +134,9 @@ def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served: Reloa
     assert metrics.of("num_images_reserved") == 0
 
 
-def test_a_model_of_another_size_is_served_after_a_reload(served: Reloadable, client: httpx.Client) -> None:
+def test_a_model_of_another_size_is_served_after_a_reload(
+    served: Reloadable, client: httpx.Client
+) -> None:
     save_model(small_models.model(replace(small_models.GREY, height=4)), served.directory)
     card = served.reload(client).json()
     assert (card["height"], card["width"]) == (4, 5)
@@ -129,11 +144,17 @@ def test_a_model_of_another_size_is_served_after_a_reload(served: Reloadable, cl
     assert_error(client.post(URL, json={"size": "5x7"}), 400, "invalid_value")
 
 
-def test_files_that_cannot_be_loaded_leave_the_old_model_served(served: Reloadable, client: httpx.Client) -> None:
+def test_files_that_cannot_be_loaded_leave_the_old_model_served(
+    served: Reloadable, client: httpx.Client
+) -> None:
     before = client.get("/v1/models/changing").json()
     served.wait_for_one_engine()
     too_large = b'{"bits_per_dim": 1' + 400 * b"0" + b"}"  # for a float
-    for name, content in (("evaluation.json", too_large), ("model.safetensors", b""), ("config.json", b"no model")):
+    for name, content in (
+        ("evaluation.json", too_large),
+        ("model.safetensors", b""),
+        ("config.json", b"no model"),
+    ):
         (served.directory / name).write_bytes(content)
         response = served.reload(client)
         assert_error(response, 409, "model_not_loadable")
@@ -143,10 +164,15 @@ def test_files_that_cannot_be_loaded_leave_the_old_model_served(served: Reloadab
     assert client.get("/readyz").status_code == 200
     assert_paints(client, served.model)
     assert len(served.server.engines()) == 1
-    assert len([line for line in served.server.log if "reload of the model changing failed" in line]) == 3
+    assert (
+        len([line for line in served.server.log if "reload of the model changing failed" in line])
+        == 3
+    )
 
 
-def test_a_crash_after_a_reload_restarts_the_reloaded_model(served: Reloadable, client: httpx.Client) -> None:
+def test_a_crash_after_a_reload_restarts_the_reloaded_model(
+    served: Reloadable, client: httpx.Client
+) -> None:
     new = served.save_other()
     assert served.reload(client).status_code == 200
     served.wait_for_one_engine()
@@ -158,7 +184,9 @@ def test_a_crash_after_a_reload_restarts_the_reloaded_model(served: Reloadable, 
 COUNTED = ("generation_tokens_total", "engine_steps_total", "time_to_first_token_seconds_count")
 
 
-def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(served: Reloadable, client: httpx.Client) -> None:
+def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(
+    served: Reloadable, client: httpx.Client
+) -> None:
     def counted() -> list[float]:
         metrics = wait_until_idle(client)
         return [metrics.of(name) for name in COUNTED]
@@ -194,7 +222,9 @@ def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.C
         assert set(answers) == {200}
 
 
-def test_a_reload_needs_a_model_and_a_key(served: Reloadable, client: httpx.Client, grey_directory: Path) -> None:
+def test_a_reload_needs_a_model_and_a_key(
+    served: Reloadable, client: httpx.Client, grey_directory: Path
+) -> None:
     assert_error(client.post("/v1/models/other/reload"), 404, "model_not_found")
     assert_error(httpx.post(f"{served.server.url}{RELOAD}"), 401, "invalid_api_key")
     settings = Settings(models=(str(grey_directory),))
@@ -202,7 +232,9 @@ def test_a_reload_needs_a_model_and_a_key(served: Reloadable, client: httpx.Clie
     assert_error(answer, 403, "reload_not_allowed")
 
 
-async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reload_follows_a_failed_one_and_a_crash(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
     old, reloader = models.default.engine, ModelReloader(models)
     assert isinstance(old, EngineClient)
@@ -215,7 +247,8 @@ async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory: Path, m
     reloader.request_all()
     while models.default.engine is old:
         await asyncio.sleep(0.01)
-    # The old engine dies before it is retired, and is started again for the requests that it may have.
+    # The old engine dies before it is retired, and is started
+    # again for the requests that it may have.
     old.process.kill()
     while not models.default.engine.restarts:
         await asyncio.sleep(0.01)
@@ -223,14 +256,25 @@ async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory: Path, m
     await models.default.engine.close()
 
 
-async def test_an_engine_is_kept_while_others_need_it(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_engine_is_kept_while_others_need_it(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
         monkeypatch.setattr(f"scanline.server.models.reload.{name}", 0.0)
     monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
-    models, needed = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)), {"digest"}
-    engine, reloader, lock = models.default.engine, ModelReloader(models, needed.__contains__), asyncio.Lock()
+    models, needed = (
+        served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)),
+        {"digest"},
+    )
+    engine, reloader, lock = (
+        models.default.engine,
+        ModelReloader(models, needed.__contains__),
+        asyncio.Lock(),
+    )
     assert isinstance(engine, EngineClient)
-    engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest")
+    engine.ready = Ready(
+        parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest"
+    )
     await lock.acquire()
     retiring = asyncio.create_task(reloader._retire(engine, lock))
     for _ in range(100):
@@ -241,13 +285,21 @@ async def test_an_engine_is_kept_while_others_need_it(grey_directory: Path, monk
     assert engine.failed.is_set()
 
 
-def test_the_installed_command_in_a_terminal(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It shows no key, imports no torch, reloads at a hangup, and ends with its terminal, which sends one too."""
+def test_the_installed_command_in_a_terminal(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows no key, imports no torch, reloads at a hangup, and ends with
+    its terminal, which sends one too.
+    """
     monkeypatch.setenv("SCANLINE_API_KEYS", KEY)
     pid, terminal = pty.fork()
     if not pid:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored until the server handles it
-        os.execv(SCANLINE, ["scanline", "serve", "--model", str(grey_directory), "--port", "0", "--slots", "1"])
+        # under nohup it is ignored until the server handles it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        os.execv(
+            SCANLINE,
+            ["scanline", "serve", "--model", str(grey_directory), "--port", "0", "--slots", "1"],
+        )
     said = ""
     while not LISTENS.search(said):
         said += os.read(terminal, 4096).decode()

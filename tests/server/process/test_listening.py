@@ -1,4 +1,6 @@
-"""Where a server listens: both families, all addresses of a name, a unix socket, HTTPS with a renewed certificate."""
+"""Where a server listens: both families, all addresses of a name, a unix socket,
+HTTPS with a renewed certificate.
+"""
 
 import socket
 import ssl
@@ -33,9 +35,16 @@ def reaches(address: str, port: int) -> bool:
 
 @pytest.mark.parametrize(
     ("host", "shown", "is_local"),
-    [("::", "[::]", False), ("0.0.0.0", "0.0.0.0", False), ("localhost", "localhost", True), ("::1", "[::1]", True)],
+    [
+        ("::", "[::]", False),
+        ("0.0.0.0", "0.0.0.0", False),
+        ("localhost", "localhost", True),
+        ("::1", "[::1]", True),
+    ],
 )
-def test_all_addresses_of_a_host_are_served_with_one_port(host: str, shown: str, is_local: bool) -> None:
+def test_all_addresses_of_a_host_are_served_with_one_port(
+    host: str, shown: str, is_local: bool
+) -> None:
     if host == "::1" and not socket.has_ipv6:
         pytest.skip("needs IPv6")
     with listen(Settings(host=host, port=0)) as listening:
@@ -50,7 +59,10 @@ def test_all_addresses_of_a_host_are_served_with_one_port(host: str, shown: str,
 def test_a_port_or_address_that_is_not_ours_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert refused("serve", "--port", port) == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        assert (
+            refused("serve", "--port", port)
+            == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        )
     for host in ("192.0.2.1", "no.such.host.invalid"):
         assert refused("serve", "--host", host).startswith(f"cannot listen on {host}:8000: ")
 
@@ -72,7 +84,9 @@ def test_a_server_on_ipv6_answers_and_knows_its_names(grey_directory: Path) -> N
         assert client.get("/v1/models").status_code == 200
 
 
-def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory: Path, tmp_path: Path) -> None:
+def test_a_unix_socket_is_served_replaced_when_stale_and_removed(
+    grey_directory: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "scanline.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -83,11 +97,16 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory:
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
         wait_for(lambda: any("client=unix" in line for line in server.log), "a line of the log")
-        assert refused("serve", "--unix-socket", path) == f"cannot listen on {path}: another server does"
+        assert (
+            refused("serve", "--unix-socket", path)
+            == f"cannot listen on {path}: another server does"
+        )
     assert not path.exists()
 
 
-def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(grey_directory: Path, tmp_path: Path) -> None:
+def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(
+    grey_directory: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "scanline.sock"
     server = Server(grey_directory, "--unix-socket", str(path))
     server.wait_until_ready()
@@ -143,18 +162,28 @@ def subject(server: Server) -> str:
     return str(found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value)
 
 
-def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(tls_server: Server, files: Files) -> None:
+def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(
+    tls_server: Server, files: Files
+) -> None:
     cert, key = files
     assert tls_server.url.startswith("https://127.0.0.1:")
     assert f"API documentation at {tls_server.url}/docs" in "".join(tls_server.log)
     trusting = ssl.create_default_context(cafile=str(cert))
     with tls_server.client(verify=trusting) as client:
-        assert client.post("/v1/images/generations", json={}, headers={"origin": tls_server.url}).status_code == 200
+        assert (
+            client.post(
+                "/v1/images/generations", json={}, headers={"origin": tls_server.url}
+            ).status_code
+            == 200
+        )
         with connected(tls_server.url, ssl=trusting, origin=tls_server.url) as websocket:
             assert websocket.paint(type="generate").order[-1] == "done"
             # A key that does not fit keeps the first certificate.
             write_certificate(key.parent / "other.pem", key, "other")
-            wait_for(lambda: "the key is another certificate's" in "".join(tls_server.log), "a line about the key")
+            wait_for(
+                lambda: "the key is another certificate's" in "".join(tls_server.log),
+                "a line about the key",
+            )
             assert subject(tls_server) == "first"
             # A new pair is used by new connections; the old ones go on.
             write_certificate(cert, key, "second")
@@ -185,11 +214,18 @@ def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server: Server
 def test_files_that_cannot_be_used_are_refused_in_a_sentence(files: Files, tmp_path: Path) -> None:
     cert, key = map(str, files)
     for one in (("--tls-cert", cert), ("--tls-key", key)):
-        assert refused("serve", *one) == "--tls-cert and --tls-key belong together: give both or none"
-    assert refused("serve", "--tls-cert", "nowhere.pem", "--tls-key", key) == "--tls-cert: there is no file nowhere.pem"
+        assert (
+            refused("serve", *one) == "--tls-cert and --tls-key belong together: give both or none"
+        )
+    assert (
+        refused("serve", "--tls-cert", "nowhere.pem", "--tls-key", key)
+        == "--tls-cert: there is no file nowhere.pem"
+    )
     swapped = refused("serve", "--tls-cert", key, "--tls-key", cert)
     assert swapped == f"cannot use {key} with {cert}: they must be PEM, certificate and key"
     write_certificate(tmp_path / "other.pem", tmp_path / "other.key", "other")
-    assert refused("serve", "--tls-cert", cert, "--tls-key", tmp_path / "other.key").endswith("another certificate's")
+    assert refused("serve", "--tls-cert", cert, "--tls-key", tmp_path / "other.key").endswith(
+        "another certificate's"
+    )
     write_certificate(files[0], files[1], "locked", password=b"secret")
     assert "the private key is encrypted" in refused("serve", "--tls-cert", cert, "--tls-key", key)

@@ -1,4 +1,6 @@
-"""The end of a server: until its drain has ended all connections are answered, then they are refused; none is reset."""
+"""The end of a server: until its drain has ended all connections are answered, then
+they are refused; none is reset.
+"""
 
 import os
 import signal
@@ -23,7 +25,13 @@ from tests.support.waiting import wait_for
 
 VISITORS = 4
 IMAGES = 300  # of the job that a loaded server has in progress
-OPTIONS = {"slots": 4, "drain-seconds": PATIENCE, "client-share": 1, "max-images-per-request": LONG, **NO_DELAY}
+OPTIONS = {
+    "slots": 4,
+    "drain-seconds": PATIENCE,
+    "client-share": 1,
+    "max-images-per-request": LONG,
+    **NO_DELAY,
+}
 OPTIONS |= {"max-waiting-images": 2 * LONG, "request-timeout": 1_000_000}
 ASK = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
@@ -39,7 +47,9 @@ class Visitor(threading.Thread):
     def run(self) -> None:
         while "ConnectionRefusedError" not in self.answers:
             try:
-                with socket.create_connection((self.address.host, self.address.port), PATIENCE) as connection:
+                with socket.create_connection(
+                    (self.address.host, self.address.port), PATIENCE
+                ) as connection:
                     connection.sendall(ASK)
                     answer = connection.recv(65536)
                 self.answers.append(answer[9:12].decode())
@@ -56,8 +66,12 @@ def listens(server: Server, process: int) -> bool:
     """Whether a process has the socket that the server listens on."""
     port = f":{httpx.URL(server.url).port:04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
-    (listening,) = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"]
-    return listening in [os.readlink(descriptor) for descriptor in Path(f"/proc/{process}/fd").iterdir()]
+    (listening,) = [
+        f"socket:[{row[9]}]" for row in rows if row[1].endswith(port) and row[3] == "0A"
+    ]
+    return listening in [
+        os.readlink(descriptor) for descriptor in Path(f"/proc/{process}/fd").iterdir()
+    ]
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
@@ -87,14 +101,19 @@ def test_connections_are_answered_or_refused(
 
 
 def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory: Path) -> None:
-    with serve(grey_directory, *arguments({**OPTIONS, "api-processes": 2})) as server, ExitStack() as stack:
+    with (
+        serve(grey_directory, *arguments({**OPTIONS, "api-processes": 2})) as server,
+        ExitStack() as stack,
+    ):
         busy, idle = wait_for_processes(server)
         with only(server, busy):
             websocket = stack.enter_context(connected(server.url))
         begin(websocket, LONG)
         server.process.send_signal(signal.SIGTERM)
         wait_for(lambda: "drained" in "".join(server.log), "the idle one's end of work")
-        assert not listens(server, server.process.pid), "connections would wait for a process that accepts none"
+        assert not listens(server, server.process.pid), (
+            "connections would wait for a process that accepts none"
+        )
         for _ in range(20):
             while not websocket.receive().order[-1].startswith("image"):
                 pass
@@ -106,7 +125,9 @@ def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory
 
 
 def test_a_closed_unix_socket_leaves_that_of_the_next_server(tmp_path: Path) -> None:
-    """Also where the file system would give the next socket the number of the last one that was removed."""
+    """Also where the file system would give the next socket the number
+    of the last one that was removed.
+    """
     path = tmp_path / "scanline.sock"
     with listen(Settings(unix_socket=path)) as old:
         old.close()

@@ -1,4 +1,6 @@
-"""Watched files: each change is read once, whether a signal or the watch itself notices it first."""
+"""Watched files: each change is read once, whether a signal or
+the watch itself notices it first.
+"""
 
 from pathlib import Path
 

@@ -18,7 +18,9 @@ async def wait_until(true: Callable[[], Any]) -> None:
         await asyncio.sleep(0)
 
 
-async def drained(scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG) -> tuple[bool, Any]:
+async def drained(
+    scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG
+) -> tuple[bool, Any]:
     """Drain while `scene` runs; return whether it ended in time, and its result."""
     lifecycle = Lifecycle()
     task = asyncio.ensure_future(scene(lifecycle))
@@ -89,7 +91,9 @@ async def test_only_the_work_of_a_connection_is_interrupted() -> None:
 
     async def visit(lifecycle: Lifecycle) -> str:
         with lifecycle.tracked():
-            (ended,) = await asyncio.gather(asyncio.create_task(work(lifecycle)), return_exceptions=True)
+            (ended,) = await asyncio.gather(
+                asyncio.create_task(work(lifecycle)), return_exceptions=True
+            )
             return type(ended).__name__
 
     assert await drained(visit, 0.01) == (False, "DrainTimeoutError")
@@ -107,9 +111,14 @@ async def test_a_timeout_inside_the_work_is_not_replaced() -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "last"),
-    [("text/event-stream; charset=utf-8", b'"code": "shutting_down"'), ("image/png", b"the first part")],
+    [
+        ("text/event-stream; charset=utf-8", b'"code": "shutting_down"'),
+        ("image/png", b"the first part"),
+    ],
 )
-async def test_only_an_event_stream_gets_an_error_after_its_start(content_type: str, last: bytes) -> None:
+async def test_only_an_event_stream_gets_an_error_after_its_start(
+    content_type: str, last: bytes
+) -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -129,7 +138,9 @@ async def test_only_an_event_stream_gets_an_error_after_its_start(content_type: 
     assert last in sent[-1]["body"]
 
 
-async def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_is_no_unfinished_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("scanline.server.runtime.lifecycle.ARRIVAL_SECONDS", 0.0)
 
     async def work(lifecycle: Lifecycle, arrives: bool) -> str:

@@ -1,4 +1,6 @@
-"""A server's process: its log is bounded, the lag of its event loop is measured, and freed memory goes back."""
+"""A server's process: its log is bounded, the lag of its event loop is
+measured, and freed memory goes back.
+"""
 
 import asyncio
 import ctypes
@@ -36,7 +38,9 @@ async def test_a_held_loop_is_measured() -> None:
     lag = await measured(0.4, 0.1)
     assert lag.recent_max >= 0.4 - PERIOD_SECONDS
     assert lag.seconds.sum >= 0.5 - 2 * PERIOD_SECONDS
-    assert 1 <= sum(lag.seconds.counts[lag.seconds.bounds.index(0.25) + 1 :]) < sum(lag.seconds.counts)
+    assert (
+        1 <= sum(lag.seconds.counts[lag.seconds.bounds.index(0.25) + 1 :]) < sum(lag.seconds.counts)
+    )
 
 
 async def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +53,9 @@ async def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch
 
 async def test_long_lags_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     await measured(0.7, 0.7)
-    warnings = [record.getMessage() for record in caplog.records if record.name == "scanline.server"]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.name == "scanline.server"
+    ]
     assert len(warnings) == 1
     assert "the event loop was blocked for 0." in warnings[0]
 
@@ -119,7 +125,11 @@ needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reas
 
 
 def growth(*arguments: str) -> int:
-    return int(subprocess.run([sys.executable, "-c", *arguments], capture_output=True, text=True, check=True).stdout)
+    return int(
+        subprocess.run(
+            [sys.executable, "-c", *arguments], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 @needs_glibc
@@ -137,22 +147,32 @@ def test_garbage_is_collected_rarely_and_not_among_what_a_process_starts_with() 
 
 
 def line(level: int, message: str, *args: object, **extra: object) -> logging.LogRecord:
-    record = logging.LogRecord("scanline.server", level, __file__, 1, message, args, extra.pop("exc_info", None))  # type: ignore[arg-type]
+    record = logging.LogRecord(
+        "scanline.server", level, __file__, 1, message, args, extra.pop("exc_info", None)
+    )  # type: ignore[arg-type]
     record.__dict__.update(extra)
     return record
 
 
 def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
     limit = RateLimit()
-    flood = [limit.filter(line(logging.ERROR, "seven %s", number)) for number in range(10 * int(LINES))]
+    flood = [
+        limit.filter(line(logging.ERROR, "seven %s", number)) for number in range(10 * int(LINES))
+    ]
     assert int(LINES) <= sum(flood) < 2 * LINES, "whatever their values"
-    refused = [limit.filter(line(logging.INFO, "request", ended="refused")) for _ in range(10 * int(LINES))]
+    refused = [
+        limit.filter(line(logging.INFO, "request", ended="refused")) for _ in range(10 * int(LINES))
+    ]
     assert sum(refused) < 2 * LINES
-    assert all(limit.filter(line(logging.INFO, "request", ended="answered")) for _ in range(10 * int(LINES)))
+    assert all(
+        limit.filter(line(logging.INFO, "request", ended="answered"))
+        for _ in range(10 * int(LINES))
+    )
     other = line(logging.ERROR, "eight")
     assert limit.filter(other)
     assert not hasattr(other, "dropped")
-    limit.kinds = {kind: (0.0, since, dropped) for kind, (_, since, dropped) in limit.kinds.items()}  # time has passed
+    # time has passed
+    limit.kinds = {kind: (0.0, since, dropped) for kind, (_, since, dropped) in limit.kinds.items()}
     next_one = line(logging.ERROR, "seven %s", 0)
     assert limit.filter(next_one)
     assert next_one.dropped == flood.count(False)  # type: ignore[attr-defined]
@@ -162,17 +182,23 @@ def test_so_many_kinds_of_lines_are_remembered_the_newest() -> None:
     limit = RateLimit()
     for number in range(MAX_KINDS + 1):
         limit.filter(line(logging.ERROR, f"kind {number}"))
-    assert [text for _, text in limit.kinds] == [f"kind {number}" for number in range(1, MAX_KINDS + 1)]
+    assert [text for _, text in limit.kinds] == [
+        f"kind {number}" for number in range(1, MAX_KINDS + 1)
+    ]
 
 
 def test_a_traceback_counts_as_many_lines() -> None:
     limit, failure = RateLimit(), (ValueError, ValueError("seven"), None)
-    passed = [limit.filter(line(logging.ERROR, "failed", exc_info=failure)) for _ in range(int(LINES))]
+    passed = [
+        limit.filter(line(logging.ERROR, "failed", exc_info=failure)) for _ in range(int(LINES))
+    ]
     assert sum(passed) < 2 * LINES / TRACEBACK_LINES
 
 
 def reader_that_stops() -> None:
-    """Let a thread of this process read its log up to the server's address, and nothing of it afterwards."""
+    """Let a thread of this process read its log up to the server's
+    address, and nothing of it afterwards.
+    """
     log, (reading, writing) = os.fdopen(os.dup(2), "w"), os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     os.dup2(writing, 2)
@@ -199,14 +225,17 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_sigterm(grey_director
         server.process.kill()
 
 
-def test_lines_beyond_the_bound_are_dropped_and_counted_the_others_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_beyond_the_bound_are_dropped_and_counted_the_others_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     monkeypatch.setattr(logs, "MAX_WAITING", 10)
     with os.fdopen(reading) as log, os.fdopen(writing, "w") as stderr:
         monkeypatch.setattr(sys, "stderr", stderr)
         writer = logs.LogWriter()
-        for number in range(50):  # each fills the pipe, so that one is being written and at most ten wait
+        # each fills the pipe, so that one is being written and at most ten wait
+        for number in range(50):
             writer.handle(line(logging.INFO, f"{number} ".ljust(5000)))
         assert 39 <= writer.dropped < 50
         kept = 50 - writer.dropped

@@ -1,4 +1,6 @@
-"""Secrets of a server's environment are not in that of the processes that it starts, and have their effect."""
+"""Secrets of a server's environment are not in that of the processes that
+it starts, and have their effect.
+"""
 
 import os
 import signal
@@ -13,8 +15,18 @@ from tests.support.server.running_server import Server, command_line, descendant
 from tests.support.server.shared_servers import bearer
 from tests.support.waiting import wait_for
 
-SECRETS = {"scanline_api_keys": "sk-first", "HF_TOKEN": "hf-second", "OTEL_EXPORTER_OTLP_HEADERS": "x-key=third"}
-PUBLIC = ("PATH", "CUDA_VISIBLE_DEVICES", "SCANLINE_LOG_LEVEL", "TOKENIZERS_PARALLELISM", "KEYBOARD")
+SECRETS = {
+    "scanline_api_keys": "sk-first",
+    "HF_TOKEN": "hf-second",
+    "OTEL_EXPORTER_OTLP_HEADERS": "x-key=third",
+}
+PUBLIC = (
+    "PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "SCANLINE_LOG_LEVEL",
+    "TOKENIZERS_PARALLELISM",
+    "KEYBOARD",
+)
 
 
 def test_a_secret_is_known_by_its_name() -> None:
@@ -23,7 +35,9 @@ def test_a_secret_is_known_by_its_name() -> None:
 
 
 def assert_no_secrets(server: Server, *names: str) -> None:
-    """Of all processes of the server but the first; among them are some with these names in their commands."""
+    """Of all processes of the server but the first; among them are some
+    with these names in their commands.
+    """
     __tracebackhide__ = True
     commands = ""
     for process in descendants(server.process.pid):
@@ -45,14 +59,22 @@ def test_no_process_that_a_server_starts_has_a_secret(
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two exports
     with (
         collecting() as (url, collector),
-        serve(grey_directory, "--api-processes", processes, "--otlp-endpoint", url, forked=False) as server,
+        serve(
+            grey_directory, "--api-processes", processes, "--otlp-endpoint", url, forked=False
+        ) as server,
     ):
         with server.client(headers=bearer("sk-first")) as client, ThreadPoolExecutor(1) as threads:
             exporting = threads.submit(client.get, "/v1/models/grey/onnx")
-            wait_for(lambda: "onnx_export" in "".join(map(command_line, descendants(server.process.pid))), "an export")
+            wait_for(
+                lambda: (
+                    "onnx_export" in "".join(map(command_line, descendants(server.process.pid)))
+                ),
+                "an export",
+            )
             assert_no_secrets(server, "forkserver", "onnx_export")
             assert exporting.result().status_code == 200
-            # Processes that are started later have none either, and the key of the environment outlives a reload.
+            # Processes that are started later have none either, and the key
+            # of the environment outlives a reload.
             before = server.engine
             os.kill(before, signal.SIGKILL)
             server.wait_for_engine(after=before)

@@ -1,4 +1,6 @@
-"""Standard error of a server's processes: in the format of the log to the last line, and never in the way."""
+"""Standard error of a server's processes: in the format of the log to the
+last line, and never in the way.
+"""
 
 import json
 import os
@@ -65,14 +67,28 @@ def test_a_server_starts_and_stops_where_its_log_cannot_be_written(
     grey_directory: Path, tmp_path: Path, form: str
 ) -> None:
     socket = tmp_path / "socket"
-    options = ["--model", grey_directory, "--unix-socket", socket, "--log-format", form, "--threads", "1"]
-    with open("/dev/full", "w") as full, httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client:
+    options = [
+        "--model",
+        grey_directory,
+        "--unix-socket",
+        socket,
+        "--log-format",
+        form,
+        "--threads",
+        "1",
+    ]
+    with (
+        open("/dev/full", "w") as full,
+        httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client,
+    ):
 
         def is_ready() -> bool:
             assert process.poll() is None
             return socket.exists() and client.get("http://localhost/readyz").status_code == 200
 
-        process = subprocess.Popen([SCANLINE, "serve", *map(str, options)], stdout=full, stderr=full)
+        process = subprocess.Popen(
+            [SCANLINE, "serve", *map(str, options)], stdout=full, stderr=full
+        )
         try:
             wait_for(is_ready, "a server that is ready")
         finally:
@@ -85,7 +101,9 @@ def test_without_a_temporary_directory_the_reason_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python looks for one at each start; here none of its places can be written."""
-    (tmp_path / "tempfile.py").write_text(NO_PLACE.format(os.path.join(os.path.dirname(os.__file__), "tempfile.py")))
+    (tmp_path / "tempfile.py").write_text(
+        NO_PLACE.format(os.path.join(os.path.dirname(os.__file__), "tempfile.py"))
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     ran = in_a_process("serve", "--port", "0")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)

@@ -1,1 +1,3 @@
-"""A package, for pytest to end its package-scoped browser, which runs an event loop, before other tests run theirs."""
+"""A package, for pytest to end its package-scoped browser, which runs an event
+loop, before other tests run theirs.
+"""

@@ -13,21 +13,33 @@ from tests.support.page.visitor import KEY, Visitor
 from tests.support.server.running_server import PATIENCE, Server, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")  # the first is the lightest
+# the first is the lightest
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]  # root in a container has no sandbox and little memory to share
-OPTIONS += ["--disable-gpu", "--in-process-gpu", "--renderer-process-limit=1", "--js-flags=--liftoff-only"]  # less work
-OPTIONS += ["--host-resolver-rules=MAP scanline.test 127.0.0.1"]  # a name over plain HTTP is no secure context
+# root in a container has no sandbox and little memory to share
+OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage"]
+# less work
+OPTIONS += [
+    "--disable-gpu",
+    "--in-process-gpu",
+    "--renderer-process-limit=1",
+    "--js-flags=--liftoff-only",
+]
+# a name over plain HTTP is no secure context
+OPTIONS += ["--host-resolver-rules=MAP scanline.test 127.0.0.1"]
 
 expect.set_options(timeout=1000 * PATIENCE)
 
 
-@pytest.fixture(scope="package")  # its event loop must not run in this thread while other packages' tests run theirs
+# its event loop must not run in this thread while other packages' tests run theirs
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS, timeout=1000 * PATIENCE)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=OPTIONS, timeout=1000 * PATIENCE
+        )
         yield browser
         browser.close()
 
@@ -41,14 +53,16 @@ def context(browser: Browser) -> BrowserContext:
 @pytest.fixture(scope="package")
 def locked(grey_directory: Path) -> Iterator[Server]:
     """A server that requires the API key KEY."""
-    with serve(grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8") as server:
+    with serve(
+        grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8"
+    ) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
 def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of a model without classes, and of three with, of which `horse` is one; one is guided by
-    default and has a class head."""
+    """A server of a model without classes, and of three with, of which `horse` is one; one is
+    guided by default and has a class head."""
     directory = tmp_path_factory.mktemp("classified")
     grey = {"height": 7, "width": 5, "layers": 1}
     for name, changes in {
@@ -59,7 +73,9 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     }.items():
         shapes.save(directory / name, small_models.config(**changes), class_head=name == "guided")
     shapes.evaluate(directory / "pixels")
-    (directory / "guided" / "generation_config.json").write_text('{"class": "any", "guidance": 2, "temperature": 0.97}')
+    (directory / "guided" / "generation_config.json").write_text(
+        '{"class": "any", "guidance": 2, "temperature": 0.97}'
+    )
     models = (f"--model={directory / name}" for name in ("pixels", "plain", "guided"))
     with serve(directory / "grey", *models, "--slots", "64", *arguments(NO_DELAY)) as server:
         yield server
@@ -72,12 +88,17 @@ def api(classified: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def visit(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iterator[Callable[..., Visitor]]:
-    """Opens a page, and waits until so many images are `done`; the test fails at its end if the console has shown an
-    error that it did not expect. A page with options, such as a theme, has a context of its own."""
+def visit(
+    browser: Browser, context: BrowserContext, tmp_path: Path
+) -> Iterator[Callable[..., Visitor]]:
+    """Opens a page, and waits until so many images are `done`; the test fails at its end if
+    the console has shown an error that it did not expect. A page with options, such as a
+    theme, has a context of its own."""
     visitors: list[Visitor] = []
 
-    def open_page(url: str, width: int = 1280, height: int = 800, done: int = 0, **options: object) -> Visitor:
+    def open_page(
+        url: str, width: int = 1280, height: int = 800, done: int = 0, **options: object
+    ) -> Visitor:
         visitor = Visitor(browser.new_context(**options) if options else context, tmp_path)
         visitors.append(visitor)
         visitor.page.set_viewport_size({"width": width, "height": height})

@@ -1,4 +1,6 @@
-"""Browsers that lack or refuse something, in a real one: storage, the clipboard over plain HTTP, WebAssembly."""
+"""Browsers that lack or refuse something, in a real one: storage, the
+clipboard over plain HTTP, WebAssembly.
+"""
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +29,9 @@ def opened(visit: Visit, script: str, url: str) -> Visitor:
 
 
 @pytest.mark.parametrize("script", [STORAGES, FULL], ids=["blocked", "full"])
-def test_without_storage_only_what_is_remembered_is_lost(visit: Visit, locked: Server, script: str) -> None:
+def test_without_storage_only_what_is_remembered_is_lost(
+    visit: Visit, locked: Server, script: str
+) -> None:
     visitor = opened(visit, script, f"{locked.url}/?seed=3&n=2")
     visitor.see("#key").fill(KEY)
     visitor.page.keyboard.press("Enter")
@@ -46,7 +50,9 @@ def test_without_storage_only_what_is_remembered_is_lost(visit: Visit, locked: S
 
 def test_by_name_over_plain_http_texts_are_copied(visit: Visit, locked: Server) -> None:
     """There is no navigator.clipboard then."""
-    visitor = visit(locked.url.replace("127.0.0.1", "scanline.test") + "/?seed=3&n=2", color_scheme="light")
+    visitor = visit(
+        locked.url.replace("127.0.0.1", "scanline.test") + "/?seed=3&n=2", color_scheme="light"
+    )
     assert not visitor.page.evaluate("isSecureContext")
     visitor.see("#key").fill(KEY)
     visitor.page.keyboard.press("Enter")
@@ -66,11 +72,17 @@ def test_by_name_over_plain_http_texts_are_copied(visit: Visit, locked: Server) 
     visitor.expect_errors("401|Cross-Origin-Opener-Policy")
 
 
-def test_a_site_that_the_settings_name_embeds_the_page(visit: Visit, grey_directory: Path, tmp_path: Path) -> None:
+def test_a_site_that_the_settings_name_embeds_the_page(
+    visit: Visit, grey_directory: Path, tmp_path: Path
+) -> None:
     """Its storage is blocked as well, as many browsers do in a frame of another site."""
     with (
-        ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)) as site,
-        serve(grey_directory, "--frame-ancestor", origin := f"http://localhost:{site.server_port}") as server,
+        ThreadingHTTPServer(
+            ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path)
+        ) as site,
+        serve(
+            grey_directory, "--frame-ancestor", origin := f"http://localhost:{site.server_port}"
+        ) as server,
     ):
         Thread(target=site.serve_forever, daemon=True).start()
         (tmp_path / "index.html").write_text(

@@ -1,4 +1,6 @@
-"""The built page in server/web/dist is what its sources build to, and samples what the server samples."""
+"""The built page in server/web/dist is what its sources build to, and
+samples what the server samples.
+"""
 
 import gzip
 import json
@@ -14,12 +16,15 @@ from tests.support.page.vectors import FILE, vectors
 SOURCES = BUILT.parent
 NPM = shutil.which("npm")
 needs_npm = pytest.mark.skipif(
-    NPM is None or not (SOURCES / "node_modules").is_dir(), reason="needs npm, and `npm ci` in server/web"
+    NPM is None or not (SOURCES / "node_modules").is_dir(),
+    reason="needs npm, and `npm ci` in server/web",
 )
 
 
 def npm(*arguments: str) -> None:
-    ran = subprocess.run([str(NPM), *arguments], cwd=SOURCES, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [str(NPM), *arguments], cwd=SOURCES, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -29,7 +34,11 @@ def content_of(path: Path) -> bytes:
 
 
 def files_of(directory: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(directory)): content_of(path) for path in directory.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(directory)): content_of(path)
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 @needs_npm
@@ -38,11 +47,15 @@ def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     npm("run", "build", "--", "--outDir", str(tmp_path / "page"))
     built, shipped = files_of(tmp_path / "page"), files_of(BUILT)
     assert sorted(built) == sorted(shipped)
-    assert [name for name in built if built[name] != shipped[name]] == [], "run `npm run build` in server/web"
+    assert [name for name in built if built[name] != shipped[name]] == [], (
+        "run `npm run build` in server/web"
+    )
 
 
 def test_the_page_with_all_its_tabs_is_at_most_90_kb() -> None:
-    """Compressed, without the API's documentation, licences and the runtime, which is downloaded on request."""
+    """Compressed, without the API's documentation, licences and the
+    runtime, which is downloaded on request.
+    """
     others = ("docs", "licenses", "runtime")
     texts = [file for file in BUILT.rglob("*.*") if not file.name.startswith(others)]
     assert len(texts) >= 6
@@ -50,7 +63,9 @@ def test_the_page_with_all_its_tabs_is_at_most_90_kb() -> None:
 
 
 def test_the_vectors_are_what_the_server_samples() -> None:
-    """`python -m tests.support.page.vectors` writes them. The last digits of the bits depend on torch and processor."""
+    """`python -m tests.support.page.vectors` writes them. The last digits of the
+    bits depend on torch and processor.
+    """
     written, found = json.loads(FILE.read_text()), json.loads(json.dumps(vectors()))
     for one, other in zip(written["samples"], found["samples"], strict=True):
         assert one.pop("bits") == pytest.approx(other.pop("bits"), rel=1e-4)

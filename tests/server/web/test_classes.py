@@ -1,4 +1,6 @@
-"""Classes and guidance, in a real browser: the controls are the model's, and the page paints what the API paints."""
+"""Classes and guidance, in a real browser: the controls are the model's, and the
+page paints what the API paints.
+"""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -7,7 +9,15 @@ import httpx
 import numpy as np
 from playwright.sync_api import expect
 
-from tests.server.web.test_complete import choose_particles, complete, completed, hide, mask_of, shown, upload
+from tests.server.web.test_complete import (
+    choose_particles,
+    complete,
+    completed,
+    hide,
+    mask_of,
+    shown,
+    upload,
+)
 from tests.support.page.visitor import Visit, Visitor, painted
 from tests.support.pictures import encode, text
 from tests.support.pictures import painted as images_of
@@ -31,13 +41,17 @@ def expect_title(visitor: Visitor, field: str, sentence: str) -> None:
     expect(visitor.see(field)).to_have_attribute("title", re.compile(sentence))
 
 
-def test_guided_images_of_a_class_are_the_apis(visit: Visit, classified: Server, api: httpx.Client) -> None:
+def test_guided_images_of_a_class_are_the_apis(
+    visit: Visit, classified: Server, api: httpx.Client
+) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2", done=4)
     assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
     saved = [np.load(visitor.saved("#save-array"))]
     choose(visitor, "paint", "horse")
     expect(visitor.page).to_have_url(re.compile("&class=horse&guidance=2#paint$"))
-    expect_title(visitor, "#guidance-field", "more typical of their class and less varied.*two slots")
+    expect_title(
+        visitor, "#guidance-field", "more typical of their class and less varied.*two slots"
+    )
     visitor.see("#guidance").fill("2.5")
     expect(visitor.see("#guidance-shown")).to_have_text("2.50")
     visitor.see("#paint-form .primary").click()
@@ -54,11 +68,15 @@ def test_guided_images_of_a_class_are_the_apis(visit: Visit, classified: Server,
 
     # The viewer says which class was asked for, and of which the image is most probably.
     visitor.see(".tile").first.click()
-    expect(visitor.see("#viewer-figures")).to_contain_text("class horse · seed 3 · temperature 0.97 · guidance 2.5")
+    expect(visitor.see("#viewer-figures")).to_contain_text(
+        "class horse · seed 3 · temperature 0.97 · guidance 2.5"
+    )
     visitor.see("#what summary").click()
     expect(visitor.see("#posterior li")).to_have_count(2)
     answer = post(api, CLASSIFICATIONS, model="guided", image=text(encode(saved[1][0])))
-    percents = [f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()]
+    percents = [
+        f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()
+    ]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
     assert answer["data"][0]["posterior_by_bits"] is None
     expect(visitor.see("#unusual")).to_contain_text("Read by a head trained for it.")
@@ -66,7 +84,9 @@ def test_guided_images_of_a_class_are_the_apis(visit: Visit, classified: Server,
 
     # Without a class there is no guidance; arrow keys choose another class.
     choose(visitor, "paint", "none")
-    expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
+    expect(visitor.page).to_have_url(
+        re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
+    )
     expect(visitor.see("#guidance")).to_be_disabled()
     expect_title(visitor, "#guidance-field", "choose one to use it")
     visitor.see("#paint-class input").first.focus()
@@ -75,12 +95,20 @@ def test_guided_images_of_a_class_are_the_apis(visit: Visit, classified: Server,
     expect(visitor.page).to_have_url(re.compile(r"&class=7&guidance=2\.5#paint$"))
 
 
-def test_the_page_first_paints_any_class_and_says_which(visit: Visit, classified: Server, api: httpx.Client) -> None:
+def test_the_page_first_paints_any_class_and_says_which(
+    visit: Visit, classified: Server, api: httpx.Client
+) -> None:
     visitor = visit(f"{classified.url}/?model=guided")
     expect(visitor.page).to_have_url(re.compile(r"&class=any&guidance=2#paint$"))
     expect(visitor.see("#after")).to_be_visible()
     link = parse_qs(urlsplit(visitor.page.url).query)
-    fields = {"model": "guided", "n": int(link["n"][0]), "seed": int(link["seed"][0]), "class": "any", "guidance": 2}
+    fields = {
+        "model": "guided",
+        "n": int(link["n"][0]),
+        "seed": int(link["seed"][0]),
+        "class": "any",
+        "guidance": 2,
+    }
     response = post(api, GENERATIONS, **fields)
     assert (np.load(visitor.saved("#save-array")) == images_of(response)).all()
     for index in (0, 5):
@@ -93,15 +121,21 @@ def test_the_page_first_paints_any_class_and_says_which(visit: Visit, classified
         expect(visitor.see("#temperature")).to_have_value(temperature)
 
 
-def test_a_link_without_a_class_paints_without_one(visit: Visit, classified: Server, api: httpx.Client) -> None:
+def test_a_link_without_a_class_paints_without_one(
+    visit: Visit, classified: Server, api: httpx.Client
+) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4", done=4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
-    expect(visitor.page).to_have_url(re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$"))
+    expect(visitor.page).to_have_url(
+        re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
+    )
     expected = painted(api, model="guided", n=4, seed=3, **{"class": "none"})
     assert (np.load(visitor.saved("#save-array")) == expected).all()
 
 
-def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(visit: Visit, classified: Server) -> None:
+def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(
+    visit: Visit, classified: Server
+) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=7")
     visitor.expect_notice("The guidance must be from 1 to 4, in steps of 0.25, not 7.")
     expect(visitor.see(".tile")).to_have_count(0)
@@ -115,7 +149,9 @@ def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(visit: V
     expect(visitor.see("#notice")).to_be_hidden()
 
 
-def test_a_model_without_classes_has_neither_buttons_nor_slider(visit: Visit, classified: Server) -> None:
+def test_a_model_without_classes_has_neither_buttons_nor_slider(
+    visit: Visit, classified: Server
+) -> None:
     """The chosen class is kept where the next model has it."""
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2", done=4)
     visitor.see("#model").select_option("pixels")
@@ -133,7 +169,9 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(visit: Visit, cl
     expect_title(visitor, "#device-class", "only the server offers it")
 
 
-def test_guided_completions_exclude_particles(visit: Visit, classified: Server, api: httpx.Client) -> None:
+def test_guided_completions_exclude_particles(
+    visit: Visit, classified: Server, api: httpx.Client
+) -> None:
     visitor = visit(f"{classified.url}/?model=guided#complete")
     visitor.expect_ready()
     upload(visitor, encode(IMAGE))

@@ -1,4 +1,6 @@
-"""Complete, in a real browser: drawn and uploaded images, hidden pixels, particles, and the API's completions."""
+"""Complete, in a real browser: drawn and uploaded images, hidden pixels,
+particles, and the API's completions.
+"""
 
 from io import BytesIO
 from typing import Any
@@ -19,7 +21,9 @@ HEIGHT, N, SEED = 7, 3, 5
 
 
 def upload(visitor: Visitor, data: bytes) -> None:
-    visitor.see("#upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": data})
+    visitor.see("#upload").set_input_files(
+        {"name": "one.png", "mimeType": "image/png", "buffer": data}
+    )
     expect(visitor.see("#drawing-hint")).to_be_hidden()
 
 
@@ -100,7 +104,8 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     assert (given[:3] == original[:3]).all()
     assert (given[3:, :, 3] == 0).all()
 
-    # A completion is opened and completed in turn; Ctrl+Z takes that back, and a reload has the completions again.
+    # A completion is opened and completed in turn; Ctrl+Z takes that back, and
+    # a reload has the completions again.
     drawing.see("#results button").nth(2).click()
     expect(drawing.see("#viewer-title")).to_have_text("Completion 2")
     drawing.see("#viewer-complete").click()
@@ -112,7 +117,9 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
-def test_an_image_of_the_models_size_keeps_its_values(drawing: Visitor, client: httpx.Client) -> None:
+def test_an_image_of_the_models_size_keeps_its_values(
+    drawing: Visitor, client: httpx.Client
+) -> None:
     upload(drawing, encode(IMAGE))
     drawing.see("#rows").fill("5")
     complete(drawing)
@@ -137,7 +144,9 @@ def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Vis
     assert np.abs(shown(drawing)[0][..., 0].astype(int) - IMAGE).mean() < 16
 
 
-def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: Visitor, client: httpx.Client) -> None:
+def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(
+    drawing: Visitor, client: httpx.Client
+) -> None:
     upload(drawing, encode(IMAGE))
     complete(drawing, 2)
     drawing.see("#overlay >> text=Known pixels").click()
@@ -147,10 +156,13 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing: V
     with drawing.page.expect_response("**/v1/images/likelihoods") as response:
         drawing.see("text=Likelihood").click()
     expect(drawing.see("#legend")).to_be_visible()
-    bits = post(client, LIKELIHOODS, image=text(encode(IMAGE)), per_pixel=True)["data"][0]["per_pixel"]
+    bits = post(client, LIKELIHOODS, image=text(encode(IMAGE)), per_pixel=True)["data"][0][
+        "per_pixel"
+    ]
     assert response.value.json()["data"][0]["per_pixel"] == bits
     assert_bits_are_shown(drawing, np.array(bits))
-    expect(drawing.see("#outlier-note")).to_be_hidden()  # a model without the bits of its test images
+    # a model without the bits of its test images
+    expect(drawing.see("#outlier-note")).to_be_hidden()
 
 
 def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
@@ -181,16 +193,22 @@ def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> 
     expect(drawing.see("#drawing-hint")).to_be_visible()
 
 
-def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(drawing: Visitor) -> None:
+def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(
+    drawing: Visitor,
+) -> None:
     drawing.see("#rows").fill(str(HEIGHT))
     drawing.see("#complete-form .primary").click()
     drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")
     expect(drawing.see("#rows")).to_be_focused()
-    drawing.see("#upload").set_input_files({"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"})
+    drawing.see("#upload").set_input_files(
+        {"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"}
+    )
     drawing.expect_notice("The browser cannot read one.txt as an image.")
 
 
-def test_colours_unlike_the_test_images(visit: Visit, classified: Server, api: httpx.Client) -> None:
+def test_colours_unlike_the_test_images(
+    visit: Visit, classified: Server, api: httpx.Client
+) -> None:
     visitor = visit(f"{classified.url}/?model=pixels#complete")
     expect(visitor.see("#colour-field")).to_be_visible()
     image = noise(4, 5, 3)
@@ -199,7 +217,9 @@ def test_colours_unlike_the_test_images(visit: Visit, classified: Server, api: h
     complete(visitor)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(api, image, model="pixels", n=N, keep_rows=2)).all()
-    expect(visitor.see("#outlier-note")).to_contain_text("The original is unlike the images that the model was")
+    expect(visitor.see("#outlier-note")).to_contain_text(
+        "The original is unlike the images that the model was"
+    )
     visitor.see("text=Likelihood").click()
     body = {"model": "pixels", "image": text(encode(image)), "per_pixel": True}
     bits = np.array(post(api, LIKELIHOODS, **body)["data"][0]["per_pixel"])
@@ -232,24 +252,32 @@ def hidden(drawing: Visitor) -> Visitor:
     return drawing
 
 
-def test_hidden_pixels_are_painted_by_the_particles_of_the_api(hidden: Visitor, client: httpx.Client) -> None:
+def test_hidden_pixels_are_painted_by_the_particles_of_the_api(
+    hidden: Visitor, client: httpx.Client
+) -> None:
     complete(hidden)
     answer, known = edited(client, mask_of(hidden)), shown(hidden)[1][..., 3] == 255
     assert 0 < (~known).sum() < known.size
     images = np.array(shown(hidden)[2:])[..., 0]
     assert (images == images_of(answer)).all()
     assert (images[:, known] == IMAGE[known]).all()
-    assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(answer, effective=True)
+    assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(
+        answer, effective=True
+    )
     expect(hidden.see("#particles-legend")).to_be_visible()
     name = hidden.see("#results .stack canvas:first-child").nth(2).get_attribute("aria-label")
     assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
 
 
-def test_completions_with_one_particle_stand_above_those_with_several(hidden: Visitor, client: httpx.Client) -> None:
+def test_completions_with_one_particle_stand_above_those_with_several(
+    hidden: Visitor, client: httpx.Client
+) -> None:
     choose_particles(hidden, 4)
     hidden.see("#particles-compare").check()
     complete(hidden, images=2 * N)
-    groups = hidden.see("#results [role=group]").evaluate_all("all => all.map(({ariaLabel}) => ariaLabel)")
+    groups = hidden.see("#results [role=group]").evaluate_all(
+        "all => all.map(({ariaLabel}) => ariaLabel)"
+    )
     assert groups == ["1 particle", "4 particles"]
     answers = [edited(client, mask_of(hidden), particles=count) for count in (1, 4)]
     images = np.array(shown(hidden))[2:, ..., 0]
@@ -257,7 +285,10 @@ def test_completions_with_one_particle_stand_above_those_with_several(hidden: Vi
     expected = captions(answers[0], effective=False) + captions(answers[1], effective=True)
     assert hidden.see("#results figcaption").all_inner_texts()[2:] == expected
     means = [np.mean([one["evidence_bits"] for one in answer["data"]]) for answer in answers]
-    labels = [f"{group} · mean evidence {mean:.1f} bits" for group, mean in zip(groups, means, strict=True)]
+    labels = [
+        f"{group} · mean evidence {mean:.1f} bits"
+        for group, mean in zip(groups, means, strict=True)
+    ]
     assert hidden.see("#results .label").all_inner_texts() == labels
     tops = {round(figure.bounding_box()["y"]) for figure in hidden.see("#results figure").all()}  # type: ignore[index]
     assert len(tops) == 3
@@ -265,7 +296,9 @@ def test_completions_with_one_particle_stand_above_those_with_several(hidden: Vi
 
 def test_particles_are_closed_where_nothing_known_follows_a_hidden_pixel(drawing: Visitor) -> None:
     expect(drawing.see("#particles input").first).to_be_disabled()
-    expect(drawing.see("#particles-hint")).to_contain_text("only where known pixels follow hidden ones")
+    expect(drawing.see("#particles-hint")).to_contain_text(
+        "only where known pixels follow hidden ones"
+    )
     hide(drawing)
     expect(drawing.see("#particles input").first).to_be_enabled()
     expect(drawing.see("#particles-hint")).to_contain_text("painted by that many particles")

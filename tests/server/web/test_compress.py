@@ -1,4 +1,6 @@
-"""Compress, in a real browser: a picture's code paints it again, and one with a flipped bit does not."""
+"""Compress, in a real browser: a picture's code paints it again, and
+one with a flipped bit does not.
+"""
 
 import base64
 
@@ -26,12 +28,16 @@ def type_code(visitor: Visitor, code: str) -> None:
     visitor.see("#coded-form .primary").click()
 
 
-def test_a_code_paints_its_picture_a_flipped_bit_another(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_a_code_paints_its_picture_a_flipped_bit_another(
+    visit: Visit, server: Server, client: httpx.Client
+) -> None:
     visitor = visit(f"{server.url}/#compress", reduced_motion="reduce")
     expect(visitor.see("#coded-status")).to_have_text(SAME)  # of an example
     example = visitor.see("#code-text").input_value()
     file = encode(IMAGE)
-    visitor.see("#coded-upload").set_input_files({"name": "one.png", "mimeType": "image/png", "buffer": file})
+    visitor.see("#coded-upload").set_input_files(
+        {"name": "one.png", "mimeType": "image/png", "buffer": file}
+    )
     code = code_of(client, IMAGE)
     expect(visitor.see("#code-text")).to_have_value(code.hex())
     expect(visitor.see("#coded-status")).to_have_text(SAME)
@@ -54,14 +60,23 @@ def test_a_code_paints_its_picture_a_flipped_bit_another(visit: Visit, server: S
 
     # The slider shows the rows that some of the bits paint; a click flips the bit back.
     visitor.see("#coded-rows").fill("1")
-    assert (visitor.pixels("#coded-painted")[..., 3] > 0).sum(axis=1).tolist() == [5, 0, 0, 0, 0, 0, 0]
+    assert (visitor.pixels("#coded-painted")[..., 3] > 0).sum(axis=1).tolist() == [
+        5,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
     place = f"1 of 7 rows, {bits_of_first_row(client, painted)} of {8 * len(code)} bits"
     expect(visitor.see("#coded-place")).to_have_text(place)
     bits.click(position={"x": 225, "y": 5})
     expect(visitor.see("#coded-status")).to_have_text(SAME)
     expect(visitor.see("#code-restore")).to_be_disabled()
 
-    # A code that is typed, of another length or none of a picture, is painted; what is no code is refused.
+    # A code that is typed, of another length or none of a picture, is
+    # painted; what is no code is refused.
     type_code(visitor, code[:3].hex())
     expect(visitor.see("#coded-status")).to_contain_text("another picture")
     visitor.see("text=Base64").click()

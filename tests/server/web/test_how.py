@@ -1,4 +1,6 @@
-"""The tab "How it works" in a real browser: one step of an image at a time, with the numbers of the steps route."""
+"""The tab "How it works" in a real browser: one step of an image at a time,
+with the numbers of the steps route.
+"""
 
 import json
 import re
@@ -14,7 +16,10 @@ from tests.support.server.running_server import Server
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
-READ, VALUES = "Orange is what the head reads. Point at a pixel for its weight.", "Point at a pixel for its value."
+READ, VALUES = (
+    "Orange is what the head reads. Point at a pixel for its weight.",
+    "Point at a pixel for its value.",
+)
 LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 
 
@@ -39,13 +44,16 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     after = visitor.pixels("#heat-s")
     assert after.shape[:2] == (colour.config.key_width, colour.config.value_width)
     assert np.array_equal(visitor.pixels("#heat-outer"), after)
-    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")  # itself
+    # itself
+    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")
     visitor.page.keyboard.press("ArrowRight")
     expect_step(visitor, "Step 2 of 36: row 1, column 1, green")
     assert np.array_equal(visitor.pixels("#heat-before"), after)
     visitor.see("#how-down").click()
     expect_step(visitor, "Step 14 of 36: row 2, column 1, green")
-    shown = re.search(rf"= {NUMBER} \+ {NUMBER} . {NUMBER} = {NUMBER}$", visitor.see("#cell").inner_text())
+    shown = re.search(
+        rf"= {NUMBER} \+ {NUMBER} . {NUMBER} = {NUMBER}$", visitor.see("#cell").inner_text()
+    )
     before, key, value, sum_ = (float(re.sub(r"^[^\d.]", "-", part)) for part in shown.groups())
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
     visitor.see("#how-last").click()
@@ -74,7 +82,9 @@ def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor)
         x, y = (column + 0.5) * box["width"] / 4, (row + 0.5) * box["height"] / 3
         visitor.page.mouse.move(box["x"] + x, box["y"] + y)
         expect(visitor.see("#how-pixel")).to_contain_text(f"Row {row + 1}, column {column + 1}: ")
-        total += float(visitor.see("#how-pixel").inner_text().split("weight ")[1].removesuffix(" %"))
+        total += float(
+            visitor.see("#how-pixel").inner_text().split("weight ")[1].removesuffix(" %")
+        )
     assert total == pytest.approx(100, abs=1)
 
 
@@ -83,7 +93,8 @@ def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
     recorded = json.loads((ROOT / "server/web/src/how/step_times.json").read_text())
     steps = np.arange(1, recorded["steps"][-1] + 1)
     linear, softmax = (
-        np.interp(steps, recorded["steps"], recorded[name]).cumsum() / 1000 for name in ("linear", "softmax")
+        np.interp(steps, recorded["steps"], recorded[name]).cumsum() / 1000
+        for name in ("linear", "softmax")
     )
     behind = np.searchsorted(softmax, linear[-1], side="right")
     sentence = f"Pixels after {linear[-1]:.0f} s: 16,384 with (s, z), {behind:,} with softmax"
@@ -106,8 +117,13 @@ def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
     expect(visitor.see("#screens")).to_be_hidden()
 
 
-def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(visitor: Visitor) -> None:
-    place, state = visitor.see("#how-place").inner_text(), visitor.see("#heat-s").get_attribute("aria-label")
+def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(
+    visitor: Visitor,
+) -> None:
+    place, state = (
+        visitor.see("#how-place").inner_text(),
+        visitor.see("#heat-s").get_attribute("aria-label"),
+    )
     visitor.see("#layer").select_option(label="2")
     expect(visitor.see("#heat-s")).not_to_have_attribute("aria-label", state or "")
     expect_step(visitor, place)

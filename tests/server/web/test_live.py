@@ -1,4 +1,6 @@
-"""Complete while one draws, in a real browser: four completions after each stroke, and one job at a time."""
+"""Complete while one draws, in a real browser: four completions after
+each stroke, and one job at a time.
+"""
 
 import json
 import signal
@@ -47,10 +49,17 @@ class Jobs:
 
 
 def wait_for_completions(
-    visitor: Visitor, client: httpx.Client, least: float = 1, *, colour: bool = False, **fields: object
+    visitor: Visitor,
+    client: httpx.Client,
+    least: float = 1,
+    *,
+    colour: bool = False,
+    **fields: object,
 ) -> None:
     """Waits until the page shows the API's completions of what is drawn, up to rounding."""
-    drawn = visitor.pixels("#drawing")[CELL // 2 :: CELL, CELL // 2 :: CELL, : (3 if colour else 1)].copy()
+    drawn = visitor.pixels("#drawing")[
+        CELL // 2 :: CELL, CELL // 2 :: CELL, : (3 if colour else 1)
+    ].copy()
     rows = len(drawn) // 2
     drawn[rows:] = 0  # hidden
     expected = completed(client, drawn if colour else drawn[..., 0], n=4, keep_rows=rows, **fields)
@@ -90,7 +99,8 @@ def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_se
         visitor.page.mouse.down()
         jobs.wait_for("cancel", 1)
 
-        # Another visitor takes all the room; the job is sent again, and accepted once he has his images.
+        # Another visitor takes all the room; the job is sent again,
+        # and accepted once he has his images.
         other.page.goto(f"{server.url}/?seed=3&n={2 * SLOTS}")
         others.wait_for("started", 1)
         visitor.page.mouse.up()

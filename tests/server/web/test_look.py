@@ -24,17 +24,24 @@ def assert_fits_and_is_accessible(visitor: Visitor) -> None:
     size = visitor.page.viewport_size
     for width in (SIZES["desktop"][0], size["width"]):
         visitor.page.set_viewport_size({**size, "width": width})
-        visitor.page.wait_for_function("width => document.scrollingElement.scrollWidth <= width", arg=width)
+        visitor.page.wait_for_function(
+            "width => document.scrollingElement.scrollWidth <= width", arg=width
+        )
     if not visitor.page.evaluate("'axe' in window"):
         visitor.page.evaluate(AXE_SCRIPT)
-    violations = visitor.page.evaluate("axe.run({resultTypes: ['violations']}).then(({violations}) => violations)")
+    violations = visitor.page.evaluate(
+        "axe.run({resultTypes: ['violations']}).then(({violations}) => violations)"
+    )
     assert violations == [], AxeResults({"violations": violations}).generate_report()
 
 
 @pytest.mark.parametrize(
-    ("size", "theme"), and_slow([("phone", "dark")], ("phone", "light"), ("desktop", "light"), ("desktop", "dark"))
+    ("size", "theme"),
+    and_slow([("phone", "dark")], ("phone", "light"), ("desktop", "light"), ("desktop", "dark")),
 )
-def test_every_tab_is_accessible_and_fits(visit: Visit, classified: Server, size: str, theme: str) -> None:
+def test_every_tab_is_accessible_and_fits(
+    visit: Visit, classified: Server, size: str, theme: str
+) -> None:
     """With a model that has all controls: classes, guidance and particles."""
     url = f"{classified.url}/?model=guided&seed=3&n=6&class=horse&guidance=2"
     visitor = visit(url, *SIZES[size], color_scheme=theme, has_touch=size == "phone")
@@ -99,8 +106,20 @@ def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> N
     reached = set()
     for _ in range(30):
         visitor.page.keyboard.press("Tab")
-        reached.add(visitor.page.evaluate("document.activeElement.id || document.activeElement.className"))
-    buttons = {"theme", "model", "tab-paint", "count", "seed", "temperature", "again", "copy-link", "save-sheet"}
+        reached.add(
+            visitor.page.evaluate("document.activeElement.id || document.activeElement.className")
+        )
+    buttons = {
+        "theme",
+        "model",
+        "tab-paint",
+        "count",
+        "seed",
+        "temperature",
+        "again",
+        "copy-link",
+        "save-sheet",
+    }
     assert buttons <= reached
     assert {"tile done"} <= reached
 
@@ -121,7 +140,9 @@ def test_on_a_phone_tab_goes_down_the_window(visit: Visit, classified: Server, t
     assert all(after > before - ROW for before, after in pairwise(tops)), tops
 
 
-def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(visit: Visit, locked: Server) -> None:
+def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(
+    visit: Visit, locked: Server
+) -> None:
     page = visit("about:blank").page
     hosts: set[str] = set()
     page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
@@ -142,6 +163,8 @@ def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(
     operation.locator(".opblock-summary-control").click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").click()
-    expect(operation.locator(".live-responses-table tbody .response-col_status").first).to_contain_text("200")
+    expect(
+        operation.locator(".live-responses-table tbody .response-col_status").first
+    ).to_contain_text("200")
     expect(operation.locator(".live-responses-table")).to_contain_text('"grey"')
     assert hosts == {locked.url.split("//")[1]}

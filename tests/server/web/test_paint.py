@@ -1,4 +1,6 @@
-"""Paint, in a real browser: the page shows and saves what the API returns; the canvas of its gallery."""
+"""Paint, in a real browser: the page shows and saves what the API
+returns; the canvas of its gallery.
+"""
 
 import re
 import signal
@@ -24,7 +26,9 @@ from tests.support.sweeps import and_slow
 LARGEST = 2**63 - 1
 
 
-def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(visit: Visit, server: Server) -> None:
+def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
+    visit: Visit, server: Server
+) -> None:
     visitor = visit(server.url, done=32)
     expect(visitor.see(".tile.done")).to_have_count(32)
     expect(visitor.see("#facts")).to_contain_text(" 7 grey ")
@@ -33,13 +37,17 @@ def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(visit: Vi
     assert (np.load(visitor.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
 
 
-def test_a_link_paints_what_the_api_paints(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_a_link_paints_what_the_api_paints(
+    visit: Visit, server: Server, client: httpx.Client
+) -> None:
     visitor = visit(f"{server.url}/?model=grey&seed={LARGEST}&temperature=0.8&n=5", done=5)
     images = painted(client, n=5, seed=LARGEST, temperature=0.8)
     assert (np.load(visitor.saved("#save-array")) == images).all()
 
 
-def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_client: httpx.Client) -> None:
+def test_colour_images_are_painted(
+    visit: Visit, colour_server: Server, colour_client: httpx.Client
+) -> None:
     visitor = visit(f"{colour_server.url}/?seed=3&n=4", done=4)
     images = painted(colour_client, n=4, seed=3)
     assert (np.load(visitor.saved("#save-array")) == images).all()
@@ -47,7 +55,11 @@ def test_colour_images_are_painted(visit: Visit, colour_server: Server, colour_c
 
 
 def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code(
-    visit: Visit, server: Server, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    visit: Visit,
+    server: Server,
+    client: httpx.Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5", done=5)
     visitor.see(".tile").nth(2).click()
@@ -61,25 +73,36 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
     visitor.page.keyboard.press("Escape")
     expect(visitor.see(".tile").nth(4)).to_be_focused()
     sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
-    answer = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"})
+    answer = client.post(
+        "/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/png"}
+    )
     expected = np.asarray(Image.open(BytesIO(answer.content)))
     assert (sheet == np.kron(expected, np.ones((4, 4), np.uint8))).all()
     with zipfile.ZipFile(visitor.saved("#save-zip")) as archive:
         assert archive.testzip() is None
-        files = [np.asarray(Image.open(BytesIO(archive.read(name))).convert("L")) for name in archive.namelist()]
+        files = [
+            np.asarray(Image.open(BytesIO(archive.read(name))).convert("L"))
+            for name in archive.namelist()
+        ]
     assert (np.array(files) == painted(client, n=5, seed=3)).all()
-    film = client.post("/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/gif"})
+    film = client.post(
+        "/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/gif"}
+    )
     assert visitor.saved("#save-film").read_bytes() == film.content
     expect(visitor.see("#save-film")).to_have_text("Save film (GIF)")
 
     # The code that the page shows paints the same.
     visitor.see("#view-code").click()
-    subprocess.run(visitor.see("#code").inner_text(), shell=True, check=True, cwd=tmp_path, capture_output=True)
+    subprocess.run(
+        visitor.see("#code").inner_text(), shell=True, check=True, cwd=tmp_path, capture_output=True
+    )
     assert (np.asarray(Image.open(tmp_path / "images.png")) == expected).all()
     visitor.see("#code-form").get_by_text("OpenAI client").click()
     monkeypatch.chdir(tmp_path)
     exec(visitor.see("#code").inner_text(), {})  # as a user runs it
-    assert (np.asarray(Image.open(tmp_path / "image-4.png")) == painted(client, n=5, seed=3)[4]).all()
+    assert (
+        np.asarray(Image.open(tmp_path / "image-4.png")) == painted(client, n=5, seed=3)[4]
+    ).all()
 
 
 def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:
@@ -115,7 +138,9 @@ def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client
     visitor.expect_done(2)
 
 
-def test_a_new_job_replaces_the_running_one(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_a_new_job_replaces_the_running_one(
+    visit: Visit, server: Server, client: httpx.Client
+) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     engine = server.engine
     kill(engine, signal.SIGSTOP)  # the first job must not end before the second is sent
@@ -135,7 +160,13 @@ def test_a_new_job_replaces_the_running_one(visit: Visit, server: Server, client
 def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     visitor.see(".tile").first.focus()
-    for key, index in (("ArrowRight", 1), ("End", 3), ("ArrowRight", 3), ("ArrowLeft", 2), ("Home", 0)):
+    for key, index in (
+        ("ArrowRight", 1),
+        ("End", 3),
+        ("ArrowRight", 3),
+        ("ArrowLeft", 2),
+        ("Home", 0),
+    ):
         visitor.page.keyboard.press(key)
         expect(visitor.see(".tile").nth(index)).to_be_focused()
     visitor.page.keyboard.press("Enter")
@@ -143,7 +174,8 @@ def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
 
 
 WIDE = {"layers": 2, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
-LONG = small_models.config(height=60, width=60, **WIDE)  # seconds: several redraws, also beside other programs
+# seconds: several redraws, also beside other programs
+LONG = small_models.config(height=60, width=60, **WIDE)
 PAUSE = 0.1  # seconds between two redraws
 RECORD_DRAWS = """
     const put = CanvasRenderingContext2D.prototype.putImageData;
@@ -175,12 +207,15 @@ def test_one_canvas_shows_each_image_over_its_button(
     visitor = visit(f"{server.url}/?seed=3&n={n}", done=n)
     images = painted(client, n=n, seed=3)
     assert visitor.see("#gallery canvas").count() == 1
-    sizes = {1: 220, 7: 220, 64: 65}  # CSS pixels of an image's width: large, in full rows where there are many
+    # CSS pixels of an image's width: large, in full rows where there are many
+    sizes = {1: 220, 7: 220, 64: 65}
     assert visitor.see(".tile").first.evaluate("tile => tile.clientWidth") == sizes[n]
     for width in (1280, 360, 700):
         visitor.page.set_viewport_size({"width": width, "height": 800})
         # sizes are fitted before the next frame is rendered
-        visitor.page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        visitor.page.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         assert visitor.page.evaluate("document.scrollingElement.scrollWidth") <= width
         for index in {0, n // 2, n - 1}:
             assert (visitor.gallery_image(index) == grey(images[index])).all()
@@ -189,7 +224,9 @@ def test_one_canvas_shows_each_image_over_its_button(
 
 
 @pytest.mark.parametrize("density", and_slow([2.625], 1, 1.5))
-def test_image_pixels_are_whole_numbers_of_device_pixels(visit: Visit, server: Server, density: float) -> None:
+def test_image_pixels_are_whole_numbers_of_device_pixels(
+    visit: Visit, server: Server, density: float
+) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density, done=7)
     canvas = visitor.see("#sheet")
     size = canvas.evaluate("canvas => canvas.getBoundingClientRect().toJSON()")
@@ -214,14 +251,18 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
             visitor.see("#viewer-close").click()
 
 
-def test_images_of_an_unfinished_job_are_shown_and_named_so(visit: Visit, long_server: Server) -> None:
+def test_images_of_an_unfinished_job_are_shown_and_named_so(
+    visit: Visit, long_server: Server
+) -> None:
     visitor = visit(f"{long_server.url}/?seed=3&n=16")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
     visitor.see("#paint-stop").click()
     expect(visitor.see("#paint-status")).to_have_text("Stopped.")
     unpainted = visitor.gallery_image(1)[..., 3].reshape(-1) == 0
-    assert (np.diff(unpainted.astype(int)) >= 0).all(), "pixels are not shown in the order in which they are painted"
+    assert (np.diff(unpainted.astype(int)) >= 0).all(), (
+        "pixels are not shown in the order in which they are painted"
+    )
     first.click()
     expect(visitor.see("#viewer-figures")).to_contain_text("not finished")
     expect(visitor.see("#viewer-complete")).to_be_disabled()

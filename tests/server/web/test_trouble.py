@@ -1,4 +1,6 @@
-"""Errors, in a real browser: invalid fields and links, API keys, errors of the API, lost connections."""
+"""Errors, in a real browser: invalid fields and links, API keys,
+errors of the API, lost connections.
+"""
 
 import signal
 from collections.abc import Iterator
@@ -15,13 +17,20 @@ from tests.support.server.running_server import PATIENCE, Server, serve
 
 COUNT = "The number of images must be an integer from 1 to 1024."
 SEED = "The seed must be an integer from 0 to 9223372036854775807."
-INVALID = [("#count", "0", COUNT), ("#count", "1025", COUNT), ("#seed", "seven", SEED), ("#seed", str(2**63), SEED)]
+INVALID = [
+    ("#count", "0", COUNT),
+    ("#count", "1025", COUNT),
+    ("#seed", "seven", SEED),
+    ("#seed", str(2**63), SEED),
+]
 
 
 def error_message(server: Server, key: str, **fields: object) -> str:
     """The message of the error that the API returns for these fields."""
     headers = {"authorization": f"Bearer {key}"}
-    response = httpx.post(f"{server.url}/v1/images/generations", json=fields, headers=headers, timeout=PATIENCE)
+    response = httpx.post(
+        f"{server.url}/v1/images/generations", json=fields, headers=headers, timeout=PATIENCE
+    )
     assert response.is_error
     return response.json()["error"]["message"]
 
@@ -80,7 +89,9 @@ def test_a_link_to_an_unknown_model_uses_the_default(visit: Visit, server: Serve
     visitor.expect_notice("There is no model other; using grey.")
 
 
-def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(visit: Visit, locked: Server) -> None:
+def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(
+    visit: Visit, locked: Server
+) -> None:
     visitor = visit(f"{locked.url}/?seed=3&n=2")
     expect(visitor.see("#key")).to_be_focused()
     expect(visitor.see("#key-error")).to_be_hidden()
@@ -102,7 +113,9 @@ def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(visit: Visit, 
     visitor.expect_errors("401")
 
 
-def test_a_killed_server_started_again_continues_the_same_images(visit: Visit, grey_directory: Path) -> None:
+def test_a_killed_server_started_again_continues_the_same_images(
+    visit: Visit, grey_directory: Path
+) -> None:
     with serve(grey_directory) as server:
         visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
         port, engine = server.url.rsplit(":", 1)[1], server.engine
@@ -113,7 +126,9 @@ def test_a_killed_server_started_again_continues_the_same_images(visit: Visit, g
         expect(visitor.see("#paint-meter")).to_have_text("6 images · waiting for the first pixel")
         for process in (server.process.pid, engine):
             kill(process, signal.SIGKILL)
-        visitor.expect_notice("Connection lost. Reconnecting; the same seed continues the same images.")
+        visitor.expect_notice(
+            "Connection lost. Reconnecting; the same seed continues the same images."
+        )
         server.wait_until_exited()
     with started_again(grey_directory, port, visitor) as server, server.client() as client:
         visitor.expect_done(6)

@@ -1,4 +1,6 @@
-"""A visit: its first minute, a number that is written, and what one comes back to after a restart or by a link."""
+"""A visit: its first minute, a number that is written, and what one comes back
+to after a restart or by a link.
+"""
 
 import re
 import signal
@@ -22,7 +24,12 @@ from tests.support.server.json_requests import IMAGE
 from tests.support.server.running_server import Server, serve
 
 SIZES = {"phone": (390, 844), "desktop": (1280, 800)}
-SHOWN = {"paint": "#after", "complete": "#thumbnails button", "compress": "#coded-form", "device": "#device-go"}
+SHOWN = {
+    "paint": "#after",
+    "complete": "#thumbnails button",
+    "compress": "#coded-form",
+    "device": "#device-go",
+}
 SHOWN |= {"how": "#screens"}  # of each tab, once all is there
 MAX_SHIFT = 0.05
 OBSERVE = """window.shift = 0; new PerformanceObserver(list => {
@@ -34,7 +41,9 @@ CHANGE = """select => {
     return document.querySelectorAll("#live-row button:enabled, #examples:not([hidden])").length;
 }"""
 TOP = "element => element.getBoundingClientRect().top"
-OTHER_WEIGHTS = "The link was made with other weights of grey, so that its code paints another picture here."
+OTHER_WEIGHTS = (
+    "The link was made with other weights of grey, so that its code paints another picture here."
+)
 
 
 @pytest.fixture
@@ -45,13 +54,19 @@ def visitor(visit: Visit, server: Server) -> Visitor:
 
 
 def choose(visitor: Visitor, field: str, name: str, content: bytes) -> None:
-    visitor.see(field).set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+    visitor.see(field).set_input_files(
+        {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+    )
 
 
-def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_directory: Path) -> None:
+def test_every_tab_goes_on_after_a_restart_of_the_server(
+    visit: Visit, grey_directory: Path
+) -> None:
     with serve(grey_directory) as server:
         port, engine = server.url.rsplit(":", 1)[1], server.engine
-        compress, how, late = (visit(f"{server.url}/?seed=3&n=2#{tab}") for tab in ("compress", "how", "paint"))
+        compress, how, late = (
+            visit(f"{server.url}/?seed=3&n=2#{tab}") for tab in ("compress", "how", "paint")
+        )
         expect(compress.see("#coded-status")).to_have_text(SAME)
         expect(how.see("#screens")).to_be_visible()
         late.expect_done(2)
@@ -61,7 +76,9 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_dire
         expect(compress.see("#coded-status")).to_have_text("Asking for the code of this picture.")
         for of_another in ("#coded-form", "#lengths", "#coded-place"):
             expect(compress.see(of_another)).to_be_hidden()
-        expect(how.see("#how-status")).to_have_text("Asking the server for the numbers of this image.")
+        expect(how.see("#how-status")).to_have_text(
+            "Asking the server for the numbers of this image."
+        )
         for process in (server.process.pid, engine):
             kill(process, signal.SIGKILL)
         late.see("#tab-compress").click()
@@ -83,10 +100,14 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(visit: Visit, grey_dire
         server.stop()
 
 
-def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, client: httpx.Client) -> None:
+def test_saved_files_open_and_an_error_leaves_with_its_tab(
+    visitor: Visitor, client: httpx.Client
+) -> None:
     visitor.see("#tab-paint").click()
     visitor.expect_done(3)
-    array, archive, film, sheet = (visitor.saved(f"#save-{kind}") for kind in ("array", "zip", "film", "sheet"))
+    array, archive, film, sheet = (
+        visitor.saved(f"#save-{kind}") for kind in ("array", "zip", "film", "sheet")
+    )
     images = np.load(array)
     visitor.see("#tab-compress").click()
     visitor.see("#coded-upload").set_input_files(array)
@@ -100,9 +121,13 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor: Visitor, cli
     for file in (film, sheet):  # of 2 x 2 images: the film's last frame shows them finished
         visitor.see("#coded-upload").set_input_files(file)
         expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 \u00d7 7.")
-        assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(images.sum() / 4 / 35, abs=8)
+        assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(
+            images.sum() / 4 / 35, abs=8
+        )
     choose(visitor, "#coded-upload", "noise.png", encode(noise(60, 80, 3)))
-    expect(visitor.see("#coded-status")).to_contain_text("was cropped, shrunk to 5 \u00d7 7 and made grey.")
+    expect(visitor.see("#coded-status")).to_contain_text(
+        "was cropped, shrunk to 5 \u00d7 7 and made grey."
+    )
     choose(visitor, "#coded-upload", "one.svg", b"<svg/>")
     visitor.expect_notice("The browser cannot read one.svg as an image.")
     visitor.see("#tab-paint").click()
@@ -134,7 +159,9 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     visitor.expect_notice("No picture of this model has a code of 141 bytes.")
     visitor.page.goto(link.removesuffix(text[8:]))
     visitor.expect_notice(f"This link was cut off: it has 6 bytes of a code of {len(code)}.")
-    save_model(small_models.model(small_models.config(height=7, width=5, layers=1), 9), tmp_path / "grey")
+    save_model(
+        small_models.model(small_models.config(height=7, width=5, layers=1), 9), tmp_path / "grey"
+    )
     with serve(tmp_path / "grey") as other:
         visitor.page.goto(link.replace(server.url, other.url))
         visitor.expect_notice(OTHER_WEIGHTS)
@@ -144,9 +171,12 @@ def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server)
     visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10&screen=3")
     expect(visitor.see("#how-place")).to_contain_text("Step 10 of ")
     visitor.page.keyboard.press("ArrowRight")  # without a click: the link is on a slide
-    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 9.09 %")  # is printed too
+    # is printed too
+    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 9.09 %")
     visitor.page.keyboard.press("PageUp")
-    expect(visitor.page).to_have_url(re.compile("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$"))
+    expect(visitor.page).to_have_url(
+        re.compile("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$")
+    )
     shown = []
     for _ in range(2):
         expect(visitor.see("#how-place")).to_contain_text("Step 11 of ")
@@ -158,7 +188,9 @@ def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server)
 
 def shift(visitor: Visitor) -> float:
     """The layout shift of the page so far, as the browser measures it."""
-    visitor.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    visitor.page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     return visitor.page.evaluate("window.shift")
 
 
@@ -175,22 +207,34 @@ def test_nothing_jumps_while_a_tab_loads(visit: Visit, classified: Server, size:
     assert shift(visitor) > MAX_SHIFT  # what jumps is measured
 
 
-def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit: Visit, classified: Server) -> None:
+def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(
+    visit: Visit, classified: Server
+) -> None:
     url = f"{classified.url}/?model=guided&n=40&class=horse"  # a link may leave out the seed
     visitor = visit(url, *SIZES["phone"], reduced_motion="reduce")
     visitor.expect_done(40)
     assert "n=40&class=horse&guidance=2" in visitor.page.url
-    tops = [visitor.see(each).evaluate(TOP) for each in ("#paint-meter", "#gallery", "#after", "#paint-form")]
+    tops = [
+        visitor.see(each).evaluate(TOP)
+        for each in ("#paint-meter", "#gallery", "#after", "#paint-form")
+    ]
     assert tops == sorted(tops)
     assert tops[1] < 422  # half of the window
     visitor.see("#paint-form .primary").click()
     visitor.expect_done(40)
-    assert 0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
+    assert (
+        0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
+    )
     visitor.see("#tab-complete").click()
     upload(visitor, encode(IMAGE))
     visitor.see("#complete-form .primary").click()
     visitor.expect_done(8, "#complete-meter")
-    assert 0 <= visitor.see("#complete-meter").evaluate(TOP) < visitor.see("#results").evaluate(TOP) < 422
+    assert (
+        0
+        <= visitor.see("#complete-meter").evaluate(TOP)
+        < visitor.see("#results").evaluate(TOP)
+        < 422
+    )
 
 
 def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> None:
@@ -198,7 +242,8 @@ def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> No
     expect(visitor.see("#thumbnails button").first).to_be_visible()
     stroke(visitor, (0.3, 0.2), (0.7, 0.2))
     expect(visitor.see("#live-row button").first).to_be_enabled()
-    assert visitor.see("#model").evaluate(CHANGE) == 0  # in one task: nothing of the next model can have come
+    # in one task: nothing of the next model can have come
+    assert visitor.see("#model").evaluate(CHANGE) == 0
 
 
 @pytest.mark.parametrize("size", SIZES)

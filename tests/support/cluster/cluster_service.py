@@ -54,7 +54,9 @@ class Service:
 
     def wait_until_idle(self) -> None:
         def is_idle() -> bool:
-            return not any(one.stats.requests_running + one.stats.requests_waiting for one in self.statuses())
+            return not any(
+                one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()
+            )
 
         wait_for(is_idle, "engines without work")
 
@@ -71,7 +73,9 @@ class Service:
 
 @contextmanager
 def running(port: int, **args: Any) -> Iterator[Service]:
-    """A service with these arguments behind Serve's proxy at `port`, for as long as the context lasts."""
+    """A service with these arguments behind Serve's proxy at `port`,
+    for as long as the context lasts.
+    """
     serve.run(app(args), name=NAME, route_prefix="/")
     try:
         service = Service(f"http://127.0.0.1:{port}", Path(args["model"]).name)
@@ -84,8 +88,12 @@ def running(port: int, **args: Any) -> Iterator[Service]:
 
 @cache
 def offline(n: int, seed: int) -> np.ndarray:
-    """[n, 28, 28] uint8: what the shipped model paints for a seed without a server, a class or guidance."""
-    return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(n, 28, 28)
+    """[n, 28, 28] uint8: what the shipped model paints for a seed
+    without a server, a class or guidance.
+    """
+    return paint(load_model(zoo.find("mnist-small")), n, seed=seed, temperature=1.0).images.reshape(
+        n, 28, 28
+    )
 
 
 def _processes(name: str) -> list[int]:

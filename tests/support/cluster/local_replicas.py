@@ -1,4 +1,5 @@
-"""Replicas of a cluster in this process, with real engines: Serve's handle without Serve, for a `ReplicaPool`.
+"""Replicas of a cluster in this process, with real engines: Serve's handle
+without Serve, for a `ReplicaPool`.
 
 Only the transport is missing. A test chooses by `route` which replica gets the next shard.
 """
@@ -63,7 +64,9 @@ class LocalReplicas:
     def __init__(self, *replicas: Replica) -> None:
         self.replicas = list(replicas)
         self.sent: list[tuple[Request, Replica]] = []  # all shards, and where they went
-        self.route: Callable[[Request], Replica] = lambda _: self.replicas[len(self.sent) % len(self.replicas)]
+        self.route: Callable[[Request], Replica] = lambda _: self.replicas[
+            len(self.sent) % len(self.replicas)
+        ]
 
     def options(self, **_: Any) -> "LocalReplicas":
         return self
@@ -100,7 +103,9 @@ async def replica_of(directory: Path) -> AsyncIterator[Replica]:
 async def local_pool(*directories: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
     """A pool over one replica of each directory's model, that has polled them once."""
     async with AsyncExitStack() as stack:
-        handle = LocalReplicas(*[await stack.enter_async_context(replica_of(each)) for each in directories])
+        handle = LocalReplicas(
+            *[await stack.enter_async_context(replica_of(each)) for each in directories]
+        )
         pool = ReplicaPool(handle, 1, EngineOptions(directories[0]), QueueLimits(10_000))  # type: ignore[arg-type]
         pool.start()
         stack.push_async_callback(pool.close)

@@ -1,4 +1,6 @@
-"""Images of every kind painted alone, and in a batch with arrivals and departures, with any backend of a generator."""
+"""Images of every kind painted alone, and in a batch with arrivals and departures,
+with any backend of a generator.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -16,7 +18,8 @@ from tests.support import small_models
 
 PARTICLES = 5
 Image = list[ImageSpec]  # the specs of its slots
-Finished = tuple[bytes, float, float, float]  # bits, evidence and effective particles show a difference in any last bit
+# bits, evidence and effective particles show a difference in any last bit
+Finished = tuple[bytes, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Painter:
 
 
 def watched(painter: Painter) -> dict[str, Image]:
-    """Images of every kind. In pixels of three bytes, a prefix ends within a pixel and the known bytes are green, or of
-    each pixel another."""
+    """Images of every kind. In pixels of three bytes, a prefix ends within a pixel and the known
+    bytes are green, or of each pixel another."""
     config = painter.model.config
     known, place = small_models.images(config, 1)[0], np.arange(config.bytes)
     prefix = {"known": known, "mask": place < min(16, config.bytes // 2)}
@@ -49,7 +52,9 @@ def watched(painter: Painter) -> dict[str, Image]:
         "known midst": [ImageSpec(2, 1, temperature=1.7, **midst)],
         "known bytes of every pixel": [ImageSpec(2, 2, **mixed, label=3)],
         "guided": _guided(ImageSpec(1, 3, label=1, guidance=2.5)),
-        "guided, known prefix": _guided(ImageSpec(2, 3, temperature=0.9, **both, label=3, guidance=1.5)),
+        "guided, known prefix": _guided(
+            ImageSpec(2, 3, temperature=0.9, **both, label=3, guidance=1.5)
+        ),
         "particles": _particles(ImageSpec(2, 4, **mixed, label=1)),
         "particles, known prefix": _particles(ImageSpec(2, 5, temperature=0.8, **both)),
         "code": [_coded(painter, known, label=2)],
@@ -90,14 +95,17 @@ def painted_alone(painter: Painter, images: dict[str, Image]) -> dict[str, Finis
 
 
 def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Finished]:
-    """Paint images among others; all arrive and pause at any time, and some of the others leave before their end.
-    Prefixes are read together, and a slot that is free holds numbers that no image may read."""
+    """Paint images among others; all arrive and pause at any time, and some of the
+    others leave before their end. Prefixes are read together, and a slot that is free
+    holds numbers that no image may read."""
     rng, batch = np.random.default_rng(generator.slots), _Batch(generator)
     batch.poison(range(generator.slots))
     prefixes = iter(_prefixes(generator, [spec for image in images.values() for spec in image]))
     held = {name: [next(prefixes) for _ in image] for name, image in images.items()}
     seeds = rng.integers(0, 2**62, generator.slots + 3).tolist()
-    others = {f"other {seed}": [ImageSpec(seed, 0, temperature=1.2, label=seed % 4)] for seed in seeds}
+    others = {
+        f"other {seed}": [ImageSpec(seed, 0, temperature=1.2, label=seed % 4)] for seed in seeds
+    }
     everything, queue = images | others, [*images, *others]
     rng.shuffle(queue)
     while not images.keys() <= batch.finished.keys():
@@ -121,7 +129,9 @@ def _prefixes(generator: Generator, specs: list[ImageSpec]) -> list[Prefix | Non
     if not first:
         return [None] * len(specs)
     images = np.stack([spec.known for spec in first if spec.known is not None])
-    reading = generator.start_prefill(images, [*map(generator.prefix, first)], [spec.label for spec in first])
+    reading = generator.start_prefill(
+        images, [*map(generator.prefix, first)], [spec.label for spec in first]
+    )
     generator.run_prefill(reading).wait()
     rows, found = iter(range(len(first))), list[Prefix | None]()
     for spec in specs:
@@ -131,12 +141,15 @@ def _prefixes(generator: Generator, specs: list[ImageSpec]) -> list[Prefix | Non
 
 
 class _Batch:
-    """The images in flight in a generator, which is the scheduler's and the engine's part in a few lines."""
+    """The images in flight in a generator, which is the scheduler's and
+    the engine's part in a few lines.
+    """
 
     def __init__(self, generator: Generator) -> None:
         self.generator, self.length = generator, generator.config.bytes
         self.slots: dict[str, list[int]] = {}
-        self.checks: dict[str, list[int]] = {}  # positions at which an image's particles are still to be resampled
+        # positions at which an image's particles are still to be resampled
+        self.checks: dict[str, list[int]] = {}
         self.finished: dict[str, Finished] = {}
 
     @property
@@ -144,7 +157,9 @@ class _Batch:
         taken = {slot for slots in self.slots.values() for slot in slots}
         return [slot for slot in range(self.generator.slots) if slot not in taken]
 
-    def start(self, name: str, image: Image, slots: list[int], prefixes: list[Prefix | None]) -> None:
+    def start(
+        self, name: str, image: Image, slots: list[int], prefixes: list[Prefix | None]
+    ) -> None:
         self.generator.place_many(slots, image, prefixes)
         self.slots[name], self.checks[name] = slots, []
         if image[0].particles > 1:
@@ -152,17 +167,27 @@ class _Batch:
             self.checks[name] = [*checks(image[0].mask, self.generator.config), self.length]
 
     def advance(self, names: list[str], steps: int) -> None:
-        """Paint up to so many steps of some images, none beyond a check; end those that are done."""
+        """Paint up to so many steps of some images, none beyond
+        a check; end those that are done.
+        """
         at = self.generator.positions()
-        left = [self.checks[name][0] - int(at[self.slots[name][0]]) for name in names if self.checks[name]]
+        left = [
+            self.checks[name][0] - int(at[self.slots[name][0]])
+            for name in names
+            if self.checks[name]
+        ]
         stepped = np.array(sorted(slot for name in names for slot in self.slots[name]), np.int64)
-        self.generator.start(stepped, min([steps, *(each // self.generator.config.step_bytes for each in left)])).wait()
+        self.generator.start(
+            stepped, min([steps, *(each // self.generator.config.step_bytes for each in left)])
+        ).wait()
         at = self.generator.positions()
         for name in names:
             slots, position = self.slots[name], int(at[self.slots[name][0]])
             if self.checks[name] and self.checks[name][0] == position:
                 group = Groups(np.array([slots]), np.array([self.checks[name].pop(0)]))
-                (self.generator.choose if position == self.length else self.generator.resample)(group)
+                (self.generator.choose if position == self.length else self.generator.resample)(
+                    group
+                )
             if position == self.length:
                 found = self.generator.fetch(slots[:1]).wait()
                 numbers = found.bits[0], found.evidence_bits[0], found.effective_particles[0]

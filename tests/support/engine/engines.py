@@ -28,7 +28,8 @@ from tests.support.waiting import PATIENCE
 LENGTH = 35  # bytes of an image of the grey model
 ENDLESS = 100_000  # images: minutes of work
 DEVICE_FAILS = 0  # in place of a signal's number
-CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667  # of images that a FaultyOptions engine does not survive
+# of images that a FaultyOptions engine does not survive
+CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667
 
 
 class RecordingClient(EngineClient):
@@ -74,9 +75,10 @@ async def with_deadline(work: Awaitable[None]) -> None:
 
 @dataclass(frozen=True)
 class FaultyOptions(EngineOptions):
-    """An engine that dies of images of some seeds, and of a signal on request. Where `signal_file` holds a signal's
-    number, the engine sends itself that signal once, at its third call of `start` or `run_prefill`; where it holds
-    DEVICE_FAILS, that call fails as Triton's do on a GPU that has failed."""
+    """An engine that dies of images of some seeds, and of a signal on request. Where
+    `signal_file` holds a signal's number, the engine sends itself that signal once, at its
+    third call of `start` or `run_prefill`; where it holds DEVICE_FAILS, that call fails as
+    Triton's do on a GPU that has failed."""
 
     signal_file: Path = Path("none")
     gate: Path | None = None  # a pipe that it reads before it loads the model
@@ -99,11 +101,15 @@ class FaultyOptions(EngineOptions):
                 self.signal_file.unlink()
                 if number == DEVICE_FAILS:
                     has_failed.append(True)
-                    raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
+                    raise RuntimeError(
+                        "Triton Error [CUDA]: an illegal memory access was encountered"
+                    )
                 os.kill(os.getpid(), number)
 
         def faulty_place(
-            slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+            slots: Sequence[int],
+            specs: Sequence[ImageSpec],
+            prefixes: Sequence[Prefix | None] | None = None,
         ) -> None:
             seeds = {spec.seed for spec in specs}
             if CRASHING_SEED in seeds:
@@ -121,7 +127,11 @@ class FaultyOptions(EngineOptions):
             return run_prefill(prefill, steps)
 
         generator.synchronize = synchronize
-        generator.place_many, generator.start, generator.run_prefill = faulty_place, faulty_start, faulty_prefill  # type: ignore[method-assign]
+        generator.place_many, generator.start, generator.run_prefill = (
+            faulty_place,
+            faulty_start,
+            faulty_prefill,
+        )  # type: ignore[method-assign]
         return generator
 
 

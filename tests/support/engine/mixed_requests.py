@@ -1,14 +1,16 @@
-"""Random mixes of requests of every kind in one engine; each answer must equal the one that its request gets alone.
+"""Random mixes of requests of every kind in one engine; each answer must equal
+the one that its request gets alone.
 
     python -m tests.support.engine.mixed_requests --requests 20000 [--seed 0] [--backend eager]
 
-A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to forget; then
-paintings, completions of several pictures with masks of their own, particles, guidance, codes, scores, tolerances,
-inspections, readings by a class head and cancels of several clients, which arrive while others are in progress; of
-some requests a part, as a shard or as what is left of one that is repeated, and of some images far away. In some mixes
-the device works on its own, as a GPU does, and in some ticks of some it fails. The reference runs one request at a
-time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a mix. In the end the
-engine holds nothing.
+A mix draws a model, slots, spare slots, threads, an instruction set and a prefix tree that has to
+forget; then paintings, completions of several pictures with masks of their own, particles,
+guidance, codes, scores, tolerances, inspections, readings by a class head and cancels of several
+clients, which arrive while others are in progress; of some requests a part, as a shard or as what
+is left of one that is repeated, and of some images far away. In some mixes the device works on
+its own, as a GPU does, and in some ticks of some it fails. The reference runs one request at a
+time, without the prefix tree, on another instruction set. Nothing depends on time: a seed is a
+mix. In the end the engine holds nothing.
 """
 
 import argparse
@@ -32,17 +34,48 @@ from scanline.model.sampling import messages, prefix_tree
 from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest, Pixels, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Failed,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    Scored,
+    ScoreRequest,
+)
 from tests.support import small_models
 from tests.support.engine.queued_generator import QueuedGenerator
 
 MODELS = {
-    "strokes": {"height": 9, "width": 6, "predicts": "categorical", **small_models.WINDOW, **small_models.WAVES},
-    "mixed": {"height": 8, "width": 5, "predicts": "categorical", **small_models.WINDOW, **small_models.MIXED},
-    "pixels": {"height": 6, "width": 5, **small_models.WINDOW, **small_models.COLOUR_PIXELS, **small_models.MIXED},
+    "strokes": {
+        "height": 9,
+        "width": 6,
+        "predicts": "categorical",
+        **small_models.WINDOW,
+        **small_models.WAVES,
+    },
+    "mixed": {
+        "height": 8,
+        "width": 5,
+        "predicts": "categorical",
+        **small_models.WINDOW,
+        **small_models.MIXED,
+    },
+    "pixels": {
+        "height": 6,
+        "width": 5,
+        **small_models.WINDOW,
+        **small_models.COLOUR_PIXELS,
+        **small_models.MIXED,
+    },
     "grey": {"height": 11, "width": 5, "layers": 1},
     "no start": {"height": 8, "width": 5, **small_models.NO_START},
-    "post": {"height": 6, "width": 6, "norm": "post", "predicts": "categorical", **small_models.WINDOW},
+    "post": {
+        "height": 6,
+        "width": 6,
+        "norm": "post",
+        "predicts": "categorical",
+        **small_models.WINDOW,
+    },
 }
 BREAKABLE = ("start_prefill", "run_prefill", "place_many", "start", "resample", "choose", "fetch")
 REFERENCE_SLOTS = 64
@@ -108,13 +141,15 @@ class Mix:
         self.seed, self.rng, self.backend = seed, random.Random(seed), backend
         rng = self.rng
         self.name = rng.choice([*MODELS])
-        self.more = random.Random(f"more of {seed}")  # what was added later, so that the mixes stay what they were
+        # what was added later, so that the mixes stay what they were
+        self.more = random.Random(f"more of {seed}")
         classes = small_models.CLASSES if self.more.random() < 0.85 else {}
         self.config = small_models.config(**MODELS[self.name], **classes)
         self.model = small_models.model(self.config, rng.randrange(3))
         self.model.class_head = small_models.class_head(self.config) if classes else None
         if self.config.predicts == "categorical" and rng.random() < 0.6:
-            with torch.no_grad():  # one byte nearly certain: images begin alike, and the prefix tree has work
+            # one byte nearly certain: images begin alike, and the prefix tree has work
+            with torch.no_grad():
                 self.model.head.bias[0] += 6.0
         isas = cpu_kernels.instruction_sets() if backend == "cpu" else ["portable"]
         self.isa, self.other = rng.choice(isas), rng.choice(isas)
@@ -136,11 +171,19 @@ class Mix:
     def run(self) -> list[str]:
         """Run the mix and compare; return one line for each fault."""
         with instruction_set(self.other):
-            self.reference = Engine(Generator(self.model, REFERENCE_SLOTS, 1, self.precision, self.backend))
+            self.reference = Engine(
+                Generator(self.model, REFERENCE_SLOTS, 1, self.precision, self.backend)
+            )
         self.reference.admission.tree = None
-        self.decoded: dict[int, list[tuple[bytes, int]]] = {}  # by request: pictures and labels of its codes
-        requests = [self._varied(self._request(number)) for number in range(1, self.rng.randrange(6, 41))]
-        with instruction_set(self.isa), mock.patch.object(prefix_tree, "KEPT", self.rng.choice([1, 3, 256])):
+        # by request: pictures and labels of its codes
+        self.decoded: dict[int, list[tuple[bytes, int]]] = {}
+        requests = [
+            self._varied(self._request(number)) for number in range(1, self.rng.randrange(6, 41))
+        ]
+        with (
+            instruction_set(self.isa),
+            mock.patch.object(prefix_tree, "KEPT", self.rng.choice([1, 3, 256])),
+        ):
             answers, ended, faults = self._together(requests)
         for request in requests:
             if request.id in ended:
@@ -153,11 +196,17 @@ class Mix:
         self.reference.generator.close()
         return faults
 
-    def _together(self, requests: list[messages.Request]) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
-        """Return what the requests get in one engine, those that were cancelled or failed in a tick that broke, and
-        what is wrong with the engine."""
+    def _together(
+        self, requests: list[messages.Request]
+    ) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
+        """Return what the requests get in one engine, those that were cancelled or failed in a tick
+        that broke, and what is wrong with the engine."""
         rng, answers, faults = self.rng, defaultdict[int, Answers](Answers), list[str]()
-        engine = Engine(self.device(self.model, self.slots, self.threads, self.precision, self.backend, self.spare))
+        engine = Engine(
+            self.device(
+                self.model, self.slots, self.threads, self.precision, self.backend, self.spare
+            )
+        )
         if engine.admission.tree is not None:
             engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])
         pending, accepted, over = [*requests], list[int](), set[int]()
@@ -180,15 +229,22 @@ class Mix:
                 with breaking(engine.generator, *mishap) if breaks else nullcontext():
                     events = engine.tick()
                 for event in events:
-                    if isinstance(event, Finished | Scored | Pixels | Failed) and event.request in over:
-                        faults.append(f"request {event.request} was over and got {type(event).__name__}")
+                    if (
+                        isinstance(event, Finished | Scored | Pixels | Failed)
+                        and event.request in over
+                    ):
+                        faults.append(
+                            f"request {event.request} was over and got {type(event).__name__}"
+                        )
                     if breaks and isinstance(event, Failed):
                         over.add(event.request)
                     else:
                         answers[event.request].add(event)  # type: ignore[union-attr]
                 scheduler = engine.scheduler
                 taken = [slot for one in scheduler.assigned.values() for slot in one.slots]
-                if sorted([*scheduler.free, *scheduler.spare, *taken]) != [*range(self.slots + self.spare)]:
+                if sorted([*scheduler.free, *scheduler.spare, *taken]) != [
+                    *range(self.slots + self.spare)
+                ]:
                     faults.append("a slot is lost, or has two images")
                 if engine.idle and not pending:
                     break
@@ -212,7 +268,11 @@ class Mix:
         """Yield what differs between a request's answers and those that it gets alone."""
         yield from answers.faults
         is_streamed = isinstance(request, GenerateRequest) and request.stream
-        quiet = replace(request, stream=False, snapshot=None) if isinstance(request, GenerateRequest) else request
+        quiet = (
+            replace(request, stream=False, snapshot=None)
+            if isinstance(request, GenerateRequest)
+            else request
+        )
         expected = self._alone(quiet)
         if expected.keys() != answers.images.keys():
             yield f"images {sorted(answers.images)} instead of {sorted(expected)}"
@@ -220,10 +280,14 @@ class Mix:
         for index, answer in expected.items():
             found = answers.images[index]
             pairs = enumerate(zip(answer, found, strict=True))
-            wrong = [place for place, (a, b) in pairs if a != b and (a == a or b == b)]  # NaN is NaN
+            # NaN is NaN
+            wrong = [place for place, (a, b) in pairs if a != b and (a == a or b == b)]
             if wrong:
                 yield f"image {index} differs in {wrong}"
-            if request.id in self.decoded and (found[0], found[-1]) != self.decoded[request.id][index]:
+            if (
+                request.id in self.decoded
+                and (found[0], found[-1]) != self.decoded[request.id][index]
+            ):
                 yield f"image {index} is not the picture that was encoded, with its label"
             if is_streamed and answers.streams[index] != found[0]:
                 yield f"image {index} was streamed otherwise"
@@ -247,7 +311,10 @@ class Mix:
             how |= {"stream": True, "provisional": rng.random() < 0.5}
         if rng.random() < 0.1:
             how["snapshot"] = rng.randrange(config.layers), rng.randrange(config.heads)
-        n, seed = rng.choice([1, 1, 2, 3, 7]), rng.choice([0, 1, 7, 2**63 - 1, rng.randrange(2**63)])
+        n, seed = (
+            rng.choice([1, 1, 2, 3, 7]),
+            rng.choice([0, 1, 7, 2**63 - 1, rng.randrange(2**63)]),
+        )
         if kind == "paint":
             if rng.random() < 0.3:
                 how["drawn_classes"] = labels
@@ -263,20 +330,32 @@ class Mix:
     def _score(self, number: int, client: str) -> ScoreRequest:
         rng, config = self.rng, self.config
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 5)))
-        labels = tuple(rng.randrange(len(config.classes) + 1) for _ in images) if rng.random() < 0.6 else ()
+        labels = (
+            tuple(rng.randrange(len(config.classes) + 1) for _ in images)
+            if rng.random() < 0.6
+            else ()
+        )
         weights = [4, 3, 3, 1, 3 if self.model.class_head else 0]
         kind = rng.choices(["plain", "tolerant", "coded", "inspected", "classified"], weights)[0]
         if kind == "tolerant" and config.predicts == "categorical":
-            return ScoreRequest(number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client)
+            return ScoreRequest(
+                number, images, labels, tuple(rng.choice([0, 1, 20]) for _ in images), client=client
+            )
         if kind == "inspected":
-            first, stop = sorted(rng.sample(range(config.first, config.bytes + 1, config.step_bytes), 2))
-            inspected = messages.StepRange(rng.randrange(config.layers), rng.randrange(config.heads), first, stop)
+            first, stop = sorted(
+                rng.sample(range(config.first, config.bytes + 1, config.step_bytes), 2)
+            )
+            inspected = messages.StepRange(
+                rng.randrange(config.layers), rng.randrange(config.heads), first, stop
+            )
             return ScoreRequest(number, images[:1], labels[:1], inspected=inspected, client=client)
         how = {"coded": kind == "coded", "classified": kind == "classified"}
         return ScoreRequest(number, images, labels, **how, client=client)
 
     def _coded(self, number: int, client: str) -> GenerateRequest:
-        """Return a request to decode codes of pictures, or random bytes, which decode to something."""
+        """Return a request to decode codes of pictures, or random
+        bytes, which decode to something.
+        """
         rng, labels = self.rng, 1 + len(self.config.classes)
         if rng.random() < 0.4:
             length, count = rng.choice([1, 2, 5]), rng.randrange(1, 5)
@@ -289,7 +368,11 @@ class Mix:
         plain = self._alone(ScoreRequest(0, images, coded=True))
         labelled = self._alone(ScoreRequest(0, images, classes, coded=True))
         # Of two files, the second without labels, or of one.
-        cut = length * self.more.randrange(1 + len(images) // length) if self.more.random() < 0.5 else len(images)
+        cut = (
+            length * self.more.randrange(1 + len(images) // length)
+            if self.more.random() < 0.5
+            else len(images)
+        )
         codes: list[bytes] = []
         with_labels: list[bool] = []
         decoded = []
@@ -312,7 +395,9 @@ class Mix:
         more = self.more
         if isinstance(request, ScoreRequest):
             if request.classified and self.config.predicts == "categorical" and more.random() < 0.5:
-                request = replace(request, tolerances=tuple(more.choice([0, 1, 20]) for _ in request.images))
+                request = replace(
+                    request, tolerances=tuple(more.choice([0, 1, 20]) for _ in request.images)
+                )
         elif request.codes is not None:
             codes = request.codes
             if request.id not in self.decoded and self.config.classes and more.random() < 0.5:
@@ -326,7 +411,9 @@ class Mix:
             if request.is_guided and more.random() < 0.3:
                 request = replace(request, guidance=more.uniform(1.01, 10.0))
             if request.is_guided and request.labels and more.random() < 0.5:
-                request = replace(request, labels=tuple(label * more.randrange(2) for label in request.labels))
+                request = replace(
+                    request, labels=tuple(label * more.randrange(2) for label in request.labels)
+                )
             if not request.labels and request.only is None and more.random() < 0.15:
                 n = len(request.known or "?") * more.choice([40, 40, 2**31, 2**53, 2**60])
                 first = more.choice([0, more.randrange(n), n - 3])
@@ -341,11 +428,17 @@ class Mix:
         """Return the request, or now and then some of its images."""
         if self.rng.random() > 0.2 or request.n == 1:
             return request
-        return request.shard(tuple(sorted(self.rng.sample(range(request.n), self.rng.randrange(1, request.n)))))
+        return request.shard(
+            tuple(sorted(self.rng.sample(range(request.n), self.rng.randrange(1, request.n))))
+        )
 
     def _picture(self) -> np.ndarray:
         rng, size = np.random.default_rng(self.rng.randrange(1 << 30)), self.config.bytes
-        kinds = (lambda: np.zeros(size), lambda: np.full(size, 255), lambda: rng.integers(0, 2, size) * 255)
+        kinds = (
+            lambda: np.zeros(size),
+            lambda: np.full(size, 255),
+            lambda: rng.integers(0, 2, size) * 255,
+        )
         return self.rng.choice([*kinds, lambda: rng.integers(0, 256, size)])().astype(np.uint8)
 
     def _mask(self) -> bytes:
@@ -368,11 +461,18 @@ class Mix:
 
 def kind_of(request: messages.Request) -> str:
     if isinstance(request, ScoreRequest):
-        kinds = {"inspected": request.inspected, "coded score": request.coded, "tolerant": request.tolerances}
+        kinds = {
+            "inspected": request.inspected,
+            "coded score": request.coded,
+            "tolerant": request.tolerances,
+        }
         kinds |= {"classified": request.classified}
         return next((kind for kind, asked in kinds.items() if asked), "score")
     kinds = {"code": request.codes, "guided": request.is_guided, "particles": request.particles > 1}
-    return next((kind for kind, asked in kinds.items() if asked), "completion" if request.known else "painting")
+    return next(
+        (kind for kind, asked in kinds.items() if asked),
+        "completion" if request.known else "painting",
+    )
 
 
 def _left_over(engine: Engine) -> list[str]:
@@ -418,7 +518,9 @@ def _bits(intervals: bytes) -> float:
 
 
 def main() -> None:
-    """Run mixes until so many requests were compared; print the faults, then how many there were of each kind."""
+    """Run mixes until so many requests were compared; print the faults, then
+    how many there were of each kind.
+    """
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--requests", type=int, default=2000)
     options.add_argument("--seed", type=int, default=0)

@@ -18,8 +18,8 @@ Pool = dict[str, torch.Tensor]
 
 
 def pool(length: int, step_bytes: int = 1) -> Pool:
-    """Images of `length` bytes, each at any step, of every kind, a third of their bytes known, none guided;
-    every fourth has temperature 0."""
+    """Images of `length` bytes, each at any step, of every kind, a third of their bytes known, none
+    guided; every fourth has temperature 0."""
     values = {
         "images": torch.randint(0, 256, (POOL, length), dtype=torch.uint8),
         "known": torch.rand(POOL, length) < 0.3,
@@ -55,8 +55,12 @@ def channels(distribution: Distribution) -> int:
     return distribution.channels if isinstance(distribution, PixelLogistics) else 1
 
 
-def with_base(distribution: Distribution, parameters: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
-    """The parameters as the reference takes them: with the base [B, C] added to every component's means."""
+def with_base(
+    distribution: Distribution, parameters: torch.Tensor, base: torch.Tensor
+) -> torch.Tensor:
+    """The parameters as the reference takes them: with the base [B, C]
+    added to every component's means.
+    """
     moved = parameters.clone()
     if isinstance(distribution, PixelLogistics):
         k, c = distribution.components, distribution.channels
@@ -65,7 +69,12 @@ def with_base(distribution: Distribution, parameters: torch.Tensor, base: torch.
 
 
 def sample(
-    of: Distribution, parameters: torch.Tensor, base: torch.Tensor, slots: torch.Tensor, pool: Pool, **how: Any
+    of: Distribution,
+    parameters: torch.Tensor,
+    base: torch.Tensor,
+    slots: torch.Tensor,
+    pool: Pool,
+    **how: Any,
 ) -> None:
     """Sample a step of a distribution by its kernel, IN PLACE. `how`: its other arguments."""
     arrays = SlotArrays(**{field.name: pool[field.name] for field in fields(SlotArrays)})

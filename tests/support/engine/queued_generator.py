@@ -36,7 +36,10 @@ class QueuedGenerator(Generator):
         return Pending(result)
 
     def place_many(
-        self, slots: Sequence[int], specs: Sequence[ImageSpec], prefixes: Sequence[Prefix | None] | None = None
+        self,
+        slots: Sequence[int],
+        specs: Sequence[ImageSpec],
+        prefixes: Sequence[Prefix | None] | None = None,
     ) -> None:
         self.submit(lambda: super(QueuedGenerator, self).place_many(slots, specs, prefixes))
 

@@ -1,8 +1,10 @@
-"""Hosts as namespaces of this machine: each with an address, a name, processes, /tmp, /dev/shm and models of its own.
+"""Hosts as namespaces of this machine: each with an address, a name, processes,
+/tmp, /dev/shm and models of its own.
 
-A host is the first process of a process namespace; the others of that host end with it, whatever they are. Its network
-namespace is joined to a switch (a bridge in a namespace of its own) by a pair of links, and so is this process's. Links
-and namespaces end with their first processes, which read from this one and so end with it, also where it is killed.
+A host is the first process of a process namespace; the others of that host end with it, whatever
+they are. Its network namespace is joined to a switch (a bridge in a namespace of its own) by a pair
+of links, and so is this process's. Links and namespaces end with their first processes, which read
+from this one and so end with it, also where it is killed.
 """
 
 import os
@@ -20,12 +22,15 @@ from pathlib import Path
 from tests.support.server.running_server import descendants
 from tests.support.waiting import wait_for
 
-NETWORK = "10.213.{}"  # .1 is this process's, .2 and so on are the hosts'; which of them, the first free link says
+# .1 is this process's, .2 and so on are the hosts'; which of them, the first free link says
+NETWORK = "10.213.{}"
 LINK = "scanline{}"  # of this process
 MODELS = Path("/srv")  # on a host, empty at first
 ROOT = Path(__file__).parents[3]
-SHOWN = (ROOT, Path(sys.prefix), Path(sys.base_prefix))  # which a host has also where they lie in a folder of its own
-WAIT = "echo up; read"  # until this process ends; of a host's orphans, which are its children now, bash knows the end
+# which a host has also where they lie in a folder of its own
+SHOWN = (ROOT, Path(sys.prefix), Path(sys.base_prefix))
+# until this process ends; of a host's orphans, which are its children now, bash knows the end
+WAIT = "echo up; read"
 FIRST_PROCESS = """
 set -e
 hostname {name}
@@ -52,7 +57,9 @@ NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 @cache
 def unavailable_reason() -> str:
     """Why there can be no hosts here; empty where there can."""
-    if missing := [tool for tool in ("bash", "ip", "nsenter", "tc", "unshare") if shutil.which(tool) is None]:
+    if missing := [
+        tool for tool in ("bash", "ip", "nsenter", "tc", "unshare") if shutil.which(tool) is None
+    ]:
         return f"{', '.join(missing)} not found"
     if os.geteuid() != 0:
         return "namespaces of networks need root"
@@ -61,19 +68,36 @@ def unavailable_reason() -> str:
 
 
 class Host:
-    """A host that is up. `first` is its first process, and `switch` the switch's, as this process sees them."""
+    """A host that is up. `first` is its first process, and `switch` the
+    switch's, as this process sees them.
+    """
 
     def __init__(self, name: str, address: str, first: int, switch: int) -> None:
         self.name, self.address, self.first, self.switch = name, address, first, switch
 
     def command(self, *argv: str) -> list[str]:
         environment = ["env", "HOME=/tmp/home"]
-        return ["nsenter", f"--target={self.first}", *NAMESPACES, f"--wd={ROOT}", *environment, *argv]
+        return [
+            "nsenter",
+            f"--target={self.first}",
+            *NAMESPACES,
+            f"--wd={ROOT}",
+            *environment,
+            *argv,
+        ]
 
     def run(self, *argv: str, **environment: str) -> str:
-        """Run a command to its end; return its output. AssertionError with the output where it fails."""
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(self.command(*argv), **pipes, text=True, env={**os.environ, **environment})
+        """Run a command to its end; return its output.
+        AssertionError with the output where it fails.
+        """
+        pipes = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
+        done = subprocess.run(
+            self.command(*argv), **pipes, text=True, env={**os.environ, **environment}
+        )
         assert done.returncode == 0, f"{self.name}: {' '.join(argv)}\n{done.stdout}"
         return done.stdout
 
@@ -88,7 +112,11 @@ class Host:
         own, found = os.readlink(f"/proc/{self.first}/ns/pid"), []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
-                if path.name.isdigit() and os.readlink(path / "ns/pid") == own and int(path.name) != self.first:
+                if (
+                    path.name.isdigit()
+                    and os.readlink(path / "ns/pid") == own
+                    and int(path.name) != self.first
+                ):
                     found.append(int(path.name))
         return found
 
@@ -105,30 +133,38 @@ class Host:
         self._signal(signal.SIGCONT)
 
     def cut(self) -> None:
-        """Set its link down: what it sends is lost, and what others send to it; no connection is reset."""
+        """Set its link down: what it sends is lost, and what others
+        send to it; no connection is reset.
+        """
         self._set_link("down")
 
     def heal(self) -> None:
         self._set_link("up")
 
     def slow_down(self, rate: str) -> None:
-        """Let its link carry no more than `rate` (as `tc` reads it, `1mbit`) in either direction; what would wait there
-        for more than a second is lost."""
+        """Let its link carry no more than `rate` (as `tc` reads it, `1mbit`) in either direction;
+        what would wait there for more than a second is lost."""
         self._queue_by("replace", "tbf", "rate", rate, "burst", "32k", "latency", "1s")
 
     def speed_up(self) -> None:
         self._queue_by("delete")
 
     def part(self, *others: "Host") -> None:
-        """Lose what it and those hosts send to each other, as with its link cut; this process reaches all of them."""
+        """Lose what it and those hosts send to each other, as with its link cut;
+        this process reaches all of them.
+        """
         self._send_to(others, "replace", "lladdr", NOWHERE, "nud", "permanent")
 
     def join(self, *others: "Host") -> None:
         self._send_to(others, "delete")
 
     def exhaust_memory(self) -> None:
-        """Let what it reads in /proc/meminfo say that 4 MiB of memory are left (Ray takes none for not known)."""
-        self.path(LOW_MEMORY).write_text(re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text()))
+        """Let what it reads in /proc/meminfo say that 4 MiB of memory are
+        left (Ray takes none for not known).
+        """
+        self.path(LOW_MEMORY).write_text(
+            re.sub(r"(?<=MemAvailable:) *\d+", " 4096", Path("/proc/meminfo").read_text())
+        )
         self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
 
     def free_memory(self) -> None:
@@ -148,10 +184,22 @@ class Host:
 
     def _queue_by(self, change: str, *discipline: str) -> None:
         for process, device in ((self.switch, self.name), (self.first, "eth0")):
-            _run("nsenter", f"--target={process}", "--net", "tc", "qdisc", change, "dev", device, "root", *discipline)
+            _run(
+                "nsenter",
+                f"--target={process}",
+                "--net",
+                "tc",
+                "qdisc",
+                change,
+                "dev",
+                device,
+                "root",
+                *discipline,
+            )
 
     def _set_link(self, state: str) -> None:
-        # The switch's end: the host keeps its own, and with it its addresses and routes, as with a cable cut elsewhere.
+        # The switch's end: the host keeps its own, and with it its addresses and
+        # routes, as with a cable cut elsewhere.
         _run("nsenter", f"--target={self.switch}", "--net", "ip", "link", "set", self.name, state)
 
 
@@ -163,7 +211,9 @@ def hosts(*names: str) -> Iterator[dict[str, Host]]:
         switch = stack.enter_context(_namespaces(WAIT, "--net"))
         in_switch = ("nsenter", f"--target={switch}", "--net")
         network, link = next(filter(None, (_linked(number, switch) for number in range(1, 255))))
-        stack.callback(wait_for, lambda: not Path("/sys/class/net", link).exists(), "the end of the link")
+        stack.callback(
+            wait_for, lambda: not Path("/sys/class/net", link).exists(), "the end of the link"
+        )
         stack.callback(_run, "ip", "link", "delete", link)
         _run("ip", "address", "add", f"{network}.1/24", "dev", link)
         _run("ip", "link", "set", link, "up")
@@ -191,7 +241,9 @@ def hosts(*names: str) -> Iterator[dict[str, Host]]:
 def _namespaces(script: str, *kinds: str) -> Iterator[int]:
     """Run a script as the first process of new namespaces; yield its process id once it is up."""
     command = ["unshare", *kinds, "--fork", "bash", "-c", script]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin
         assert process.stdout
         try:
@@ -204,12 +256,16 @@ def _namespaces(script: str, *kinds: str) -> Iterator[int]:
 
 def _linked(number: int, switch: int) -> tuple[str, str] | None:
     """The network of that number and its link to the switch; None where others have it."""
-    made = subprocess.run(["ip", "link", "add", LINK.format(number), *_peer("outside", switch)], capture_output=True)
+    made = subprocess.run(
+        ["ip", "link", "add", LINK.format(number), *_peer("outside", switch)], capture_output=True
+    )
     return None if made.returncode else (NETWORK.format(number), LINK.format(number))
 
 
 def _peer(name: str, process: int) -> tuple[str, ...]:
-    """How `ip link add` names the other end of a pair of links, which is in the namespace of a process."""
+    """How `ip link add` names the other end of a pair of links, which
+    is in the namespace of a process.
+    """
     return "type", "veth", "peer", "name", name, "netns", str(process)
 
 

@@ -1,4 +1,6 @@
-"""A cluster on three hosts, started as docs/cluster.md tells a person with three machines, and its service."""
+"""A cluster on three hosts, started as docs/cluster.md tells a person with
+three machines, and its service.
+"""
 
 import json
 import os
@@ -22,7 +24,8 @@ from tests.support.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[3]
 HEAD, WORKERS = "head", ("worker1", "worker2")
-INGRESS, PAINTER = WORKERS  # the first has room for a replica and an ingress, as the head has, the other for a replica
+# the first has room for a replica and an ingress, as the head has, the other for a replica
+INGRESS, PAINTER = WORKERS
 CPUS = {HEAD: 4, INGRESS: 4, PAINTER: 3}
 REPLICAS, SLOTS = len(CPUS), 16  # of the service, and of each replica
 SIZE: dict[str, Any] = {
@@ -32,7 +35,8 @@ SIZE: dict[str, Any] = {
 REPLICA = "ray::ServeReplica:scanline"
 LOGS, LOST = "session_2*/logs/worker-*.err", re.compile("a replica (?:did not paint|was silent)")
 RAYLET_NODE = re.compile(r"--node_id=(\w+)")
-LAST_PORTS = ("dashboard_agent_listen_port", "runtime_env_agent_port")  # the last that each of two agents writes
+# the last that each of two agents writes
+LAST_PORTS = ("dashboard_agent_listen_port", "runtime_env_agent_port")
 TOKEN = Path("/tmp/home/.ray")
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -69,7 +73,11 @@ class Machines:
 
     def shell(self, host: str, command: str, **environment: str) -> str:
         """Run a command in a shell of a host that has the documented variables."""
-        variables = {**ENVIRONMENT, "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": CPUS[host]}), **environment}
+        variables = {
+            **ENVIRONMENT,
+            "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": CPUS[host]}),
+            **environment,
+        }
         return self.hosts[host].run("bash", "-c", f"{self.exports}\n{command}", **variables)
 
     def copy_token(self) -> None:
@@ -85,12 +93,14 @@ class Machines:
             list(pool.map(self.rejoin, WORKERS))
 
     def deploy(self, **args: Any) -> None:
-        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at the same place. An
-        argument of SIZE that is None here is left out."""
+        """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at
+        the same place. An argument of SIZE that is None here is left out."""
         command, _, file = documented("serve deploy").rpartition(" ")
         config = yaml.safe_load((ROOT / file).read_text())
         given = {"model": str(MODELS / self.model.name), **SIZE, **args}
-        config["applications"][0]["args"] = {name: value for name, value in given.items() if value is not None}
+        config["applications"][0]["args"] = {
+            name: value for name, value in given.items() if value is not None
+        }
         for host in self.hosts.values():
             host.copy(self.model, MODELS / self.model.name)
         changed = Path("/tmp/serve.yaml")
@@ -104,7 +114,9 @@ class Machines:
         self.run(host, start, **environment)
 
     def in_cluster(self, host: str) -> bool:
-        """Whether Ray's process of the host runs: it ends where the cluster has given up the host."""
+        """Whether Ray's process of the host runs: it ends where
+        the cluster has given up the host.
+        """
         return any(process_name(process) == "raylet" for process in self.hosts[host].processes())
 
     @contextmanager
@@ -145,27 +157,42 @@ class Machines:
         return sum(len(LOST.findall(log)) for host in self.hosts for log in self.logs(host))
 
     def logs(self, host: str) -> list[str]:
-        return [file.read_text(errors="replace") for file in self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)]
+        return [
+            file.read_text(errors="replace")
+            for file in self.hosts[host].path(Path("/tmp/ray")).glob(LOGS)
+        ]
 
     def connections(self, host: str, *which: str) -> int:
         """How many connections a host has that are not closed, or not closed by it."""
-        found = self.hosts[host].run("ss", "-Htn", "state", "established", "state", "close-wait", *which)
+        found = self.hosts[host].run(
+            "ss", "-Htn", "state", "established", "state", "close-wait", *which
+        )
         return len(found.splitlines())
 
     def wait_for_strength(self) -> None:
-        """Wait until all replicas and ingresses are up, and nothing else: no engine, work or client's connection."""
+        """Wait until all replicas and ingresses are up, and nothing else: no
+        engine, work or client's connection.
+        """
         each = dict.fromkeys(CPUS, 1)
 
         def found() -> bool:
-            return self.replicas() == self.engines() == each and self.ingresses() == {**each, PAINTER: 0}
+            return self.replicas() == self.engines() == each and self.ingresses() == {
+                **each,
+                PAINTER: 0,
+            }
 
         wait_for(found, "all replicas and ingresses")
         for name in (HEAD, INGRESS):
             with self.clients_at(name):
-                wait_for(lambda: self.slots() == REPLICAS * SLOTS, "an ingress that knows all replicas")
+                wait_for(
+                    lambda: self.slots() == REPLICAS * SLOTS, "an ingress that knows all replicas"
+                )
                 with self.client() as client:
                     wait_until_idle(client)
-        wait_for(lambda: not any(self.connections(name, "sport = :8000") for name in CPUS), "no connection")
+        wait_for(
+            lambda: not any(self.connections(name, "sport = :8000") for name in CPUS),
+            "no connection",
+        )
 
     def _url(self, host: str) -> str:
         return f"http://{self.hosts[host].address}:8000"
@@ -176,9 +203,10 @@ class Machines:
 
 @contextmanager
 def agents_awaited(found: dict[str, Host]) -> Iterator[None]:
-    """Give Ray's agents time to start, for as long as the context lasts. A raylet ends itself where its agents have not
-    written their ports to files after 15 seconds, and no setting changes that. On a busy machine they take longer:
-    their raylet is stopped meanwhile, and reads the files when it goes on."""
+    """Give Ray's agents time to start, for as long as the context lasts. A raylet ends itself
+    where its agents have not written their ports to files after 15 seconds, and no setting
+    changes that. On a busy machine they take longer: their raylet is stopped meanwhile, and
+    reads the files when it goes on."""
     over, stopped, ready = threading.Event(), set[int](), set[int]()
 
     def look(host: Host, raylet: int) -> None:
@@ -187,7 +215,9 @@ def agents_awaited(found: dict[str, Host]) -> Iterator[None]:
             os.kill(raylet, signal.SIGSTOP)
             stopped.add(raylet)
         elif raylet in stopped and node:
-            written = " ".join(path.name for path in host.path(Path("/tmp/ray")).glob(f"session_2*/*{node[1]}*"))
+            written = " ".join(
+                path.name for path in host.path(Path("/tmp/ray")).glob(f"session_2*/*{node[1]}*")
+            )
             if all(port in written for port in LAST_PORTS):
                 os.kill(raylet, signal.SIGCONT)
                 ready.add(raylet)

@@ -1,4 +1,6 @@
-"""Streams and edits of several particles that clients wait for while something happens to a cluster."""
+"""Streams and edits of several particles that clients wait for
+while something happens to a cluster.
+"""
 
 import threading
 import time
@@ -35,10 +37,13 @@ class Work:
     failures: list[BaseException] = field(default_factory=list)
     ended: dict[str, float] = field(default_factory=dict)  # monotonic times, by request
     lost: int = 0  # shards that others painted
-    frames: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))  # their monotonic times, by seed
+    # their monotonic times, by seed
+    frames: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def has_begun(self) -> bool:
-        """Whether the first streams have frames: then each replica has work, if all work that fits was dispatched."""
+        """Whether the first streams have frames: then each replica has work, if
+        all work that fits was dispatched.
+        """
         assert not self.failures, self.failures
         return sum(bool(job.frames) for job in self.streams.values()) >= min(3, STREAMS)
 
@@ -53,7 +58,12 @@ class Work:
 
     def edit(self, seed: int) -> None:
         image, hole = masked(self.machines)
-        body = {"image": text(encode(image)), "mask": text(encode(hole)), "n": COMPLETED, "particles": PARTICLES}
+        body = {
+            "image": text(encode(image)),
+            "mask": text(encode(hole)),
+            "n": COMPLETED,
+            "particles": PARTICLES,
+        }
         with self.machines.client() as client:
             answer = client.post("/v1/images/edits", json={**body, "seed": seed})
         assert answer.status_code == 200, answer.text
@@ -66,13 +76,19 @@ class Work:
         image, hole = masked(self.machines)
         for seed, job in self.streams.items():
             # `images` also finds frames that repeat or skip bytes
-            assert np.array_equal(job.images(), painted_alone(self.machines, seed)), f"stream {seed}"
+            assert np.array_equal(job.images(), painted_alone(self.machines, seed)), (
+                f"stream {seed}"
+            )
             images = [what for what in job.order if what.startswith("image")]
-            assert sorted(images) == sorted(f"image {index}" for index in range(STREAMED)), f"stream {seed}"
+            assert sorted(images) == sorted(f"image {index}" for index in range(STREAMED)), (
+                f"stream {seed}"
+            )
         model = load_model(self.machines.model)
         for seed, answer in self.edits.items():
             known = image.reshape(-1), (hole == 255).reshape(-1)
-            alone = paint(model, COMPLETED, seed=seed, known=known[0], mask=known[1], particles=PARTICLES).images
+            alone = paint(
+                model, COMPLETED, seed=seed, known=known[0], mask=known[1], particles=PARTICLES
+            ).images
             assert np.array_equal(answer.reshape(COMPLETED, -1), alone), f"edit {seed}"
 
 
@@ -85,7 +101,13 @@ def work(machines: Machines) -> Iterator[Work]:
     def do(name: str, request: Callable[[int], None], seed: int) -> None:
         try:
             request(seed)
-        except (AssertionError, OSError, TimeoutError, httpx.HTTPError, WebSocketException) as failure:
+        except (
+            AssertionError,
+            OSError,
+            TimeoutError,
+            httpx.HTTPError,
+            WebSocketException,
+        ) as failure:
             failure.add_note(f"{name} {seed}")
             begun.failures.append(failure)
         begun.ended[f"{name} {seed}"] = time.monotonic()
@@ -110,7 +132,9 @@ def answered(begun: Work, fault: float) -> None:
     begun.check()
     last = max(begun.ended.values()) - fault
     assert last < DEADLINE
-    pause = max(after - before for times in begun.frames.values() for before, after in pairwise(times))
+    pause = max(
+        after - before for times in begun.frames.values() for before, after in pairwise(times)
+    )
     times = f"last answer {last:.1f} s after the fault, longest pause of a stream {pause:.1f} s"
     print(f"{times}, {begun.lost} shards painted by others")
 
@@ -124,9 +148,14 @@ def work_answered(machines: Machines) -> None:
 
 @cache
 def masked(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
-    """An image and its mask [H, W] uint8, with known bytes before, between and after the bytes to paint."""
+    """An image and its mask [H, W] uint8, with known bytes before,
+    between and after the bytes to paint.
+    """
     config = load_model(machines.model).config
-    image, hole = noise(config.height, config.width), np.full((config.height, config.width), 255, np.uint8)
+    image, hole = (
+        noise(config.height, config.width),
+        np.full((config.height, config.width), 255, np.uint8),
+    )
     hole[config.height // 4 : -2, 2:-2] = 0
     return image, hole
 

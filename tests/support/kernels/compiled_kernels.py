@@ -1,5 +1,6 @@
-"""Compiles Triton kernels for a GPU that is not there, and reads what the compiler made of each launch: registers,
-spilled bytes, shared memory, products that ptxas serialised, and copies that do not wait for the previous kernel.
+"""Compiles Triton kernels for a GPU that is not there, and reads what the compiler made of each
+launch: registers, spilled bytes, shared memory, products that ptxas serialised, and copies that
+do not wait for the previous kernel.
 
 Works with any Triton from 3.6 on, in a process without Triton's interpreter.
 """
@@ -25,10 +26,22 @@ from triton.runtime.jit import JITFunction
 from tests.support.kernels.ttgir import early, products_begin_at_zero
 
 # kilobytes that a program may have, by compute capability
-KILOBYTES = {80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 100: 227, 103: 227, 110: 227, 120: 99, 121: 99}
+KILOBYTES = {
+    80: 163,
+    86: 99,
+    87: 163,
+    89: 99,
+    90: 227,
+    100: 227,
+    103: 227,
+    110: 227,
+    120: 99,
+    121: 99,
+}
 SHARED = {card: kilobytes * 1024 for card, kilobytes in KILOBYTES.items()}
 
-_compiled: dict[str, "Compiled"] = {}  # variants by their hashes: Triton compiles each once a process
+# variants by their hashes: Triton compiles each once a process
+_compiled: dict[str, "Compiled"] = {}
 launched: list["Compiled"] = []  # what each launch would run
 
 
@@ -41,8 +54,11 @@ class Compiled:
     spilled: int  # bytes stored to local memory, and loaded again
     shared: int  # bytes of a program
     serialised: bool  # ptxas C75xx: each asynchronous product waits for the one before it
-    early: bool  # an asynchronous copy stands before the wait for the previous kernel, or the wait stands in a loop
-    reordered: bool  # a product of `_linear` begins at another term of its sum, so its order depends on the tiling
+    # an asynchronous copy stands before the wait for the previous
+    # kernel, or the wait stands in a loop
+    early: bool
+    # a product of `_linear` begins at another term of its sum, so its order depends on the tiling
+    reordered: bool
     asm: dict[str, Any]
 
     @property
@@ -51,7 +67,8 @@ class Compiled:
         found = {
             f"{self.spilled} bytes spilled": self.spilled > 0,
             "serialised products": self.serialised,
-            f"more than {SHARED[self.capability]} bytes of shared memory": self.shared > SHARED[self.capability],
+            f"more than {SHARED[self.capability]} bytes of shared memory": self.shared
+            > SHARED[self.capability],
             "a copy before the wait, or a wait in a loop": self.early,
             "a product that begins at another sum": self.reordered,
         }
@@ -80,8 +97,8 @@ class Driver:
 
 @contextlib.contextmanager
 def compiling(capability: int) -> Iterator[list[Compiled]]:
-    """Inside, launches are compiled for that capability and not made; yields the list that each variant joins that
-    this process had not compiled yet. Triton's cache on disk is not read."""
+    """Inside, launches are compiled for that capability and not made; yields the list that each
+    variant joins that this process had not compiled yet. Triton's cache on disk is not read."""
     found: list[Compiled] = []
     logs: list[str] = []
     launch, always = JITFunction.run, knobs.compilation.always_compile
@@ -91,11 +108,15 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
         subprocess.run(command, **options)
         logs.append(Path(options["stderr"].name).read_text())
 
-    def only_compile(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+    def only_compile(
+        self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any
+    ) -> None:
         logs.clear()
         kernel = launch(self, *args, grid=grid, warmup=True, **options)
         if kernel.hash not in _compiled:
-            _compiled[kernel.hash] = _examined(capability, self, kernel, "".join(logs), args, options)
+            _compiled[kernel.hash] = _examined(
+                capability, self, kernel, "".join(logs), args, options
+            )
             found.append(_compiled[kernel.hash])
         launched.append(_compiled[kernel.hash])
 
@@ -105,15 +126,29 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
     try:
         yield found
     finally:
-        JITFunction.run, knobs.compilation.always_compile, compiler.subprocess = launch, always, subprocess
+        JITFunction.run, knobs.compilation.always_compile, compiler.subprocess = (
+            launch,
+            always,
+            subprocess,
+        )
 
 
 def _examined(
-    capability: int, function: JITFunction, kernel: Any, log: str, args: tuple[Any, ...], options: dict[str, Any]
+    capability: int,
+    function: JITFunction,
+    kernel: Any,
+    log: str,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
 ) -> Compiled:
-    numbers = {name: int(number) for number, name in re.findall(r"(\d+) (registers|bytes spill stores)", log)}
+    numbers = {
+        name: int(number)
+        for number, name in re.findall(r"(\d+) (registers|bytes spill stores)", log)
+    }
     assert "registers" in numbers, f"ptxas reported no registers of {function.__name__}:\n{log}"
-    types = [str(arg.dtype).removeprefix("torch.") if hasattr(arg, "dtype") else arg for arg in args]
+    types = [
+        str(arg.dtype).removeprefix("torch.") if hasattr(arg, "dtype") else arg for arg in args
+    ]
     shown = [f"{name}={value}" for name, value in zip(function.arg_names, types, strict=False)]
     return Compiled(
         capability,

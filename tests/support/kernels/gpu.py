@@ -1,4 +1,5 @@
-"""The device of tests of Triton kernels: on a GPU where there is one, else on the CPU in Triton's interpreter.
+"""The device of tests of Triton kernels: on a GPU where there is one, else
+on the CPU in Triton's interpreter.
 
 A test file imports this before any kernel: without Triton the file is skipped.
 """
@@ -22,7 +23,8 @@ from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ON_GPU = DEVICE == "cuda"
-NARROW = [torch.float16, torch.bfloat16] if ON_GPU else [torch.float16]  # the interpreter cannot multiply bfloat16
+# the interpreter cannot multiply bfloat16
+NARROW = [torch.float16, torch.bfloat16] if ON_GPU else [torch.float16]
 
 
 def there(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -30,13 +32,16 @@ def there(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.to(DEVICE, copy=True) for tensor in tensors)
 
 
-def _dot(self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: TensorHandle, *rest: Any) -> TensorHandle:
+def _dot(
+    self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: TensorHandle, *rest: Any
+) -> TensorHandle:
     """sums + a b of a [n, K] and b [K, m], one k after the other.
 
-    On a GPU, no element of tl.dot depends on the other rows and columns or on its place among them. The interpreter
-    calls numpy's matmul, which has no such property: in some of OpenBLAS's kernels the rounding of a row depends on
-    where in the matrix it stands. Tests of what our kernels do with their rows must not depend on that, so the
-    interpreter multiplies and adds here element by element, each operation rounded once, in the order of k.
+    On a GPU, no element of tl.dot depends on the other rows and columns or on its place among them.
+    The interpreter calls numpy's matmul, which has no such property: in some of OpenBLAS's kernels
+    the rounding of a row depends on where in the matrix it stands. Tests of what our kernels do
+    with their rows must not depend on that, so the interpreter multiplies and adds here element by
+    element, each operation rounded once, in the order of k.
     """
     result = sums.data.copy()
     left, right = a.data.astype(result.dtype), b.data.astype(result.dtype)
@@ -45,9 +50,10 @@ def _dot(self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: Tenso
     return TensorHandle(result, sums.dtype.scalar)
 
 
-# Two thirds of the interpreter's time go into what these tests do not need: it replaces the functions of
-# triton.language again at each call of a device function, asserts that no sum of int32 overflows, and makes the shape
-# of each result anew, several times. The functions below make each shape and type of numpy once.
+# Two thirds of the interpreter's time go into what these tests do not need: it replaces the
+# functions of triton.language again at each call of a device function, asserts that no sum of
+# int32 overflows, and makes the shape of each result anew, several times. The functions below
+# make each shape and type of numpy once.
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
@@ -92,8 +98,14 @@ _find_numpy_type = interpreter._get_np_dtype
 if not ON_GPU:
     assert hasattr(InterpreterBuilder, "create_dot")
     InterpreterBuilder.create_dot = _dot
-    tl.block_type.__init__, tl.tensor.__init__, tl.core.tuple.__eq__ = _new_type, _new_tensor, _is_equal
+    tl.block_type.__init__, tl.tensor.__init__, tl.core.tuple.__eq__ = (
+        _new_type,
+        _new_tensor,
+        _is_equal,
+    )
     interpreter._get_np_dtype = _numpy_type
     scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     interpreter._patch_lang = lambda function: type(scope)()
-    interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
+    interpreter.interpreter_builder.options = replace(
+        interpreter.interpreter_builder.options, sanitize_overflow=False
+    )

@@ -1,10 +1,10 @@
-"""Looks up in Triton's cache what a server on a GPU of one compute capability would launch for a shipped model, and
-fails where a kernel is not there.
+"""Looks up in Triton's cache what a server on a GPU of one compute capability would launch for a
+shipped model, and fails where a kernel is not there.
 
     TRITON_CACHE_DIR=... python -m tests.support.kernels.kernel_lookups 90 mnist-small
 
-Launches come from the sequence of a step as the backend on such a GPU runs it, chained and not; they are looked up by
-Triton itself, under the keys that it computes for a launch, and none is made.
+Launches come from the sequence of a step as the backend on such a GPU runs it, chained and not;
+they are looked up by Triton itself, under the keys that it computes for a launch, and none is made.
 """
 
 import sys

@@ -1,7 +1,9 @@
-"""Random networks, slots and arguments for the CPU kernel, many of them with numbers that are not finite or denormal.
+"""Random networks, slots and arguments for the CPU kernel, many of them with
+numbers that are not finite or denormal.
 
-Whatever the numbers are, a call ends, and the bytes depend neither on threads nor on how many steps a call runs. Built
-with sanitizers (tests/kernels/cpu/sanitize.py) every access to memory is checked as well.
+Whatever the numbers are, a call ends, and the bytes depend neither on threads nor on how
+many steps a call runs. Built with sanitizers (tests/kernels/cpu/sanitize.py) every
+access to memory is checked as well.
 """
 
 from collections.abc import Callable
@@ -18,8 +20,37 @@ from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_vectors
 from tests.support.kernels.native_vectors import CATEGORICAL, Arrays, Case
 
-ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-45, -1e-40, 1e-38, 3e38, -3e38, 1e20, 65520.0]
-WHOLE = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 255, 256, 2**16, 2**16 + 1, 2**20, 2**31, 2**62, 2**63 - 1]
+ODD = [
+    float("nan"),
+    float("inf"),
+    float("-inf"),
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-40,
+    1e-38,
+    3e38,
+    -3e38,
+    1e20,
+    65520.0,
+]
+WHOLE = [
+    -(2**63),
+    -(2**31),
+    -1,
+    0,
+    1,
+    2,
+    3,
+    255,
+    256,
+    2**16,
+    2**16 + 1,
+    2**20,
+    2**31,
+    2**62,
+    2**63 - 1,
+]
 Random = np.random.Generator
 
 
@@ -45,18 +76,34 @@ def random_case(random: Random) -> Case:
     if random.random() < 0.5:
         fields |= {"predicts": one_of(0, CATEGORICAL), "first": one_of(0, 1), "axial": one_of(0, 1)}
         fields |= {"concat": one_of(0, 1) if even else 0}
-        fields["width"] += fields["height"] * fields["width"] * fields["channels"] == 1  # a byte to predict
+        # a byte to predict
+        fields["width"] += fields["height"] * fields["width"] * fields["channels"] == 1
     else:
         rows, columns = one_of(0, 1, 2, 4), one_of(1, 2, 5)
-        fields |= {"reads": 1, "window_rows": rows, "window_columns": columns, "centred": one_of(0, 1)}
-        fields |= {"outside": one_of(0, 128, 255), "blocks": one_of(0, 1, 2), "block_width": one_of(1, 13, 40)}
-        fields |= {"waves": one_of(0, 1, 8), "wave_rows": one_of(0, rows), "wave_columns": one_of(0, 1, columns)}
+        fields |= {
+            "reads": 1,
+            "window_rows": rows,
+            "window_columns": columns,
+            "centred": one_of(0, 1),
+        }
+        fields |= {
+            "outside": one_of(0, 128, 255),
+            "blocks": one_of(0, 1, 2),
+            "block_width": one_of(1, 13, 40),
+        }
+        fields |= {
+            "waves": one_of(0, 1, 8),
+            "wave_rows": one_of(0, rows),
+            "wave_columns": one_of(0, 1, columns),
+        }
         fields["causal_conv"] = one_of(0, 1)
         fields["predicts"] = 0 if fields["channels"] > 1 else one_of(0, CATEGORICAL)
         fields["skip"] = 0 if fields["predicts"] == CATEGORICAL else one_of(0, 1)
         fields["step_bytes"] = fields["channels"]
     fields["classes"] = one_of(0, 0, 1, 7)
-    return Case(fields, str(random.choice(["float32", "float16", "int8"])), images=one_of(1, 2, 3, 5, 45))
+    return Case(
+        fields, str(random.choice(["float32", "float16", "int8"])), images=one_of(1, 2, 3, 5, 45)
+    )
 
 
 def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor:
@@ -75,7 +122,9 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     slots["position"] = torch.from_numpy(at)
     slots["known"] = torch.from_numpy(random.random((case.images, shape.bytes)) < random.random())
     for name in ("s", "z", "conv_state"):
-        slots[name] = sprinkle(torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share)
+        slots[name] = sprinkle(
+            torch.from_numpy(random.random(tuple(slots[name].shape), np.float32)), random, share
+        )
     slots["temperature"] = sprinkle(slots["temperature"], random, share)
     if shape.classes and random.random() < 0.5:
         _guide(slots, random, share)
@@ -100,7 +149,9 @@ def _guide(slots: Arrays, random: Random, share: float) -> None:
     """Make pairs of slots, any two of them, those of guided images, IN PLACE."""
     count = len(slots["label"])
     chosen = random.permutation(count)[: int(random.integers(0, count // 2 + 1)) * 2]
-    slots["guidance"] = sprinkle(torch.from_numpy(random.random(count, np.float32) * 10), random, share)
+    slots["guidance"] = sprinkle(
+        torch.from_numpy(random.random(count, np.float32) * 10), random, share
+    )
     for one, other in chosen.reshape(-1, 2).tolist():
         slots["partner"][one], slots["partner"][other] = other - one, one - other
         slots["label"][one], slots["label"][other] = 1, 0
@@ -118,7 +169,9 @@ class Call:
     def paint(self, threads: int, steps: list[int]) -> dict[str, np.ndarray]:
         """The slots' arrays after calls of so many steps each."""
         slots = {name: tensor.clone() for name, tensor in self.slots.items()}
-        network = cpu_kernels.Network(self.case.shape(), self.tensors, self.case.weights, threads, self.isa)
+        network = cpu_kernels.Network(
+            self.case.shape(), self.tensors, self.case.weights, threads, self.isa
+        )
         for count in steps:
             network.advance(slots, count)
         network.close()
@@ -139,21 +192,33 @@ class Call:
 
 
 def random_call(random: Random, odd: bool) -> Call:
-    """odd: with numbers that are not finite, denormal or huge among weights, states and temperatures."""
+    """odd: with numbers that are not finite, denormal or huge among
+    weights, states and temperatures.
+    """
     case = random_case(random)
     share = float(random.choice([0.001, 0.02, 0.3])) if odd else 0.0
     tensors = [sprinkle(tensor, random, share) for tensor in native_vectors.tensors(case)]
-    return Call(case, tensors, random_slots(case, random, share), str(random.choice(cpu_kernels.instruction_sets())))
+    return Call(
+        case,
+        tensors,
+        random_slots(case, random, share),
+        str(random.choice(cpu_kernels.instruction_sets())),
+    )
 
 
 def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:
     """The arrays that differ; NaN equals NaN."""
-    equal = {name: np.array_equal(one[name], other[name], equal_nan=one[name].dtype.kind == "f") for name in one}
+    equal = {
+        name: np.array_equal(one[name], other[name], equal_nan=one[name].dtype.kind == "f")
+        for name in one
+    }
     return [name for name in one if not equal[name]]
 
 
 def check_painting(random: Random, odd: bool) -> None:
-    """Random calls of random numbers of steps on several threads leave what one call on one thread does."""
+    """Random calls of random numbers of steps on several threads leave
+    what one call on one thread does.
+    """
     call = random_call(random, odd)
     shape = call.case.shape()
     steps = shape.bytes + 1
@@ -178,9 +243,16 @@ def check_reading(random: Random, odd: bool) -> None:
 
 
 def check_wrong_arguments(random: Random) -> None:
-    """An argument that is replaced by another is refused with a sentence, or is a right one as well."""
+    """An argument that is replaced by another is refused with a
+    sentence, or is a right one as well.
+    """
     call = random_call(random, odd=False)
-    changes: list[Callable[[Call, Random], None]] = [_other_field, _other_tensors, _other_array, _other_call]
+    changes: list[Callable[[Call, Random], None]] = [
+        _other_field,
+        _other_tensors,
+        _other_array,
+        _other_call,
+    ]
     with suppress(ValueError):
         changes[random.integers(len(changes))](call, random)
 
@@ -188,13 +260,23 @@ def check_wrong_arguments(random: Random) -> None:
 def _other_field(call: Call, random: Random) -> None:
     shape = call.case.shape()
     for _ in range(int(random.integers(1, 3))):
-        setattr(shape, str(random.choice([name for name, _ in shape._fields_])), int(random.choice(WHOLE)))
+        setattr(
+            shape,
+            str(random.choice([name for name, _ in shape._fields_])),
+            int(random.choice(WHOLE)),
+        )
     cpu_kernels.Network(shape, call.tensors, call.case.weights, 2, call.isa).close()
 
 
 def _other_tensors(call: Call, random: Random) -> None:
     tensors, at = list(call.tensors), int(random.integers(len(call.tensors)))
-    wrong = [tensors[at].half(), tensors[at].flatten()[:-1], torch.empty(0), tensors[at].t(), tensors[at].double()]
+    wrong = [
+        tensors[at].half(),
+        tensors[at].flatten()[:-1],
+        torch.empty(0),
+        tensors[at].t(),
+        tensors[at].double(),
+    ]
     tensors[at : at + int(random.integers(0, 3))] = [wrong[random.integers(len(wrong))]]
     cpu_kernels.Network(call.case.shape(), tensors, call.case.weights, 1, call.isa).close()
 
@@ -202,7 +284,14 @@ def _other_tensors(call: Call, random: Random) -> None:
 def _other_array(call: Call, random: Random) -> None:
     name = str(random.choice(list(call.slots)))
     right = call.slots[name]
-    wrong = [right[:-1], right.unsqueeze(0), torch.cat([right, right]), right.half(), right.double(), torch.empty(0)]
+    wrong = [
+        right[:-1],
+        right.unsqueeze(0),
+        torch.cat([right, right]),
+        right.half(),
+        right.double(),
+        torch.empty(0),
+    ]
     wrong += [right.to(torch.int64), right.flip(0).repeat_interleave(2, 0)[::2]]
     wrong += [torch.full_like(right, -1), right + 1] if name == "position" else [right, right]
     call.slots[name] = wrong[random.integers(len(wrong))]
@@ -213,7 +302,9 @@ def _other_array(call: Call, random: Random) -> None:
 
 def _other_call(call: Call, random: Random) -> None:
     shape = call.case.shape()
-    network = cpu_kernels.Network(shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa)
+    network = cpu_kernels.Network(
+        shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa
+    )
     if random.random() < 0.2:
         network.close()
     slots = {name: call.slots[name] for name in (*STATE, "images", "label")}
@@ -222,6 +313,8 @@ def _other_call(call: Call, random: Random) -> None:
     if random.random() < 0.5:
         network.read(slots, start, stop, bits, None)
     else:
-        sources, targets = (torch.from_numpy(random.choice(WHOLE, int(random.integers(0, 3)))) for _ in range(2))
+        sources, targets = (
+            torch.from_numpy(random.choice(WHOLE, int(random.integers(0, 3)))) for _ in range(2)
+        )
         del slots["label"]
         network.copy_slots(slots | {"bits": call.slots["bits"]}, sources, targets)

@@ -1,4 +1,6 @@
-"""Networks for the CPU kernel of whole random numbers and exact operations: the same bits on every machine."""
+"""Networks for the CPU kernel of whole random numbers and exact
+operations: the same bits on every machine.
+"""
 
 import hashlib
 import struct
@@ -14,7 +16,12 @@ from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.kernels.cpu.shape import STATE
 
 CATEGORICAL = cpu_kernels.PREDICTS["categorical"]
-WINDOW = {"reads": cpu_kernels.READS["window"], "pre_norm": 1, "window_rows": 2, "window_columns": 2}
+WINDOW = {
+    "reads": cpu_kernels.READS["window"],
+    "pre_norm": 1,
+    "window_rows": 2,
+    "window_columns": 2,
+}
 BLOCKS, WAVES = {"blocks": 2, "block_width": 13}, {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
@@ -45,7 +52,15 @@ class Case:
 
     def shape(self) -> cpu_kernels.Shape:
         """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
-        sizes = {"height": 4, "width": 3, "channels": 1, "layers": 1, "heads": 2, "key_width": 5, "value_width": 7}
+        sizes = {
+            "height": 4,
+            "width": 3,
+            "channels": 1,
+            "layers": 1,
+            "heads": 2,
+            "key_width": 5,
+            "value_width": 7,
+        }
         sizes |= {"feed_forward": 19, "components": 3, "axial": 1, "exp_scale": 1, "step_bytes": 1}
         return cpu_kernels.Shape(**(sizes | self.fields))
 
@@ -54,28 +69,65 @@ CASES = {
     "odd": Case(),
     "odd, float16, pre-norm, GELU": Case({"pre_norm": 1, "gelu": 1, "layers": 2}, "float16"),
     "odd, int8": Case({"pre_norm": 1, "gelu": 1, "layers": 2, "feed_forward": 37}, "int8"),
-    "one component, one wide head": Case({"heads": 1, "key_width": 33, "value_width": 67, "components": 1}, images=5),
+    "one component, one wide head": Case(
+        {"heads": 1, "key_width": 33, "value_width": 67, "components": 1}, images=5
+    ),
     "ten components, colour": Case(
-        {"channels": 3, "components": 10, "exp_scale": 0, "heads": 3, "key_width": 17, "value_width": 25}, "float16"
+        {
+            "channels": 3,
+            "components": 10,
+            "exp_scale": 0,
+            "heads": 3,
+            "key_width": 17,
+            "value_width": 25,
+        },
+        "float16",
     ),
-    "joined waves": Case({"axial": 0, "concat": 1, "first": 1, "key_width": 15, "value_width": 31, "gelu": 1}),
+    "joined waves": Case(
+        {"axial": 0, "concat": 1, "first": 1, "key_width": 15, "value_width": 31, "gelu": 1}
+    ),
     "vectors of 16": Case(
-        {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 96, "components": 10, "pre_norm": 1}, "float16"
+        {
+            "heads": 4,
+            "key_width": 16,
+            "value_width": 16,
+            "feed_forward": 96,
+            "components": 10,
+            "pre_norm": 1,
+        },
+        "float16",
     ),
-    "the paper's heads, int8": Case({"key_width": 32, "value_width": 32, "feed_forward": 70, "layers": 3}, "int8", 9),
+    "the paper's heads, int8": Case(
+        {"key_width": 32, "value_width": 32, "feed_forward": 70, "layers": 3}, "int8", 9
+    ),
     "more images than a tile": Case({"pre_norm": 1, "gelu": 1, "value_width": 48}, "float16", 45),
     "categorical": Case({"predicts": CATEGORICAL, "gelu": 1}),
     "window of greys": Case({**WINDOW, **BLOCKS, "pre_norm": 0, "width": 7}),
-    "strokes": Case({**WINDOW, **BLOCKS, **WAVES, "predicts": CATEGORICAL, "gelu": 1, "window_columns": 3}, "float16"),
+    "strokes": Case(
+        {**WINDOW, **BLOCKS, **WAVES, "predicts": CATEGORICAL, "gelu": 1, "window_columns": 3},
+        "float16",
+    ),
     "grey pixels": Case({**PIXELS, "outside": 200, "width": 5}, "float16", 5),
     "colour pixels": Case({**COLOUR_PIXELS, **BLOCKS, **WAVES, "components": 17, "gelu": 1}),
-    "colour pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9),
-    "classes of bytes": Case({"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5),
-    "classes of pixels, int8": Case({**COLOUR_PIXELS, **BLOCKS, "classes": 4, "components": 2}, "int8", 9),
-    "guided pixels": Case({**COLOUR_PIXELS, "classes": 2, "components": 10}, "float16", 4, guided=True),
+    "colour pixels, int8": Case(
+        {**COLOUR_PIXELS, **BLOCKS, "components": 10, "block_width": 50}, "int8", 9
+    ),
+    "classes of bytes": Case(
+        {"classes": 2, "concat": 1, "heads": 3, "value_width": 6}, "float16", 5
+    ),
+    "classes of pixels, int8": Case(
+        {**COLOUR_PIXELS, **BLOCKS, "classes": 4, "components": 2}, "int8", 9
+    ),
+    "guided pixels": Case(
+        {**COLOUR_PIXELS, "classes": 2, "components": 10}, "float16", 4, guided=True
+    ),
     "causal_conv": Case({**COLOUR_PIXELS, **BLOCKS, "causal_conv": 1, "components": 2}, "float16"),
-    "causal_conv, int8": Case({**WINDOW, "causal_conv": 1, "width": 7, "height": 9, "pre_norm": 0}, "int8", 45),
-    "colour pixels, uncentred": Case({**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2),
+    "causal_conv, int8": Case(
+        {**WINDOW, "causal_conv": 1, "width": 7, "height": 9, "pre_norm": 0}, "int8", 45
+    ),
+    "colour pixels, uncentred": Case(
+        {**COLOUR_PIXELS, "centred": 0, "components": 1, "height": 16}, "float16", 2
+    ),
 }
 
 
@@ -83,11 +135,28 @@ def sizes(case: Case) -> list[Size]:
     """The sizes of the tensors that the case's shape needs, in the order of cpu_kernels.Network."""
     shape = case.shape()
     width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
-    layer = [(2 * keys + width, width), (width, width), (shape.feed_forward, width), (width, shape.feed_forward)]
-    layer = [size for matrix in layer for size in _linear(*matrix)] + [(width,)] * 4 + _conv_weight(shape)
+    layer = [
+        (2 * keys + width, width),
+        (width, width),
+        (shape.feed_forward, width),
+        (width, shape.feed_forward),
+    ]
+    layer = (
+        [size for matrix in layer for size in _linear(*matrix)]
+        + [(width,)] * 4
+        + _conv_weight(shape)
+    )
     before, skip = _window(shape) if shape.reads else (_embedding(shape), [])
     classes = [(shape.classes + 1, width)] if shape.classes else []
-    return [*before, *layer * shape.layers, (width,), (width,), *_linear(shape.parameters, width), *skip, *classes]
+    return [
+        *before,
+        *layer * shape.layers,
+        (width,),
+        (width,),
+        *_linear(shape.parameters, width),
+        *skip,
+        *classes,
+    ]
 
 
 def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
@@ -96,19 +165,37 @@ def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
     value = (256 if shape.first else 257, n)
     if not shape.axial:
         return [value, (shape.height * shape.width * shape.channels, n)]
-    return [value, (shape.height, n), (shape.width, n), *([(shape.channels, n)] if shape.channels > 1 else [])]
+    return [
+        value,
+        (shape.height, n),
+        (shape.width, n),
+        *([(shape.channels, n)] if shape.channels > 1 else []),
+    ]
 
 
 def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     """Sizes of the tensors before the layers and after the head."""
     width, channels = shape.heads * shape.value_width, shape.channels
-    pixels = shape.window_rows * (2 * shape.window_columns + 1) + shape.window_columns + shape.centred
+    pixels = (
+        shape.window_rows * (2 * shape.window_columns + 1) + shape.window_columns + shape.centred
+    )
     near = shape.wave_rows * (2 * shape.wave_columns + 1) + shape.wave_columns
     inputs = (pixels + near * 2 * shape.waves) * channels
-    block = [(width,), (width,), *_linear(shape.block_width, width), *_linear(width, shape.block_width)]
+    block = [
+        (width,),
+        (width,),
+        *_linear(shape.block_width, width),
+        *_linear(width, shape.block_width),
+    ]
     block += _conv_weight(shape)
     table = [(256, 2 * shape.waves)] if shape.waves else []
-    before = [*table, *_linear(width, inputs), (shape.height, width), (shape.width, width), *block * shape.blocks]
+    before = [
+        *table,
+        *_linear(width, inputs),
+        (shape.height, width),
+        (shape.width, width),
+        *block * shape.blocks,
+    ]
     return before, _linear(channels, pixels * channels) if shape.skip else []
 
 
@@ -135,7 +222,8 @@ def inputs(case: Case) -> Arrays:
     shape, random = case.shape(), np.random.default_rng(1)
     length, count = shape.height * shape.width * shape.channels, case.images
     images = torch.from_numpy(random.integers(0, 256, (count, length), np.uint8))
-    images[:, : length // 4] = torch.tensor([0, 255])[torch.arange(length // 4) % 2]  # both outer bins
+    # both outer bins
+    images[:, : length // 4] = torch.tensor([0, 255])[torch.arange(length // 4) % 2]
     arrays = {
         "images": images,
         "known": (torch.arange(length) % 3 == 1).to(torch.uint8).repeat(count, 1),
@@ -150,17 +238,23 @@ def inputs(case: Case) -> Arrays:
         for name in ("images", "seed", "index", "temperature"):
             arrays[name][1::2] = arrays[name][::2]
         arrays["label"][::2], arrays["label"][1::2] = 1, 0
-        arrays["partner"], arrays["guidance"] = torch.tensor([1, -1]).repeat(count // 2), torch.full((count,), 2.5)
+        arrays["partner"], arrays["guidance"] = (
+            torch.tensor([1, -1]).repeat(count // 2),
+            torch.full((count,), 2.5),
+        )
     return arrays
 
 
 def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
-    """The slots' arrays as cpu_kernels.Network.advance takes them, with empty states at the first byte."""
+    """The slots' arrays as cpu_kernels.Network.advance takes them,
+    with empty states at the first byte.
+    """
     shape, given = case.shape(), inputs(case)
     heads = (shape.layers, case.images, shape.heads, shape.key_width)
     arrays = given | {"known": given["known"] if known is None else known}
     arrays |= {"s": torch.zeros(*heads, shape.value_width), "z": torch.zeros(*heads)}
-    arrays |= {"conv_state": torch.full(shape.conv_state(case.images), np.nan)}  # of images before, which nothing reads
+    # of images before, which nothing reads
+    arrays |= {"conv_state": torch.full(shape.conv_state(case.images), np.nan)}
     arrays |= {"position": torch.full((case.images,), shape.first)}
     arrays |= {name: torch.zeros(case.images).double() for name in ("bits", "known_bits")}
     return {name: tensor.clone() for name, tensor in arrays.items()}
@@ -171,14 +265,22 @@ def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
 
 
 def read(
-    case: Case, network: cpu_kernels.Network, images: torch.Tensor | None = None, stop: int | None = None
+    case: Case,
+    network: cpu_kernels.Network,
+    images: torch.Tensor | None = None,
+    stop: int | None = None,
 ) -> tuple[Arrays, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Read images [B, N], by default the case's, up to byte `stop`: states, bits [B, n], parameters and intervals."""
+    """Read images [B, N], by default the case's, up to byte `stop`: states, bits
+    [B, n], parameters and intervals.
+    """
     shape, given = case.shape(), slots(case)
     n = (stop or shape.bytes) - shape.first
     given |= {} if images is None else {"images": images}
     states = {name: given[name] for name in (*STATE, "label", "images")}
-    bits, intervals = torch.zeros(case.images, n).double(), torch.zeros(case.images, n, 2, dtype=torch.int32)
+    bits, intervals = (
+        torch.zeros(case.images, n).double(),
+        torch.zeros(case.images, n, 2, dtype=torch.int32),
+    )
     parameters = torch.zeros(case.images, n // shape.step_bytes, shape.parameters)
     network.read(states, shape.first, shape.first + n, bits, parameters, intervals)
     return states, bits, parameters, intervals
@@ -212,7 +314,9 @@ def record(case: Case, path: Path) -> None:
             file.write(tensor.numpy().tobytes())
 
 
-def read_results(path: Path, expected: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+def read_results(
+    path: Path, expected: dict[str, np.ndarray[Any, Any]]
+) -> dict[str, np.ndarray[Any, Any]]:
     """What vectors.cpp wrote, in the shapes of `expected`."""
     data, at, found = path.read_bytes(), 0, {}
     for name, array in expected.items():

@@ -1,4 +1,5 @@
-"""Test vectors for the page's random numbers, samples and codes, made by the code that the server paints with.
+"""Test vectors for the page's random numbers, samples and codes, made by
+the code that the server paints with.
 
 `python -m tests.support.page.vectors` writes server/web/test/vectors.json.
 """
@@ -33,7 +34,8 @@ INDICES = (0, 7, 2**32 - 1, 2**32 + 5)
 POSITIONS = (0, 783, 3071)
 TEMPERATURES = (0.3, 1.0, 1.7)
 DRAWS = 60  # of each distribution and temperature
-DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {  # changes of a configuration, rows of parameters
+# changes of a configuration, rows of parameters
+DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {
     "logistics": ({"components": 4}, 30),
     "logistics of colour, elu scale": ({"components": 4, "channels": 3, "scale": "elu"}, 30),
     "categorical": ({"predicts": "categorical"}, 5),
@@ -50,13 +52,24 @@ STRANGE = (0.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
 
 
 def vectors() -> dict[str, Any]:
-    """All vectors as JSON values; seeds are strings, since JSON numbers are not exact beyond 2^53."""
+    """All vectors as JSON values; seeds are strings, since JSON
+    numbers are not exact beyond 2^53.
+    """
     return {
         "philox": _philox(),
-        "uniforms": [_uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)],
-        "samples": [_samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES],
-        "labels": [_label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)],
-        "tables": [sha256(str(table()).encode()).hexdigest() for table in (exp2_table, log2_table, sigmoid_table)],
+        "uniforms": [
+            _uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)
+        ],
+        "samples": [
+            _samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES
+        ],
+        "labels": [
+            _label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)
+        ],
+        "tables": [
+            sha256(str(table()).encode()).hexdigest()
+            for table in (exp2_table, log2_table, sigmoid_table)
+        ],
         "codes": [_code(*of) for of in enumerate(CODED)],
         "first": {
             "histogram": small_models.HISTOGRAM,
@@ -87,21 +100,27 @@ def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:
 
 
 def _samples(name: str, temperature: float) -> dict[str, Any]:
-    """Samples of a distribution and their bits at temperature 1: the parameters of a row, then some draws of it."""
+    """Samples of a distribution and their bits at temperature 1: the parameters
+    of a row, then some draws of it.
+    """
     changes, rows = DISTRIBUTIONS[name]
     config = small_models.config(**changes)
     family, size, each = distribution(config), config.step_bytes, DRAWS // rows
     random = torch.Generator().manual_seed(int(10 * temperature))
     parameters = _parameters(family, rows, random)
     repeated = parameters.repeat_interleave(each, dim=0)
-    draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))  # [DRAWS, n, 2]
+    # [DRAWS, n, 2]
+    draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))
     known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
     values = torch.randint(0, 256, (DRAWS, size), generator=random, dtype=torch.uint8)
     painted = family.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
     bits = -family.log_prob(repeated, painted).double().sum(dim=-1) / LN2
     return {
         "name": name,
-        "config": {key: getattr(config, key) for key in ("step", "predicts", "components", "channels", "scale")},
+        "config": {
+            key: getattr(config, key)
+            for key in ("step", "predicts", "components", "channels", "scale")
+        },
         "temperature": temperature,
         "parameters": parameters.tolist(),
         "draws": draws.tolist(),
@@ -115,7 +134,9 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
 
 
 def _parameters(family: Distribution, rows: int, random: torch.Generator) -> torch.Tensor:
-    """Parameters [rows, P] of few digits: for logistics, narrow and wide, with means inside and outside the range."""
+    """Parameters [rows, P] of few digits: for logistics, narrow and wide, with
+    means inside and outside the range.
+    """
     parameters = (64 * torch.randn(rows, family.width, generator=random)).round() / 64
     if isinstance(family, PixelLogistics):
         first = family.components * (1 + family.channels)
@@ -127,9 +148,13 @@ def _parameters(family: Distribution, rows: int, random: torch.Generator) -> tor
 
 
 def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
-    """Bytes of steps with ordinary and strange parameters, their intervals, and the code of all of them."""
+    """Bytes of steps with ordinary and strange parameters, their
+    intervals, and the code of all of them.
+    """
     random = torch.Generator().manual_seed(number)
-    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(6, family.width, generator=random)
+    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(
+        6, family.width, generator=random
+    )
     strange = torch.tensor(STRANGE).unsqueeze(1).expand(-1, family.width)
     mixed = torch.where(torch.rand(6, family.width, generator=random) < 0.2, strange, ordinary)
     parameters = torch.cat((ordinary, strange, mixed))
@@ -139,10 +164,16 @@ def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
     found = intervals(family, parameters, values).flatten(0, -2).tolist()
     config: dict[str, Any] = {"predicts": "categorical"}
     if isinstance(family, PixelLogistics):
-        config = {"predicts": "pixel_logistics", "components": family.components, "scale": family.scale}
+        config = {
+            "predicts": "pixel_logistics",
+            "components": family.components,
+            "scale": family.scale,
+        }
     return {
         "config": {"step": "pixel", "channels": channels, **config},
-        "parameters": [b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in parameters],
+        "parameters": [
+            b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in parameters
+        ],
         "bytes": values.tolist(),
         "intervals": found,
         "code": encode(map(tuple, found)).hex(),
@@ -152,7 +183,9 @@ def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
 def _first(seed: int) -> dict[str, Any]:
     """Byte 0 of a model without a start token, which has a histogram for it."""
     temperature = TEMPERATURES[seed % 3]
-    generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), 1, backend="eager")
+    generator = Generator(
+        small_models.model(small_models.config(**small_models.NO_START)), 1, backend="eager"
+    )
     generator.place(0, ImageSpec(seed, 2, temperature=temperature))
     byte = int(generator.image(0)[0])
     generator.close()

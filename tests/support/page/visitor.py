@@ -1,4 +1,6 @@
-"""A visitor of the page: a browser page of its own, with what the tests look at and the errors of its console."""
+"""A visitor of the page: a browser page of its own, with what the tests look
+at and the errors of its console.
+"""
 
 import re
 from base64 import b64decode
@@ -32,7 +34,8 @@ class Visitor:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _log(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "getImageData" not in message.text:  # READ causes that warning
+        # READ causes that warning
+        if message.type in ("error", "warning") and "getImageData" not in message.text:
             self.errors.append(message.text)
 
     def see(self, selector: str) -> Locator:
@@ -48,7 +51,9 @@ class Visitor:
 
     def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
         """Waits until that many images are painted and their job has ended."""
-        expect(self.see(meter)).to_have_text(re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$"))
+        expect(self.see(meter)).to_have_text(
+            re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$")
+        )
 
     def expect_notice(self, sentence: str) -> None:
         expect(self.see("#notice")).to_have_text(sentence)
@@ -63,13 +68,16 @@ class Visitor:
     def gallery_image(self, index: int) -> np.ndarray:
         """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""
         rectangles = [self.see("#sheet"), self.see(".tile").nth(index)]
-        sheet, tile = (locator.evaluate("e => e.getBoundingClientRect().toJSON()") for locator in rectangles)
+        sheet, tile = (
+            locator.evaluate("e => e.getBoundingClientRect().toJSON()") for locator in rectangles
+        )
         pixels = self.pixels("#sheet")
         scale = sheet["width"] / pixels.shape[1]
         edges = [(tile["left"] - sheet["left"]) / scale, (tile["top"] - sheet["top"]) / scale]
         edges += [tile["width"] / scale, tile["height"] / scale]
         left, top, width, height = (round(edge) for edge in edges)
-        np.testing.assert_allclose(edges, [left, top, width, height], atol=0.05)  # whole pixels of the canvas
+        # whole pixels of the canvas
+        np.testing.assert_allclose(edges, [left, top, width, height], atol=0.05)
         return pixels[top : top + height, left : left + width]
 
     def saved(self, button: str) -> Path:

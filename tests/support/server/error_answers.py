@@ -18,11 +18,15 @@ def refused_handshake(url: str, path: str = STREAM, **options: Any) -> httpx.Res
     with pytest.raises(InvalidStatus) as caught, connected(url, path, **options):
         pass
     answer = caught.value.response
-    return httpx.Response(answer.status_code, headers=list(answer.headers.raw_items()), content=bytes(answer.body))
+    return httpx.Response(
+        answer.status_code, headers=list(answer.headers.raw_items()), content=bytes(answer.body)
+    )
 
 
 def assert_refused(response: httpx.Response, status: int, param: str | None, code: str) -> None:
-    """Fails unless the response is that error, with a message of one sentence that names the parameter."""
+    """Fails unless the response is that error, with a message of one
+    sentence that names the parameter.
+    """
     __tracebackhide__ = True
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
@@ -30,7 +34,9 @@ def assert_refused(response: httpx.Response, status: int, param: str | None, cod
 
 
 def assert_error(body: dict, param: str | None, code: str, status: int = 400) -> None:
-    """Fails unless a response body, or a websocket message, is the error that has this status over HTTP."""
+    """Fails unless a response body, or a websocket message, is the
+    error that has this status over HTTP.
+    """
     __tracebackhide__ = True
     error = body["error"]
     assert set(error) == {"message", "type", "param", "code"}

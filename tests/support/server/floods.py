@@ -1,4 +1,5 @@
-"""Floods of one client, each a process: `python -m tests.support.server.floods NAME PORT`, until killed.
+"""Floods of one client, each a process: `python -m
+tests.support.server.floods NAME PORT`, until killed.
 
 They come from 127.0.0.66, so that others at 127.0.0.1 are other clients.
 """
@@ -31,7 +32,10 @@ EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
 LARGE = np.zeros((2048, 2048), np.uint8)
 SHEET = {"n": 2, "size": "2048x2048", "size_policy": "resize"}
 HANDSHAKE = (
-    b"GET /v1/images/stream HTTP/1.1\r\n" + HOST + KEY + b"connection: upgrade\r\nupgrade: websocket\r\n"
+    b"GET /v1/images/stream HTTP/1.1\r\n"
+    + HOST
+    + KEY
+    + b"connection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -52,7 +56,9 @@ async def open_websocket(port: int) -> Streams:
 async def tiny_chunks(port: int) -> None:
     """A chunked body of one byte a chunk, which never ends, without a key."""
     _, writer = await connect(port)
-    writer.write(b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n")
+    writer.write(
+        b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
+    )
     writer.write(b"transfer-encoding: chunked\r\n\r\n")
     while True:
         writer.write(b"1\r\na\r\n" * 40_000)
@@ -105,11 +111,19 @@ def _frame(data: bytes) -> bytes:
 
 
 async def ask(
-    path: str, fields: Callable[[], dict[str, object]], port: int, accept: str = "*/*", read: bool = True
+    path: str,
+    fields: Callable[[], dict[str, object]],
+    port: int,
+    accept: str = "*/*",
+    read: bool = True,
 ) -> None:
-    """The same request again and again; without `read`, as many as the server takes, whose answers are not read."""
+    """The same request again and again; without `read`, as many as the server
+    takes, whose answers are not read.
+    """
     body = json.dumps(fields()).encode()
-    head = b"POST %s HTTP/1.1\r\n" % path.encode() + HOST + KEY + b"accept: %s\r\n" % accept.encode()
+    head = (
+        b"POST %s HTTP/1.1\r\n" % path.encode() + HOST + KEY + b"accept: %s\r\n" % accept.encode()
+    )
     head += b"content-type: application/json\r\n"
     request = head + b"content-length: %d\r\n\r\n" % len(body) + body
     reader, writer = await connect(port)
@@ -142,7 +156,10 @@ def _slow() -> dict[str, object]:
 
 def _swollen() -> dict[str, object]:
     """A JPEG with as many broken EXIF tags as fit."""
-    tags = struct.pack(">2sHIH", b"MM", 42, 8, 5000) + struct.pack(">HHII", 0x9999, 77, 9, 1 << 30) * 5000
+    tags = (
+        struct.pack(">2sHIH", b"MM", 42, 8, 5000)
+        + struct.pack(">HHII", 0x9999, 77, 9, 1 << 30) * 5000
+    )
     return _edit(_picture(format="JPEG", exif=b"Exif\0\0" + tags))
 
 
@@ -171,7 +188,8 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "tiny_chunks": (tiny_chunks, 32),
     "resets": (resets, 64),
     "silent": (silent, 1000),
-    "probes": (partial(get, b"/healthz", b"a:b\r\n" * 240), 64),  # with as many headers as are accepted
+    # with as many headers as are accepted
+    "probes": (partial(get, b"/healthz", b"a:b\r\n" * 240), 64),
     "metrics": (partial(get, b"/metrics", KEY), 64),
     "pings": (partial(send, b"\x89\x80\0\0\0\0" * 10_000), 16),
     "fragments": (partial(send, FEW_FRAGMENTS), 16),
@@ -183,17 +201,31 @@ FLOODS: dict[str, tuple[Flood, int]] = {  # with the number of connections
     "images": (partial(ask, GENERATIONS, dict), 64),
     "batches": (partial(ask, GENERATIONS, lambda: {"n": 64}), 16),
     "sheets": (partial(ask, GENERATIONS, lambda: {"n": 64}, accept="image/png"), 16),
-    "particles": (partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}), 16),
+    "particles": (
+        partial(ask, EDITS, lambda: {"image": _picture(), "keep_rows": 14, "particles": 64}),
+        16,
+    ),
     "classifications": (partial(ask, CLASSIFICATIONS, lambda: {"image": [_picture()] * 64}), 16),
-    "likelihoods": (partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}), 16),
+    "likelihoods": (
+        partial(ask, LIKELIHOODS, lambda: {"image": [_picture()] * 64, "per_pixel": True}),
+        16,
+    ),
     "prompts": (partial(ask, GENERATIONS, lambda: {"prompt": os.urandom(4).hex() + MARKED}), 6),
-    "scans": (partial(ask, EDITS, lambda: _edit(text(of_scans(MAX_SCANS, LARGE))) | {"size_policy": "resize"}), 6),
+    "scans": (
+        partial(
+            ask, EDITS, lambda: _edit(text(of_scans(MAX_SCANS, LARGE))) | {"size_policy": "resize"}
+        ),
+        6,
+    ),
     "webp_sheets": (partial(ask, GENERATIONS, lambda: SHEET, accept="image/webp"), 6),
     "unread_answers": (partial(ask, GENERATIONS, lambda: {"n": 64}, read=False), 24),
     "unread_streams": (unread_streams, 4),
     "handshakes": (handshakes, 64),
     "refused_messages": (partial(send, _frame(b'{"type": "nothing"}') * 1000), 16),
-    "unknown_fields": (partial(ask, GENERATIONS, lambda: {f"k{number}": 0 for number in range(50_000)}), 4),
+    "unknown_fields": (
+        partial(ask, GENERATIONS, lambda: {f"k{number}": 0 for number in range(50_000)}),
+        4,
+    ),
 }
 
 

@@ -1,9 +1,11 @@
-"""`scanline serve` in a fork of a process that has imported it, which takes a tenth of a start's processor time.
+"""`scanline serve` in a fork of a process that has imported it, which takes
+a tenth of a start's processor time.
 
-The fork server from which engines are forks (server/engine/worker/forkserver.py) imports all of the server here, and
-servers are forks of it, too. Each of them forks a fork server for its own engines and API processes. A worker of xdist
-imports the same modules for its tests: its fork server is a fork of it. A test that looks at a server's memory, its
-command or its imports starts it with `forked=False`, as a user does.
+The fork server from which engines are forks (server/engine/worker/forkserver.py) imports all of
+the server here, and servers are forks of it, too. Each of them forks a fork server for its own
+engines and API processes. A worker of xdist imports the same modules for its tests: its fork
+server is a fork of it. A test that looks at a server's memory, its command or its imports starts
+it with `forked=False`, as a user does.
 """
 
 import atexit
@@ -28,7 +30,8 @@ from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
 from scanline.server.runtime.child_process import PR_SET_PDEATHSIG
 from scanline.server.runtime.signals import HANDLED
 
-AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)  # later fork servers ask for a key
+# later fork servers ask for a key
+AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)
 if AVAILABLE:
     PRELOADED += [
         "scanline.model.sampling.generator",
@@ -43,7 +46,9 @@ if AVAILABLE:
 
 
 def fork_this_process() -> None:
-    """Import what a fork server has imported, and make it a fork of this process, which has no threads of torch yet."""
+    """Import what a fork server has imported, and make it a fork of this process,
+    which has no threads of torch yet.
+    """
     for module in PRELOADED:
         importlib.import_module(module)
     _start_fork_server()
@@ -53,7 +58,9 @@ class ForkedServer:
     """A server process, with the part of Popen's interface that tests use."""
 
     def __init__(self, arguments: Sequence[str], prepare: Callable[[], None] | None = None) -> None:
-        """`prepare` is called in the server's process before it starts, such as to shorten its limits."""
+        """`prepare` is called in the server's process before it
+        starts, such as to shorten its limits.
+        """
         receiving, sending = CONTEXT.Pipe(duplex=False)
         self.stdout = os.fdopen(os.dup(receiving.fileno()))
         given = (list(arguments), dict(os.environ), os.getcwd(), sending, prepare)
@@ -89,7 +96,9 @@ def _run(
     output: Connection,
     prepare: Callable[[], None] | None,
 ) -> None:
-    """Run `scanline serve ARGUMENTS` in this process, as the installed command would in that environment."""
+    """Run `scanline serve ARGUMENTS` in this process, as the installed
+    command would in that environment.
+    """
     for standard in (1, 2):
         os.dup2(output.fileno(), standard)
     output.close()
@@ -122,7 +131,9 @@ def _run(
 
 
 def _start_fork_server() -> None:
-    """Fork a fork server off this process, without what pytest has redirected; it ends with this process."""
+    """Fork a fork server off this process, without what pytest has
+    redirected; it ends with this process.
+    """
     server = forkserver._forkserver  # type: ignore[attr-defined]
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address := arbitrary_address("AF_UNIX"))
@@ -140,4 +151,8 @@ def _start_fork_server() -> None:
         os._exit(0)
     os.close(alive)
     listener.close()
-    server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = address, held, process
+    server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = (
+        address,
+        held,
+        process,
+    )

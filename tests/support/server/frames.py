@@ -1,4 +1,6 @@
-"""A websocket's handshake and frames as bytes, for what no client library sends; requests for LONG images."""
+"""A websocket's handshake and frames as bytes, for what no client library
+sends; requests for LONG images.
+"""
 
 import socket
 from collections.abc import Callable
@@ -32,7 +34,8 @@ def begin_a_long_job(connection: socket.socket) -> None:
 
 
 EVENTS = {"n": LONG, "stream": True, "partial_images": 3}
-LONG_WORK: dict[str, Callable[[socket.socket], None]] = {  # by transport: how a bare connection asks for LONG images
+# by transport: how a bare connection asks for LONG images
+LONG_WORK: dict[str, Callable[[socket.socket], None]] = {
     "post": lambda connection: connection.sendall(post_request(GENERATIONS, {"n": LONG})),
     "events": lambda connection: connection.sendall(post_request(GENERATIONS, EVENTS)),
     "websocket": begin_a_long_job,

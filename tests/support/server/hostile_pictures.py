@@ -41,7 +41,12 @@ EMPTY = (b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS")
 
 def bomb() -> bytes:
     """A decompression bomb: some hundred kilobytes that decode to five gigapixels."""
-    return SIGNATURE + header(70_000, 70_000) + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 1)) + END
+    return (
+        SIGNATURE
+        + header(70_000, 70_000)
+        + chunk(b"IDAT", zlib.compress(bytes(50_000_000), 1))
+        + END
+    )
 
 
 def converted(mode: str, kind: str = "PNG", **options: Any) -> bytes:
@@ -58,7 +63,9 @@ def turned() -> bytes:
 
 
 def of_scans(count: int, picture: np.ndarray = GREY) -> bytes:
-    """A progressive JPEG whose last scan, which refines what is there, is repeated until there are so many."""
+    """A progressive JPEG whose last scan, which refines what is there, is
+    repeated until there are so many.
+    """
     whole = encode(picture, "JPEG", progressive=True)
     scan = whole[whole.rindex(b"\xff\xda") : -2]
     return whole[:-2] + scan * (count - whole.count(b"\xff\xda")) + whole[-2:]
@@ -91,13 +98,26 @@ def of_strips(count: int) -> bytes:
 
 
 def boxed(picture: bytes) -> bytes:
-    """An IPTC file of 5 x 7 pixels that holds a whole file, which Pillow would open, of whatever format it is."""
-    fields = [(3, 20, b"\0\5"), (3, 30, b"\0\7"), (3, 60, b"\1\0"), (3, 120, b"\5"), (8, 10, picture)]
-    return b"".join(struct.pack(">BBBH", 0x1C, record, field, len(data)) + data for record, field, data in fields)
+    """An IPTC file of 5 x 7 pixels that holds a whole file, which Pillow
+    would open, of whatever format it is.
+    """
+    fields = [
+        (3, 20, b"\0\5"),
+        (3, 30, b"\0\7"),
+        (3, 60, b"\1\0"),
+        (3, 120, b"\5"),
+        (8, 10, picture),
+    ]
+    return b"".join(
+        struct.pack(">BBBH", 0x1C, record, field, len(data)) + data
+        for record, field, data in fields
+    )
 
 
 def with_profile(kind: str) -> bytes:
-    return encode(COLOUR, kind, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    return encode(
+        COLOUR, kind, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    )
 
 
 PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
@@ -110,7 +130,11 @@ PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
     "pixels that are no zlib": png(header(), chunk(b"IDAT", b"seven")),
     "a palette that is not there": png(header(colour=3), pixels()),
     "an unknown chunk that must be known": png(header(), chunk(b"ABCD", b"x"), pixels()),
-    "a chunk that claims two gigabytes": SIGNATURE + header() + struct.pack(">I", HUGE) + b"IDAT" + bytes(40),
+    "a chunk that claims two gigabytes": SIGNATURE
+    + header()
+    + struct.pack(">I", HUGE)
+    + b"IDAT"
+    + bytes(40),
     "no width": png(header(width=0), pixels()),
     "a huge size": png(header(HUGE, HUGE), pixels()),
     "too many chunks": png(header(), chunk(b"prVt", b"") * 3000, pixels()),
@@ -121,8 +145,12 @@ PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
     "too many fill bytes": in_jpeg(b"\xff" * 5000),
     "too many stray bytes": in_jpeg(b"\xff\xfe\0\2" + b"?" * 5000),
     "a large BMP of run lengths": run_lengths(1024),
-    "a BMP of a huge size": encode(GREY, "BMP")[:18] + struct.pack("<ii", HUGE, HUGE) + encode(GREY, "BMP")[26:],
-    "a BMP of a negative size": encode(GREY, "BMP")[:18] + struct.pack("<ii", -5, -7) + encode(GREY, "BMP")[26:],
+    "a BMP of a huge size": encode(GREY, "BMP")[:18]
+    + struct.pack("<ii", HUGE, HUGE)
+    + encode(GREY, "BMP")[26:],
+    "a BMP of a negative size": encode(GREY, "BMP")[:18]
+    + struct.pack("<ii", -5, -7)
+    + encode(GREY, "BMP")[26:],
     "a TIFF": encode(GREY, "TIFF"),
     "an icon": encode(noise(32, 32), "ICO"),
     "PostScript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 5 7\n",
@@ -130,7 +158,9 @@ PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
     "a JPEG that is turned": turned(),
     "a PNG with a profile": with_profile("PNG"),
     "an empty colour profile behind the pixels": png(header(), pixels(), chunk(b"iCCP", b"")),
-    "empty chunks behind the pixels": png(header(), pixels(), *(chunk(kind, b"") for kind in EMPTY)),
+    "empty chunks behind the pixels": png(
+        header(), pixels(), *(chunk(kind, b"") for kind in EMPTY)
+    ),
     "text behind the end": WHOLE + b"seven" * 1000,
     "two pictures": WHOLE + WHOLE,
     "noise": noise(1000).tobytes(),

@@ -1,4 +1,6 @@
-"""A server in this process, with small send buffers: what a client does not read stays at the server."""
+"""A server in this process, with small send buffers: what a client
+does not read stays at the server.
+"""
 
 import socket
 import threading
@@ -23,7 +25,9 @@ from tests.support.waiting import wait_for
 def serve_in_process(
     settings: Settings, kind: type[EngineOptions] = EngineOptions
 ) -> Iterator[tuple[str, EngineClient]]:
-    """The server's address and its engine client, once it is ready, for as long as the context lasts."""
+    """The server's address and its engine client, once it is ready,
+    for as long as the context lasts.
+    """
     models = served_models(settings)
     models.default.engine.options = kind(**vars(models.default.engine.options))
     budgets = Budgets(settings)
@@ -35,7 +39,10 @@ def serve_in_process(
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            wait_for(lambda: models.default.engine.is_ready or not thread.is_alive(), "an engine that is ready")
+            wait_for(
+                lambda: models.default.engine.is_ready or not thread.is_alive(),
+                "an engine that is ready",
+            )
             assert thread.is_alive()
             yield f"http://127.0.0.1:{listener.getsockname()[1]}", models.default.engine
         finally:
@@ -44,12 +51,17 @@ def serve_in_process(
 
 
 def wait_until_no_jobs(engine: EngineClient) -> None:
-    wait_for(lambda: engine.admission.total == QueueUsage() and not engine.jobs, "an engine client without jobs")
+    wait_for(
+        lambda: engine.admission.total == QueueUsage() and not engine.jobs,
+        "an engine client without jobs",
+    )
 
 
 def fail_all_jobs(engine: EngineClient) -> None:
     """Delivers a failure of every running job, as if the engine had reported it."""
     assert engine.process is not None
     for request in list(engine.jobs):
-        engine.process.pipe.loop.call_soon_threadsafe(engine._receive, [Failed(request, "It broke.")])
+        engine.process.pipe.loop.call_soon_threadsafe(
+            engine._receive, [Failed(request, "It broke.")]
+        )
         engine.process.pipe.send(Cancel(request))  # the engine itself still works on it

@@ -1,4 +1,6 @@
-"""What many tests of the API send: a picture of the 7 x 5 models with a hole, and JSON whose answer must be 200."""
+"""What many tests of the API send: a picture of the 7 x 5 models with a hole,
+and JSON whose answer must be 200.
+"""
 
 from typing import Any
 

@@ -9,7 +9,8 @@ from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server
 
 BOUND = "0.25"  # seconds
-ATTEMPTS = 20  # other processes hold a busy machine now and then, a payload that holds the loop does so each time
+# other processes hold a busy machine now and then, a payload that holds the loop does so each time
+ATTEMPTS = 20
 
 
 def assert_loop_is_free(client: httpx.Client, act: Callable[[], object]) -> None:

@@ -1,4 +1,6 @@
-"""Reader of GET /metrics, with a parser of its own: tests scrape often, and Prometheus's takes ten times as long."""
+"""Reader of GET /metrics, with a parser of its own: tests scrape often, and
+Prometheus's takes ten times as long.
+"""
 
 import re
 from collections.abc import Callable
@@ -22,7 +24,9 @@ class Sample(NamedTuple):
 class Metrics:
     def __init__(self, client: httpx.Client | TestClient) -> None:
         found = SAMPLE.findall(client.get("/metrics").text)
-        self.samples = [Sample(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in found]
+        self.samples = [
+            Sample(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in found
+        ]
 
     def of(self, name: str, **labels: str) -> float:
         """The sum of the samples `scanline_{name}` that have those labels; there must be one."""
@@ -53,10 +57,14 @@ CONNECTIONS = "connection_arriving_bytes", "connection_unread_bytes", "websocket
 def wait_until_empty(client: httpx.Client) -> Metrics:
     """Scrapes until every room, budget and count is 0, but for this client's own connection."""
     names = ENGINES + QUEUES + CONNECTIONS
-    return wait_for_metrics(client, lambda now: now.of("connections") == 1 and not any(map(now.of, names)))
+    return wait_for_metrics(
+        client, lambda now: now.of("connections") == 1 and not any(map(now.of, names))
+    )
 
 
 def wait_until_idle(client: httpx.Client, *more: str) -> Metrics:
-    """Scrapes until no image is accepted or in flight, no request is being answered, and `more` are 0."""
+    """Scrapes until no image is accepted or in flight, no request is
+    being answered, and `more` are 0.
+    """
     names = ("num_images_reserved", "num_images_running", "num_jobs", *more)
     return wait_for_metrics(client, lambda now: not any(now.of(name) for name in names))

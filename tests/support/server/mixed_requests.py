@@ -1,11 +1,14 @@
-"""Mixes of requests of every kind over HTTP, each answer compared with that to the same request alone.
+"""Mixes of requests of every kind over HTTP, each answer compared
+with that to the same request alone.
 
-    python -m tests.support.server.mixed_requests --requests 5000 [--seed 0] [--kill] [--reload] [--api-processes 2]
+    python -m tests.support.server.mixed_requests --requests 5000 [--seed 0]
+    [--kill] [--reload] [--api-processes 2]
 
-A mix is drawn from its seed and sent at once, by several clients, to a server of two models with few slots; some of the
-clients leave early, and one has room for few bytes that it has not read. Invariant: an answer has the same bytes
-whatever else is asked meanwhile, and whether or not an engine is killed or the models are reloaded, but for what VARIES
-names. In the end every room, budget and count of the server is 0.
+A mix is drawn from its seed and sent at once, by several clients, to a server of two models with
+few slots; some of the clients leave early, and one has room for few bytes that it has not read.
+Invariant: an answer has the same bytes whatever else is asked meanwhile, and whether or not an
+engine is killed or the models are reloaded, but for what VARIES names. In the end every room,
+budget and count of the server is 0.
 """
 
 import argparse
@@ -67,7 +70,8 @@ WEIGHTED = {  # by Accept: another one that prefers the same
     NPY: f"image/*;q=0.1, {NPY}",
     "image/gif": "image/webp;q=0.1, image/gif",
 }
-FORMS: dict[str, tuple[dict[str, Any], str]] = {  # of answers: the fields that ask for each, and Accept
+# of answers: the fields that ask for each, and Accept
+FORMS: dict[str, tuple[dict[str, Any], str]] = {
     "JSON": ({}, "*/*"),
     "data URLs": ({"response_format": "url", "output_format": "webp"}, "*/*"),
     "sheet": ({}, "image/png"),
@@ -82,8 +86,28 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
     ("edits", {"image": b"no picture", "keep_rows": 3}, (400, "image", "invalid_image")),
     ("decodings", {"code": b"no code"}, (400, "code", "invalid_code")),
 ]
-KINDS = {"generations", "edits", "likelihoods", "known pixels", "classifications", "steps", "codes", "decodings"}
-KINDS |= {"guidance", "particles", "websocket", "cancelled", "left", "refused", "form", "resized", "written", *FORMS}
+KINDS = {
+    "generations",
+    "edits",
+    "likelihoods",
+    "known pixels",
+    "classifications",
+    "steps",
+    "codes",
+    "decodings",
+}
+KINDS |= {
+    "guidance",
+    "particles",
+    "websocket",
+    "cancelled",
+    "left",
+    "refused",
+    "form",
+    "resized",
+    "written",
+    *FORMS,
+}
 KINDS |= {"default model", "weighted", "listed", "body", "some images", "unchecked"}
 WORDS = {"7": ("7", "Seven"), "horse": ("horse", "HORSE"), "shell": ("shell", "Sea  Shell")}
 Fields = dict[str, Any]  # files are bytes
@@ -96,14 +120,19 @@ class Call:
     kinds: tuple[str, ...]
     fields: Fields
     accept: str = "*/*"
-    refused: tuple[int, str, str] | None = None  # the status, parameter and code of the error that must come
+    # the status, parameter and code of the error that must come
+    refused: tuple[int, str, str] | None = None
     leaves: tuple[str, int] | None = None  # how the client leaves, after so many milliseconds
 
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         if self.leaves:
             close, milliseconds = self.leaves
             with open_connection(server) as connection:
-                connection.sendall(post_request(f"/v1/images/{self.route}", as_json(self.fields), accept=self.accept))
+                connection.sendall(
+                    post_request(
+                        f"/v1/images/{self.route}", as_json(self.fields), accept=self.accept
+                    )
+                )
                 time.sleep(milliseconds / 1000)
                 CLOSES[close](connection)
             return {}
@@ -128,7 +157,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Coding:
-    """Pictures that are encoded, and their codes decoded: to their pixels, and as another call has it."""
+    """Pictures that are encoded, and their codes decoded: to their
+    pixels, and as another call has it.
+    """
 
     kinds: tuple[str, ...]
     codes: Call
@@ -138,11 +169,19 @@ class Coding:
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         encoded = self.codes.response(client)
         is_file = encoded.headers["content-type"] == MEDIA_TYPE
-        codes = [encoded.content] if is_file else [b64decode(each["code"]) for each in encoded.json()["data"]]
+        codes = (
+            [encoded.content]
+            if is_file
+            else [b64decode(each["code"]) for each in encoded.json()["data"]]
+        )
         kinds = ("body",) if len(codes) == 1 else ()
         decoded = Call("decodings", kinds, {"code": codes}, NPY).response(client).content
-        assert np.array_equal(np.load(io.BytesIO(decoded)), self.pixels), "other pixels than those encoded"
-        answer = replace(self.decoding, fields={**self.decoding.fields, "code": codes}).answer(server, client, alone)
+        assert np.array_equal(np.load(io.BytesIO(decoded)), self.pixels), (
+            "other pixels than those encoded"
+        )
+        answer = replace(self.decoding, fields={**self.decoding.fields, "code": codes}).answer(
+            server, client, alone
+        )
         return {**answer, "codes": VARIES.sub(b"", encoded.content)}
 
 
@@ -175,9 +214,18 @@ class Jobs:
             found = socket.jobs[name]
             assert found.order[-1] == "done", found.messages[-1]
             started, *messages = found.messages
-            answer |= {f"image {one['index']} of {name}": one for one in messages if one["type"] == "image"}
-            answer |= {f"partial state {one['position']} of {name}": one for one in messages if one["type"] == "state"}
-            answer |= {f"job {name}": {**started, "job": 0}, f"pixels of {name}": found.images().tobytes()}
+            answer |= {
+                f"image {one['index']} of {name}": one for one in messages if one["type"] == "image"
+            }
+            answer |= {
+                f"partial state {one['position']} of {name}": one
+                for one in messages
+                if one["type"] == "state"
+            }
+            answer |= {
+                f"job {name}": {**started, "job": 0},
+                f"pixels of {name}": found.images().tobytes(),
+            }
         return answer
 
 
@@ -195,8 +243,16 @@ def as_json(fields: Fields) -> Fields:
 
 
 def as_form(fields: Fields) -> Fields:
-    files = [(name, each) for name in ("image", "mask") for each in np.atleast_1d(fields.get(name, [])).tolist()]
-    numbers = {name: json.dumps(value).strip('"') for name, value in fields.items() if name not in ("image", "mask")}
+    files = [
+        (name, each)
+        for name in ("image", "mask")
+        for each in np.atleast_1d(fields.get(name, [])).tolist()
+    ]
+    numbers = {
+        name: json.dumps(value).strip('"')
+        for name, value in fields.items()
+        if name not in ("image", "mask")
+    }
     return {"files": files, "data": numbers}
 
 
@@ -219,7 +275,9 @@ def answer_of_events(lines: list[str]) -> Answer:
     for event in named(events, "partial_image"):
         if "provisional" not in event:
             seen, final = painted({"data": [event, answer[f"image {event['index']}"]]})
-            assert (seen[seen != final] == UNPAINTED).all(), f"a partial image is no beginning: {event}"
+            assert (seen[seen != final] == UNPAINTED).all(), (
+                f"a partial image is no beginning: {event}"
+            )
             answer[f"partial image {event['partial_image_index']} of {event['index']}"] = event
     return answer
 
@@ -238,9 +296,20 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
 class Mix:
     def __init__(self, seed: int) -> None:
         self.rng, self.watched = random.Random(seed), 0
-        self.more = random.Random(f"more of {seed}")  # what was added later, so that the mixes stay what they were
-        draws: dict[Callable[[], Request], int] = {self.generation: 5, self.edit: 5, self.likelihood: 2}
-        draws |= {self.known_pixels: 1, self.classification: 2, self.steps: 1, self.coding: 2, self.websocket: 2}
+        # what was added later, so that the mixes stay what they were
+        self.more = random.Random(f"more of {seed}")
+        draws: dict[Callable[[], Request], int] = {
+            self.generation: 5,
+            self.edit: 5,
+            self.likelihood: 2,
+        }
+        draws |= {
+            self.known_pixels: 1,
+            self.classification: 2,
+            self.steps: 1,
+            self.coding: 2,
+            self.websocket: 2,
+        }
         draws |= {self.leaver: 2, self.refusal: 1}
         drawn = self.rng.choices([*draws], [*draws.values()], k=self.rng.randrange(20, 41))
         self.requests = [self.sent(draw()) for draw in drawn]
@@ -256,14 +325,20 @@ class Mix:
         with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
             transports = []
             for address in CLIENTS:
-                narrow = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)] if address == CLIENTS[-1] else []
+                narrow = (
+                    [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)] if address == CLIENTS[-1] else []
+                )
                 options = {"local_address": address, "socket_options": narrow}
                 transports.append(httpx.HTTPTransport(verify=False, **options))  # type: ignore[arg-type]
-            clients = [stack.enter_context(server.client(transport=transport)) for transport in transports]
+            clients = [
+                stack.enter_context(server.client(transport=transport)) for transport in transports
+            ]
 
             def attempt(number: int, alone: bool) -> Answer | str:
                 try:
-                    return self.requests[number].answer(server, clients[number % len(clients)], alone)
+                    return self.requests[number].answer(
+                        server, clients[number % len(clients)], alone
+                    )
                 except Exception as error:
                     return f"{type(error).__name__}: {error!s:.1000}"
 
@@ -278,13 +353,17 @@ class Mix:
                 return answer
 
             met = [*pool.map(meet, range(count))]
-            wait_for(lambda: len({*server.engines()} - ending) == len(MODELS), "one engine of each model")
+            wait_for(
+                lambda: len({*server.engines()} - ending) == len(MODELS), "one engine of each model"
+            )
             wait_until_idle(clients[0])
             faults = []
             for number, (request, found) in enumerate(zip(self.requests, met, strict=True)):
                 alone = {} if "left" in request.kinds else attempt(number, alone=True)
                 if fault := difference(found, alone):
-                    faults.append(f"request {number} ({', '.join(request.kinds)}): {fault}; {request!r:.500}")
+                    faults.append(
+                        f"request {number} ({', '.join(request.kinds)}): {fault}; {request!r:.500}"
+                    )
         with server.client() as client:
             wait_until_empty(client)
         return faults
@@ -309,21 +388,32 @@ class Mix:
         if self.more.random() < 0.2:  # more than there are slots
             del fields["n"]
             fields.pop("prompt", None)
-            fields["class"] = self.more.choices(("7", "Horse", "sea shell", "q", "Q", "none"), k=SLOTS + 3)
+            fields["class"] = self.more.choices(
+                ("7", "Horse", "sea shell", "q", "Q", "none"), k=SLOTS + 3
+            )
         return self.shown("generations", fields)
 
     def edit(self) -> Call:
         return self.shown("edits", self.completion())
 
     def likelihood(self) -> Call:
-        fields = {**self.given(4), "per_pixel": self.drawn(0.5), **self.rng.choice(({}, {"class": "horse"}))}
+        fields = {
+            **self.given(4),
+            "per_pixel": self.drawn(0.5),
+            **self.rng.choice(({}, {"class": "horse"})),
+        }
         return Call("likelihoods", ("likelihoods",), fields)
 
     def known_pixels(self) -> Call:
         fields = self.given(2)
         known = self.known(MODELS[fields["model"]])
         known[0, 0], known[-1, -1] = 255, 0  # with no known pixel, or no hidden one, it is refused
-        fields |= {"mask": encode(known), "particles": self.rng.choice((1, 3, SLOTS)), "repeats": 2, "seed": 1}
+        fields |= {
+            "mask": encode(known),
+            "particles": self.rng.choice((1, 3, SLOTS)),
+            "repeats": 2,
+            "seed": 1,
+        }
         fields |= self.more.choice(({}, {"class": "sea shell"}))
         return Call("likelihoods", ("known pixels",), fields)
 
@@ -335,7 +425,9 @@ class Mix:
         fields = self.given(1)
         first = self.rng.randrange(MODELS[fields["model"]].steps)
         fields |= self.more.choice(({}, {"class": "seven"}))
-        return Call("steps", ("steps",), {**fields, "layer": 1, "head": 1, "first": first, "steps": 8})
+        return Call(
+            "steps", ("steps",), {**fields, "layer": 1, "head": 1, "first": first, "steps": 8}
+        )
 
     def coding(self) -> Coding:
         fields = {**self.given(5), **self.rng.choice(({}, {"class": "7"})), "clean": "off"}
@@ -345,7 +437,9 @@ class Mix:
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
         if self.drawn(0.5):
             some = sorted(self.rng.sample(range(len(pixels)), self.rng.randrange(len(pixels)) + 1))
-            decoding.fields["images"] = some if self.more.random() < 0.5 else ",".join(map(str, some))
+            decoding.fields["images"] = (
+                some if self.more.random() < 0.5 else ",".join(map(str, some))
+            )
             kinds.append("some images")
         if self.more.random() < 0.3:
             decoding.fields["unchecked"] = True
@@ -358,7 +452,11 @@ class Mix:
         jobs, cancelled = [], []
         for name in range(self.rng.randrange(1, 4)):
             kind = self.rng.choice(("generate", "complete"))
-            fields = {"type": kind, "id": name, **(self.painting() if kind == "generate" else self.completion())}
+            fields = {
+                "type": kind,
+                "id": name,
+                **(self.painting() if kind == "generate" else self.completion()),
+            }
             if self.drawn(0.3):
                 fields = many(fields, 30)
                 cancelled.append(name)
@@ -397,8 +495,13 @@ class Mix:
 
     def painting(self) -> Fields:
         fields = {"model": self.rng.choice([*MODELS]), "seed": self.rng.choice((0, 7, 2**63 - 1))}
-        fields |= {"n": self.rng.choice((1, 1, 2, 3, 7)), "temperature": self.rng.choice((1, 1, 0.5, 0, 2))}
-        fields |= self.rng.choice(({}, {"class": "any"}, {"class": "shell"}, {"prompt": "a handwritten seven"}))
+        fields |= {
+            "n": self.rng.choice((1, 1, 2, 3, 7)),
+            "temperature": self.rng.choice((1, 1, 0.5, 0, 2)),
+        }
+        fields |= self.rng.choice(
+            ({}, {"class": "any"}, {"class": "shell"}, {"prompt": "a handwritten seven"})
+        )
         if "class" in fields and self.drawn(0.3):
             fields["class"] = self.rng.choices(("7", "horse", "shell"), k=fields["n"])
         is_guided = self.drawn(0.4) and not fields.keys().isdisjoint(("class", "prompt"))
@@ -431,23 +534,36 @@ class Mix:
         """The fields of requests about pictures; a JPEG of strokes is noisy."""
         model, files = self.rng.choice([*MODELS]), []
         for _ in range(self.rng.randrange(most) + 1):
-            files.append(encode(self.pixels(MODELS[model]), self.rng.choice(("PNG", "JPEG")), quality=50))
-        return {"model": model, "image": files, **self.rng.choice(({}, {"clean": "auto"}, {"clean": "off"}))}
+            files.append(
+                encode(self.pixels(MODELS[model]), self.rng.choice(("PNG", "JPEG")), quality=50)
+            )
+        return {
+            "model": model,
+            "image": files,
+            **self.rng.choice(({}, {"clean": "auto"}, {"clean": "off"})),
+        }
 
     def pixels(self, config: ModelConfig) -> np.ndarray:
         """[H, W] or [H, W, 3] uint8: noise, one value, or strokes on black."""
-        drawn, image = np.random.default_rng(self.rng.randrange(2**32)), np.zeros(config.image_shape, np.uint8)
+        drawn, image = (
+            np.random.default_rng(self.rng.randrange(2**32)),
+            np.zeros(config.image_shape, np.uint8),
+        )
         match self.rng.randrange(4):
             case 0:
                 image[:] = drawn.integers(0, 256, image.shape)
             case 1:
                 image[:] = drawn.choice((0, 255))
             case _:
-                image[2 : drawn.integers(4, config.height), 2 : drawn.integers(4, config.width)] = 254
+                image[2 : drawn.integers(4, config.height), 2 : drawn.integers(4, config.width)] = (
+                    254
+                )
         return image
 
     def known(self, config: ModelConfig) -> np.ndarray:
-        """[H, W] uint8, 255 where a pixel is known, not everywhere: a beginning, an end, or among hidden ones."""
+        """[H, W] uint8, 255 where a pixel is known, not everywhere: a
+        beginning, an end, or among hidden ones.
+        """
         known = np.zeros(config.height * config.width, np.uint8)
         at = self.rng.randrange(len(known))
         match self.rng.randrange(4):
@@ -469,8 +585,8 @@ class Mix:
 
 @contextmanager
 def serve_models(root: Path, **options: object) -> Iterator[Server]:
-    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures without noise, the
-    other one has defaults."""
+    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures
+    without noise, the other one has defaults."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes")
@@ -481,18 +597,24 @@ def serve_models(root: Path, **options: object) -> Iterator[Server]:
 
 
 def held(server: Server) -> dict[str, float]:
-    """What the processes that speak HTTP, and the main one, hold: open files, threads and bytes of memory."""
+    """What the processes that speak HTTP, and the main one, hold: open
+    files, threads and bytes of memory.
+    """
     total = Counter[str]()
     for number in (server.process.pid, *server.api_processes()):
         process = Path(f"/proc/{number}")
-        total["memory"] += int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        total["memory"] += int((process / "statm").read_text().split()[1]) * os.sysconf(
+            "SC_PAGE_SIZE"
+        )
         for name in ("fd", "task"):
             total[name] += len([*(process / name).iterdir()])
     return dict[str, float](total)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0, help="of the first mix")
     parser.add_argument("--kill", action="store_true", help="an engine in each mix")
@@ -501,7 +623,13 @@ def main() -> None:
     parser.add_argument("--precision", default="exact")
     options = parser.parse_args()
     served = {"api-processes": options.api_processes, "precision": options.precision}
-    kinds, requests, faulty, began, most = Counter[str](), 0, 0, time.monotonic(), dict[str, float]()
+    kinds, requests, faulty, began, most = (
+        Counter[str](),
+        0,
+        0,
+        time.monotonic(),
+        dict[str, float](),
+    )
     with tempfile.TemporaryDirectory() as root, serve_models(Path(root), **served) as server:
         for seed in itertools.count(options.seed):
             if seed == options.seed + WARM:
@@ -514,9 +642,15 @@ def main() -> None:
             kinds, requests = kinds + mix.kinds, requests + len(mix.requests) - mix.kinds["left"]
             if requests >= options.requests:
                 break
-        wait_for(lambda: all(held(server)[name] <= more for name, more in most.items()), "the end of what was held")
+        wait_for(
+            lambda: all(held(server)[name] <= more for name, more in most.items()),
+            "the end of what was held",
+        )
         words = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-        print(f"{requests} requests compared in {time.monotonic() - began:.0f} s, {faulty} faults: {words}", flush=True)
+        print(
+            f"{requests} requests compared in {time.monotonic() - began:.0f} s, {faulty} faults: {words}",
+            flush=True,
+        )
     sys.exit(bool(faulty))
 
 

@@ -1,6 +1,8 @@
-"""The official OpenAI client, unchanged but for its base_url; without retries unless a test sets max_retries.
+"""The official OpenAI client, unchanged but for its base_url; without
+retries unless a test sets max_retries.
 
-openai is imported by functions: every worker collects all tests, one runs those of this client (tests/conftest.py).
+openai is imported by functions: every worker collects all tests, one runs those
+of this client (tests/conftest.py).
 """
 
 from __future__ import annotations
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 def official(url: str, **options: Any) -> openai.OpenAI:
     import openai
 
-    ours = {"base_url": f"{url}/v1", "api_key": "none is needed", "max_retries": 0, "timeout": PATIENCE}
+    ours = {
+        "base_url": f"{url}/v1",
+        "api_key": "none is needed",
+        "max_retries": 0,
+        "timeout": PATIENCE,
+    }
     return openai.OpenAI(**{**ours, **options})
 
 

@@ -18,7 +18,8 @@ from tests.support.waiting import PATIENCE, wait_for
 
 SCANLINE = Path(sys.executable).with_name("scanline")
 UNIX = "unix socket "
-LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+?\.sock)")  # another line may follow at once
+# another line may follow at once
+LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+?\.sock)")
 
 
 class Server:
@@ -32,8 +33,9 @@ class Server:
         forked: bool = True,
         prepare: Callable[[], None] | None = None,
     ) -> None:
-        """`command` starts the server in place of a fork; not `forked`: the installed command starts it. `prepare` is a
-        function of a module, called in the server's process before it starts."""
+        """`command` starts the server in place of a fork; not `forked`: the
+        installed command starts it. `prepare` is a function of a module, called in
+        the server's process before it starts."""
         arguments = ["--model", str(model), "--port", "0", "--threads", "1", *options]
         self.process: ForkedServer | subprocess.Popen[str]
         if AVAILABLE and forked and not command:
@@ -41,7 +43,9 @@ class Server:
         else:
             assert prepare is None, "only a fork can be prepared"
             argv = [*command, str(SCANLINE), "serve", *arguments]
-            self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.process = subprocess.Popen(
+                argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
         self.log: list[str] = []
         self.url = ""
         self._listens = threading.Event()
@@ -63,7 +67,9 @@ class Server:
             wait_for(is_ready, "a server that is ready")
 
     def client(self, **options: Any) -> httpx.Client:
-        """A client of the server, also on a unix socket, and with TLS without looking at the certificate."""
+        """A client of the server, also on a unix socket, and with TLS
+        without looking at the certificate.
+        """
         options = {"timeout": PATIENCE, "verify": False, **options}
         if self.url.startswith(UNIX):
             transport = httpx.HTTPTransport(uds=self.url.removeprefix(UNIX))
@@ -84,7 +90,9 @@ class Server:
 
     def wait_for_engine(self, after: int | None = None) -> int:
         """The process id of the engine, once there is one that is not `after`."""
-        return wait_for(lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine")
+        return wait_for(
+            lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine"
+        )
 
     def engines(self) -> list[int]:
         """The process ids of its running engines; none while an engine is being restarted."""
@@ -134,7 +142,9 @@ def process_name(process: int | str) -> str:
 
 
 def command_line(process: int | str) -> str:
-    """The command of a process, its arguments separated by spaces; empty where the process has ended."""
+    """The command of a process, its arguments separated by spaces;
+    empty where the process has ended.
+    """
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
     except OSError:

@@ -1,4 +1,6 @@
-"""Assertion that a server is as it was before: a leaked slot, or leaked room in its queue, fails it."""
+"""Assertion that a server is as it was before: a leaked slot, or
+leaked room in its queue, fails it.
+"""
 
 import httpx
 import numpy as np
@@ -7,16 +9,21 @@ from tests.support.pictures import painted
 from tests.support.waiting import wait_for
 
 SLOTS, WAITING = 2, 6
-ROOM = {"slots": SLOTS, "max-waiting-images": WAITING, "client-share": 1}  # options of a server that can be checked
+# options of a server that can be checked
+ROOM = {"slots": SLOTS, "max-waiting-images": WAITING, "client-share": 1}
 FULL_REQUEST = {"n": SLOTS + WAITING, "seed": 7}
 
 
 def assert_server_healthy(client: httpx.Client, expected: np.ndarray) -> None:
-    """Fails unless all room is free and all slots paint what FULL_REQUEST paints offline, [n, H, W]."""
+    """Fails unless all room is free and all slots paint what
+    FULL_REQUEST paints offline, [n, H, W].
+    """
     __tracebackhide__ = True
 
     def answer() -> httpx.Response | None:
-        """None while the room of a client that has just disconnected is not free yet, which takes a tick."""
+        """None while the room of a client that has just disconnected is
+        not free yet, which takes a tick.
+        """
         response = client.post("/v1/images/generations", json=FULL_REQUEST)
         return response if response.status_code != 429 else None
 

@@ -1,7 +1,7 @@
 """Options of the servers that several test modules share (tests/server/conftest.py starts them).
 
-All tests are one client, which may take each limit whole (client-share 1) but where shares are tested, and sends more
-wrong requests than a client may without a delay.
+All tests are one client, which may take each limit whole (client-share 1) but where shares are
+tested, and sends more wrong requests than a client may without a delay.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,14 @@ from tests.support.server.running_server import Server, serve
 
 LONG = 100_000  # images: minutes of work in one job
 NO_DELAY = {"max-overhead-per-second": 100_000}
-NO_DEADLINE = {"request-timeout": 1_000_000}  # else a busy machine, which paints few images a second, refuses LONG
-LARGE: dict[str, object] = {"max-images-per-request": LONG, "client-share": 1, **NO_DELAY, **NO_DEADLINE}
+# else a busy machine, which paints few images a second, refuses LONG
+NO_DEADLINE = {"request-timeout": 1_000_000}
+LARGE: dict[str, object] = {
+    "max-images-per-request": LONG,
+    "client-share": 1,
+    **NO_DELAY,
+    **NO_DEADLINE,
+}
 
 # full_queue_server: few slots, and room for exactly one job of LONG images
 QUEUE_SLOTS = 4
@@ -21,12 +27,20 @@ FULL_QUEUE = {"slots": QUEUE_SLOTS, "max-waiting-images": LONG - QUEUE_SLOTS, **
 
 # limited_server: room for many long jobs, and every limit on websockets
 LIMITED_SLOTS, MAX_WEBSOCKETS, MAX_JOBS, MAX_MESSAGES, MAX_BODY_BYTES = 4, 3, 12, 100, 20_000
-LIMITED = {"slots": LIMITED_SLOTS, "max-waiting-images": 20 * LONG, "max-body-bytes": MAX_BODY_BYTES, **LARGE}
+LIMITED = {
+    "slots": LIMITED_SLOTS,
+    "max-waiting-images": 20 * LONG,
+    "max-body-bytes": MAX_BODY_BYTES,
+    **LARGE,
+}
 LIMITED |= {"max-websockets": MAX_WEBSOCKETS, "max-jobs-per-websocket": MAX_JOBS}
 LIMITED |= {"max-messages-per-second": MAX_MESSAGES}
 
 # guarded_server: keys, allowed origins, a small body limit, and a log of everything as JSON
-KEY, SECOND_KEY = "sk-7?>~key/+", "sk-second"  # base64 and base64url write the first one differently
+KEY, SECOND_KEY = (
+    "sk-7?>~key/+",
+    "sk-second",
+)  # base64 and base64url write the first one differently
 PAGE, SECOND_PAGE = "https://page.example", "http://localhost:3000"  # allowed origins
 GUARDED_SLOTS = 4
 GUARDED = {"slots": GUARDED_SLOTS, "max-waiting-images": LONG, "max-body-bytes": 100_000, **LARGE}
@@ -40,7 +54,11 @@ def bearer(key: str) -> dict[str, str]:
 
 def arguments(options: dict[str, object]) -> list[str]:
     """Options as command line arguments; a list repeats its option."""
-    pairs = ((name, one) for name, value in options.items() for one in (value if isinstance(value, list) else [value]))
+    pairs = (
+        (name, one)
+        for name, value in options.items()
+        for one in (value if isinstance(value, list) else [value])
+    )
     return [f"--{name}={value}" for name, value in pairs]
 
 

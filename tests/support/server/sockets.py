@@ -11,14 +11,18 @@ import httpx
 from scanline.server.api.routes.page import BUILT
 from tests.support.server.running_server import PATIENCE, Server
 
-ASSET = max((BUILT / "assets").iterdir(), key=lambda path: path.stat().st_size)  # more than a socket's buffers take
+# more than a socket's buffers take
+ASSET = max((BUILT / "assets").iterdir(), key=lambda path: path.stat().st_size)
 GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 
 
 @contextmanager
-def open_connection(server: Server, receive_buffer: int = 0, source: str = "127.0.0.1") -> Iterator[socket.socket]:
-    """A connection for as long as the context lasts; with a small receive buffer, unread data stays at the server.
-    `source` is the client's address: all of 127.0.0.0/8 are this machine, and each is another client."""
+def open_connection(
+    server: Server, receive_buffer: int = 0, source: str = "127.0.0.1"
+) -> Iterator[socket.socket]:
+    """A connection for as long as the context lasts; with a small receive buffer, unread data
+    stays at the server. `source` is the client's address: all of 127.0.0.0/8 are this
+    machine, and each is another client."""
     address = httpx.URL(server.url)
     with socket.socket() as connection:
         connection.bind((source, 0))
@@ -42,11 +46,15 @@ def read_until_closed(connection: socket.socket) -> bytes:
 def parse_response(data: bytes) -> httpx.Response:
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    return httpx.Response(int(status.split()[1]), headers=[tuple(line.split(": ", 1)) for line in lines], content=body)
+    return httpx.Response(
+        int(status.split()[1]), headers=[tuple(line.split(": ", 1)) for line in lines], content=body
+    )
 
 
 def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
-    """Sends data on a connection of its own; returns all that the server sends until it closes it."""
+    """Sends data on a connection of its own; returns all that the
+    server sends until it closes it.
+    """
     with open_connection(server, source=source) as connection:
         connection.sendall(data)
         return read_until_closed(connection)
@@ -65,8 +73,16 @@ def answer_to(server: Server, data: bytes, source: str = "127.0.0.1") -> httpx.R
 def post_request(url: str, fields: object, **headers: str) -> bytes:
     """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()
-    sent = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body)), **headers}
-    head = [f"POST {url} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items())]
+    sent = {
+        "host": "localhost",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        **headers,
+    }
+    head = [
+        f"POST {url} HTTP/1.1",
+        *(f"{name.replace('_', '-')}: {value}" for name, value in sent.items()),
+    ]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 

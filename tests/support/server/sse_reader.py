@@ -39,7 +39,9 @@ def post_for_events(client: httpx.Client, url: str, **fields: object) -> list[Ev
 
 @contextmanager
 def slow_stream(url: str, **fields: object) -> Iterator[httpx.Response]:
-    """A streamed response of which only the head has been read, on a connection with a small receive buffer."""
+    """A streamed response of which only the head has been read, on a
+    connection with a small receive buffer.
+    """
     transport = httpx.HTTPTransport(socket_options=[(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)])
     with httpx.Client(base_url=url, timeout=PATIENCE, transport=transport) as client:
         request = {"stream": True, "partial_images": 3, **fields}

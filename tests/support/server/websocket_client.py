@@ -17,7 +17,8 @@ from tests.support.server.running_server import PATIENCE
 STREAM = "/v1/images/stream"
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 LAST = ("done", "error")
-NOT_READING = {"max_queue": 1, "close_timeout": 0.1}  # options of a client that leaves what it is sent unread
+# options of a client that leaves what it is sent unread
+NOT_READING = {"max_queue": 1, "close_timeout": 0.1}
 
 
 @dataclass
@@ -25,7 +26,8 @@ class JobMessages:
     """Everything that was received for one job."""
 
     messages: list[dict] = field(default_factory=list)
-    frames: list[tuple[int, int, bytes]] = field(default_factory=list)  # image index, first byte position, bytes
+    # image index, first byte position, bytes
+    frames: list[tuple[int, int, bytes]] = field(default_factory=list)
     order: list[str] = field(default_factory=list)  # "started", "frame 3", "image 3", "done"
 
     def image(self, index: int) -> bytes:
@@ -38,13 +40,16 @@ class JobMessages:
 
     def images(self) -> np.ndarray:
         """[n, N] uint8."""
-        return np.stack([np.frombuffer(self.image(index), np.uint8) for index in range(self.messages[0]["n"])])
+        return np.stack(
+            [np.frombuffer(self.image(index), np.uint8) for index in range(self.messages[0]["n"])]
+        )
 
 
 class WebsocketClient:
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
-        self.jobs: dict[object, JobMessages] = {}  # by id, None without one; the newest where an id was used again
+        # by id, None without one; the newest where an id was used again
+        self.jobs: dict[object, JobMessages] = {}
         self.numbers: dict[int, JobMessages] = {}
 
     def send(self, **message: object) -> None:
@@ -70,7 +75,9 @@ class WebsocketClient:
             self.jobs[received.get("id")] = self.numbers[received["job"]] = JobMessages()
         job = self.jobs.setdefault(received.get("id"), JobMessages())
         job.messages.append(received)
-        job.order.append(f"image {received['index']}" if received["type"] == "image" else received["type"])
+        job.order.append(
+            f"image {received['index']}" if received["type"] == "image" else received["type"]
+        )
         return job
 
     def receive_until_finished(self, jobs: int) -> dict[object, JobMessages]:
@@ -97,8 +104,8 @@ class WebsocketClient:
 
 @contextmanager
 def connected(url: str, path: str = STREAM, **options: Any) -> Iterator[WebsocketClient]:
-    """A connection to the server at `url` for as long as the context lasts. It reads everything that comes, so that it
-    takes part in the closing handshake; with NOT_READING it does not."""
+    """A connection to the server at `url` for as long as the context lasts. It reads everything
+    that comes, so that it takes part in the closing handshake; with NOT_READING it does not."""
     defaults = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None, "max_queue": None}
     with connect(f"{url.replace('http', 'ws')}{path}", **{**defaults, **options}) as socket:
         yield WebsocketClient(socket)

@@ -1,4 +1,6 @@
-"""Small CIFAR-10 files of every published form: binary batches, and pickles as Python 2 and 3 write them in a tar."""
+"""Small CIFAR-10 files of every published form: binary batches, and pickles as
+Python 2 and 3 write them in a tar.
+"""
 
 import io
 import pickle
@@ -19,7 +21,9 @@ def planes(batch: int, images: int = 2) -> np.ndarray:
 
 def interleaved(planes: np.ndarray) -> np.ndarray:
     """The same images as we hold them, pixel by pixel."""
-    return np.stack([planes[:, :1024], planes[:, 1024:2048], planes[:, 2048:]], axis=-1).reshape(len(planes), 3072)
+    return np.stack([planes[:, :1024], planes[:, 1024:2048], planes[:, 2048:]], axis=-1).reshape(
+        len(planes), 3072
+    )
 
 
 def binary(planes: np.ndarray, label: int = 9) -> bytes:
@@ -27,10 +31,16 @@ def binary(planes: np.ndarray, label: int = 9) -> bytes:
 
 
 def python_2(planes: np.ndarray) -> bytes:
-    """The opcodes of cPickle's protocol 2, as in the published files: every string is a Python 2 str."""
+    """The opcodes of cPickle's protocol 2, as in the published
+    files: every string is a Python 2 str.
+    """
 
     def text(value: bytes) -> bytes:
-        return b"U" + bytes([len(value)]) + value if len(value) < 256 else b"T" + struct.pack("<i", len(value)) + value
+        return (
+            b"U" + bytes([len(value)]) + value
+            if len(value) < 256
+            else b"T" + struct.pack("<i", len(value)) + value
+        )
 
     array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
     shape = b"J" + struct.pack("<i", len(planes)) + b"M" + struct.pack("<H", 3072) + b"\x86"

@@ -1,6 +1,6 @@
-"""python -m tests.support.training.compiled_loss PRESET: fails unless the compiled loss of a preset's
-model, of a few pixels, has the value and the gradients of the loss as it is written. A process of its own, since torch
-reads the instruction set once.
+"""python -m tests.support.training.compiled_loss PRESET: fails unless the compiled loss of a
+preset's model, of a few pixels, has the value and the gradients of the loss as it is written. A
+process of its own, since torch reads the instruction set once.
 """
 
 import sys

@@ -40,7 +40,9 @@ FORK = multiprocessing.get_context("fork")
 
 
 def fork(*, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> BaseProcess:
-    """Return a process that is a fork, which imports nothing, of what can be sent to a new interpreter."""
+    """Return a process that is a fork, which imports nothing, of what
+    can be sent to a new interpreter.
+    """
     pickle.dumps((target, args[1:]))  # all but the pipe
     return FORK.Process(target=target, args=args, daemon=daemon)
 
@@ -49,7 +51,9 @@ def fork(*, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) ->
 def forked_workers() -> Iterator[None]:
     """Training processes are forks; a slow test of test_processes.py starts one as a user does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "get_context", lambda _: SimpleNamespace(Pipe=FORK.Pipe, Process=fork))
+        patch.setattr(
+            processes, "get_context", lambda _: SimpleNamespace(Pipe=FORK.Pipe, Process=fork)
+        )
         yield
 
 
@@ -62,7 +66,9 @@ def stop() -> None:
 
 
 def draw_no_curve(patch: pytest.MonkeyPatch) -> None:
-    """Leave the picture of a run's curve empty; drawing it takes two thirds of the time of a short run."""
+    """Leave the picture of a run's curve empty; drawing it takes two
+    thirds of the time of a short run.
+    """
     patch.setattr(Curve, "_picture", lambda _: b"")
 
 
@@ -77,8 +83,8 @@ def run(
     limit: float | None = None,
     **changes: Any,
 ) -> Transformer:
-    """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before its checkpoint, call
-    `then`, by default to raise StoppedError. `picture`: draw the curve."""
+    """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before
+    its checkpoint, call `then`, by default to raise StoppedError. `picture`: draw the curve."""
 
     def report(row: Any) -> None:
         if row.update == stop_at:
@@ -86,7 +92,12 @@ def run(
 
     config = TrainingConfig(**{**RECIPE, **changes})
     how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
-    how |= {"labels": LABELS[:32] if classes else None, "resume": resume, "report": report, "limit": limit}
+    how |= {
+        "labels": LABELS[:32] if classes else None,
+        "resume": resume,
+        "report": report,
+        "limit": limit,
+    }
     model = replace(MODEL, classes=CLASSES) if classes else MODEL
     with pytest.MonkeyPatch.context() as patch:
         if not picture:

@@ -1,4 +1,6 @@
-"""The CUDA backend: the parameters, images and costs of torch's step; slots without an image stay as they are."""
+"""The CUDA backend: the parameters, images and costs of torch's step; slots
+without an image stay as they are.
+"""
 
 from dataclasses import dataclass
 
@@ -19,7 +21,13 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.batch_composition import PARTICLES, Painter, in_a_batch, painted_alone, watched
+from tests.support.engine.batch_composition import (
+    PARTICLES,
+    Painter,
+    in_a_batch,
+    painted_alone,
+    watched,
+)
 from tests.support.engine.pools import with_base
 from tests.support.sweeps import and_slow
 
@@ -32,11 +40,17 @@ def small(sizes: tuple[int, ...]) -> CudaOptions:
 
 
 def place(slots: SlotPool, slot: int, first: int, index: int) -> None:
-    """Starts an image in a slot: the higher its index, the higher its temperature; every third has known bytes."""
+    """Starts an image in a slot: the higher its index, the higher its
+    temperature; every third has known bytes.
+    """
     for name in NUMBERS:
         getattr(slots.state, name)[:, slot] = 0
     slots.state.position[slot] = first
-    slots.seed[slot], slots.index[slot], slots.temperature[slot] = 2**40 + 1, index, 0.5 + index / 40
+    slots.seed[slot], slots.index[slot], slots.temperature[slot] = (
+        2**40 + 1,
+        index,
+        0.5 + index / 40,
+    )
     slots.bits[slot], slots.images[slot] = 0, index
     if index % 3 == 0:
         slots.known[slot, 1::2] = True
@@ -54,7 +68,10 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     options = small_models.VARIANTS[variant] | small_models.CLASSES
     model = small_models.model(small_models.config(**options)).to(DEVICE)
     config, chosen = model.config, [0, 2, 3]
-    backend, slots = CudaBackend(model, options=small((1, 4))), SlotPool.empty(config, 5, DEVICE, deferred=3)
+    backend, slots = (
+        CudaBackend(model, options=small((1, 4))),
+        SlotPool.empty(config, 5, DEVICE, deferred=3),
+    )
     for slot in chosen:
         place(slots, slot, config.first, slot)
         slots.label[slot] = slot
@@ -63,8 +80,13 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         expected = model.step(slots.images[chosen], state, slots.label[chosen])
         advance(backend, slots, 1)
         found = backend.buffers.part(0, len(chosen))
-        assert_close("parameters", expected, with_base(model.distribution, found.parameters, found.base))
-    complete, shown = slots.state.complete(config.step_bytes), slots.snapshot(2, 0, 1, config.step_bytes).wait()
+        assert_close(
+            "parameters", expected, with_base(model.distribution, found.parameters, found.base)
+        )
+    complete, shown = (
+        slots.state.complete(config.step_bytes),
+        slots.snapshot(2, 0, 1, config.step_bytes).wait(),
+    )
     for name, of_image in zip(("s", "z"), shown, strict=True):
         assert_close(name, getattr(state, name), getattr(complete, name)[:, chosen])
         assert (of_image == getattr(complete, name)[0, 2, 1].cpu().numpy()).all()
@@ -73,7 +95,10 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = CudaBackend(model, options=small((4,))), SlotPool.empty(TINY, 3, DEVICE, deferred=3)
+    backend, slots = (
+        CudaBackend(model, options=small((4,))),
+        SlotPool.empty(TINY, 3, DEVICE, deferred=3),
+    )
     place(slots, 0, 0, 1)
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
@@ -89,16 +114,25 @@ def test_finished_images_and_free_slots_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 8])])
-def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(slots: int, sizes: list[int]) -> None:
+def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(
+    slots: int, sizes: list[int]
+) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, pool = CudaBackend(model, options=small((1, 4, 8))), SlotPool.empty(TINY, slots, DEVICE, deferred=3)
+    backend, pool = (
+        CudaBackend(model, options=small((1, 4, 8))),
+        SlotPool.empty(TINY, slots, DEVICE, deferred=3),
+    )
     for slot in range(slots):
         place(pool, slot, 0, slot)
     arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
     before = [array.clone() for array in arrays]
     backend.warm_up(pool)
     assert sorted({size for size, _, _ in backend.graphs}) == sizes
-    assert [found[1:] for found in backend.graphs if found[0] == 1] == [(2, False), (1, False), (1, True)]
+    assert [found[1:] for found in backend.graphs if found[0] == 1] == [
+        (2, False),
+        (1, False),
+        (1, True),
+    ]
     assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
     assert backend.kernel_prefill.in_one_launch
 
@@ -123,7 +157,9 @@ OPTIONS = CudaOptions(sizes=(4,), steps=1)
 KINDS = and_slow(["plain", "pixels"], "strokes", "categorical", "authors", "grey pixels")
 
 
-def model_of(variant: str, classes: tuple[tuple[str, ...], ...] = small_models.CLASSES["classes"]) -> Transformer:
+def model_of(
+    variant: str, classes: tuple[tuple[str, ...], ...] = small_models.CLASSES["classes"]
+) -> Transformer:
     options = {**small_models.VARIANTS[variant], **SMALL, "classes": classes}
     if "window_columns" in options:
         options |= {"window_rows": 1, "window_columns": 2}
@@ -131,7 +167,9 @@ def model_of(variant: str, classes: tuple[tuple[str, ...], ...] = small_models.C
 
 
 def painted(model: Transformer, labels: list[int], backend: Backend | None = None) -> SlotPool:
-    """A pool whose first slots have the same images whatever their labels: all known, each second byte, none."""
+    """A pool whose first slots have the same images whatever their labels:
+    all known, each second byte, none.
+    """
     backend = backend or CudaBackend(model, options=OPTIONS)
     pool = SlotPool.empty(model.config, max(3, backend.rows), DEVICE)
     images = torch.from_numpy(small_models.images(model.config, 3))
@@ -152,7 +190,8 @@ def contents(pool: SlotPool) -> list[torch.Tensor]:
 def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) -> None:
     model = model_of(variant)
     found, expected = painted(model, LABELS), painted(model, LABELS, EagerBackend(model))
-    same = (expected.images[:3] == found.images[:3]).all(dim=1)  # but where a byte is rounded from near a half
+    # but where a byte is rounded from near a half
+    same = (expected.images[:3] == found.images[:3]).all(dim=1)
     assert same[0]
     assert same.sum() >= 2
     for name in ("bits", "known_bits"):
@@ -169,7 +208,10 @@ def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: 
     with_classes.classes[0] = 0
     expected = contents(painted(without, [0, 0, 0]))
     for model, labels in ((with_classes, [0, 0, 0]), (without, [0, 1, 2])):
-        assert all(torch.equal(*pair) for pair in zip(expected, contents(painted(model, labels)), strict=True))
+        assert all(
+            torch.equal(*pair)
+            for pair in zip(expected, contents(painted(model, labels)), strict=True)
+        )
 
 
 GUIDED = {  # image 0 guided in slots 7 and 1, image 1 alone in 4, image 2 guided in 0 and 2
@@ -185,7 +227,12 @@ def guided(model: Transformer, backend: Backend, slots: int) -> SlotPool:
     arrivals = Arrivals.empty(5, model.config.bytes, pinned=not pool.on_host)
     for name, values in GUIDED.items():
         getattr(arrivals, name).copy_(torch.tensor(values))
-    for name, value in {"seed": 5, "position": model.config.first, "temperature": 1.0, "guidance": 2.5}.items():
+    for name, value in {
+        "seed": 5,
+        "position": model.config.first,
+        "temperature": 1.0,
+        "guidance": 2.5,
+    }.items():
         getattr(arrivals, name).fill_(value)
     backend.place(pool, arrivals)
     backend.advance(pool, np.sort(GUIDED["slots"]), model.config.steps).wait()
@@ -204,8 +251,10 @@ def test_guided_images_and_costs_are_those_of_torch(variant: str) -> None:
     assert found.bits[7] != found.bits[1]
 
 
-SIZES = {"height": 3, "width": 2, "layers": 1}  # the fourth step writes states; the interpreter takes its time
-SOME = ["of a class", "known prefix, of a class", "guided", "particles", "code"]  # in the interpreter
+# the fourth step writes states; the interpreter takes its time
+SIZES = {"height": 3, "width": 2, "layers": 1}
+# in the interpreter
+SOME = ["of a class", "known prefix, of a class", "guided", "particles", "code"]
 NEVER = 10**9  # programs from which on tiles are wide
 
 
@@ -217,23 +266,34 @@ class Run:
 
 
 def options(*sizes: int, steps: int = 1, streams: int = 1) -> CudaOptions:
-    return CudaOptions(sizes, steps, few=2, streams=streams, many=4, at_once=2, prefill_graphs=((1, 4), (2, 4)))
+    return CudaOptions(
+        sizes, steps, few=2, streams=streams, many=4, at_once=2, prefill_graphs=((1, 4), (2, 4))
+    )
 
 
 ALONE = Run(0, options(1, 2, PARTICLES + 1), NEVER)
 CROWDS = [Run(11, options(2, 4, steps=2, streams=2), 1), Run(7, options(4, steps=2), NEVER)]
-CROWDS += [Run(PARTICLES, options(2, 8), 1), *(Run(slots, CudaOptions(), 1) for slots in (70, 5000) if ON_GPU)]
+CROWDS += [
+    Run(PARTICLES, options(2, 8), 1),
+    *(Run(slots, CudaOptions(), 1) for slots in (70, 5000) if ON_GPU),
+]
 SWEEP = ("strokes", "plain", "post", "categorical", "grey pixels", "waves of pixels")
-CASES = and_slow([("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CROWDS) for variant in SWEEP))
+CASES = and_slow(
+    [("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CROWDS) for variant in SWEEP)
+)
 
 
 def use(run: Run, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options))
+    patch.setattr(
+        backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options)
+    )
     patch.setattr(linear, "ENOUGH", run.wide_from)
 
 
 @pytest.mark.parametrize(("variant", "crowds"), CASES)
-def test_alone_is_in_a_batch(variant: str, crowds: list[Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alone_is_in_a_batch(
+    variant: str, crowds: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not ON_GPU:  # where the self-test of each generator would take longer than the test
         monkeypatch.setattr(backends, "run_self_test", lambda *arguments: None)
         monkeypatch.setattr(CudaBackend, "warm_up", lambda *arguments: None)

@@ -1,4 +1,6 @@
-"""Particles on the CUDA backend: slots are copied in the order of calls; waiting for the device costs no core."""
+"""Particles on the CUDA backend: slots are copied in the order of calls;
+waiting for the device costs no core.
+"""
 
 import copy
 from typing import Any
@@ -27,17 +29,23 @@ CONFIG = small_models.config(height=2, width=3, layers=2)
 SLOTS = 9
 GROUPS = Groups(np.array([[7, 2, 5], [1, 0, 4]]), np.array([3, 2]))
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount")
-# Of the first group, the particle in slot 5 has nearly all of the weight; in the second, all weigh the same.
+# Of the first group, the particle in slot 5 has nearly all of the
+# weight; in the second, all weigh the same.
 KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
 
 
 def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> CudaBackend:
-    return CudaBackend(model, state_dtype, options=CudaOptions((4,), steps=1, prefill_graphs=((1, 4),)))
+    return CudaBackend(
+        model, state_dtype, options=CudaOptions((4,), steps=1, prefill_graphs=((1, 4),))
+    )
 
 
 def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:
     """A pool in which every slot holds numbers of its own."""
-    pool, random = SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3), torch.Generator().manual_seed(0)
+    pool, random = (
+        SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3),
+        torch.Generator().manual_seed(0),
+    )
     for array in (pool.state.s, pool.state.z, pool.state.deferred, pool.bits, pool.evidence_bits):
         array.copy_(torch.rand(array.shape, generator=random))
     pool.images.copy_(torch.randint(256, pool.images.shape, generator=random))
@@ -54,8 +62,12 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
-    pool, backend = filled(state_dtype), backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
-    pool.known_bits.copy_(torch.linspace(0, 30, SLOTS))  # some survive, some are copied, in both groups
+    pool, backend = (
+        filled(state_dtype),
+        backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype),
+    )
+    # some survive, some are copied, in both groups
+    pool.known_bits.copy_(torch.linspace(0, 30, SLOTS))
     by_torch = copy.deepcopy(pool)
     addresses = {name: array.data_ptr() for name, array in contents(pool).items()}
     for decide, decide_by_torch in (
@@ -76,10 +88,14 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self.operations, self.waiting = 0, []
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         self.operations += 1
         indices = args[1] if len(args) > 1 and isinstance(args[1], list) else []
-        by_mask = any(isinstance(index, torch.Tensor) and index.dtype == torch.bool for index in indices)
+        by_mask = any(
+            isinstance(index, torch.Tensor) and index.dtype == torch.bool for index in indices
+        )
         if by_mask or any(name in str(function) for name in WAITING):
             self.waiting.append(str(function))
         return function(*args, **(kwargs or {}))
@@ -137,7 +153,9 @@ def test_every_event_that_is_waited_for_sleeps(monkeypatch: pytest.MonkeyPatch) 
     assert DeviceClock(torch.device("cuda")).stop().wait() == 2.0
     assert Event.waits == [True]
     folder = Path(str(backends.__file__)).parent
-    assert [path.name for path in folder.glob("*.py") if "cuda.Event(" in path.read_text()] == ["pending.py"]
+    assert [path.name for path in folder.glob("*.py") if "cuda.Event(" in path.read_text()] == [
+        "pending.py"
+    ]
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a GPU")

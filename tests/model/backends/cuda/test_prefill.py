@@ -1,4 +1,6 @@
-"""On the CUDA backend, prefilling known bytes is stepping through them, bit for bit: alone, with others, in pieces."""
+"""On the CUDA backend, prefilling known bytes is stepping through them, bit for
+bit: alone, with others, in pieces.
+"""
 
 from dataclasses import replace
 from itertools import chain
@@ -23,12 +25,22 @@ from tests.support.sweeps import and_slow
 SMALL = {"height": 1, "layers": 1}
 IMAGES = 3
 LABELS = torch.tensor([2, 0, 1])  # of the images, where the model has classes
-OPTIONS = CudaOptions((4,), steps=1, prefill_graphs=((2, 2),))  # fewer images and steps at once than there are
-# every way to read a step's bytes and to predict them; what only changes the layers between is tested with the step
+# fewer images and steps at once than there are
+OPTIONS = CudaOptions((4,), steps=1, prefill_graphs=((2, 2),))
+# every way to read a step's bytes and to predict them; what only changes the
+# layers between is tested with the step
 KINDS = and_slow(
-    ["histogram", "strokes", "waves of pixels"], "plain", "post", "authors", "colour", "categorical", "window", "pixels"
+    ["histogram", "strokes", "waves of pixels"],
+    "plain",
+    "post",
+    "authors",
+    "colour",
+    "categorical",
+    "window",
+    "pixels",
 )
-Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # s [L, H, C, M], z [L, H, C] and bits [n], float64
+# s [L, H, C, M], z [L, H, C] and bits [n], float64
+Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def model_of(variant: str, width: int = 3) -> Transformer:
@@ -64,12 +76,19 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     return history
 
 
-def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: torch.Tensor = LABELS) -> list[Read]:
+def read(
+    backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: torch.Tensor = LABELS
+) -> list[Read]:
     """Reads images up to each of the stops [B], one after the other."""
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype, backend.deferred)
-    bits, start = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64), backend.config.first
+    bits, start = (
+        torch.zeros(len(images), backend.config.bytes, dtype=torch.float64),
+        backend.config.first,
+    )
     for ends in stops:
-        found = backend.prefill(replace(PrefillBatch.of(images, state, np.array(ends), *there(labels)), start=start))
+        found = backend.prefill(
+            replace(PrefillBatch.of(images, state, np.array(ends), *there(labels)), start=start)
+        )
         start = ends[0]
         assert found.shape == (len(images), max(ends))
         bits[:, : max(ends)] += found.cpu()
@@ -79,7 +98,9 @@ def read(backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: 
 
 
 def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> None:
-    """That an image read up to `stop` is as after its steps: every cost shows in the bits of the next step."""
+    """That an image read up to `stop` is as after its steps: every cost
+    shows in the bits of the next step.
+    """
     size, first = backend.config.step_bytes, backend.config.first
     s, z, bits = found
     expected_s, expected_z, _ = history[(stop - first) // size]
@@ -93,21 +114,35 @@ def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> 
 @pytest.mark.parametrize("variant", KINDS)
 def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) -> None:
     model = model_of(variant)
-    backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
+    backend, images, size = (
+        CudaBackend(model, options=OPTIONS),
+        images_of(model),
+        model.config.step_bytes,
+    )
     history, length = stepped(backend, images), model.config.bytes
     stops = [length, length - 2 * size, model.config.first + size]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
     # The launches are those that were recorded: none of their numbers may be of the first call.
-    recorded, others, half = dict(backend.kernel_prefill.graphs), [2, 0], [model.config.first + size] * 2
+    recorded, others, half = (
+        dict(backend.kernel_prefill.graphs),
+        [2, 0],
+        [model.config.first + size] * 2,
+    )
     assert len(recorded) == 1
-    for i, found in zip(others, read(backend, images[others], half, [length] * 2, labels=LABELS[others]), strict=True):
+    for i, found in zip(
+        others,
+        read(backend, images[others], half, [length] * 2, labels=LABELS[others]),
+        strict=True,
+    ):
         check(history[i], backend, length, found)
     assert backend.kernel_prefill.graphs == recorded
 
 
 @pytest.mark.parametrize("state_dtype", and_slow([torch.bfloat16], torch.float32), ids=str)
-def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(state_dtype: torch.dtype) -> None:
+def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
+    state_dtype: torch.dtype,
+) -> None:
     """States in 16 bits are rounded where they are written."""
     model = model_of("plain", 9)
     backend, images = CudaBackend(model, state_dtype, options=OPTIONS), images_of(model)
@@ -120,7 +155,9 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(st
 
 def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
     model = model_of("plain", 9)
-    backends = [CudaBackend(model, options=replace(OPTIONS, deferred=deferred)) for deferred in (0, 3)]
+    backends = [
+        CudaBackend(model, options=replace(OPTIONS, deferred=deferred)) for deferred in (0, 3)
+    ]
     often, seldom = (stepped(backend, images_of(model)) for backend in backends)
     for expected, found in zip(chain(*often), chain(*seldom), strict=True):
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
@@ -134,21 +171,31 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
 
     def prefill(tolerances: np.ndarray | None, intervals: torch.Tensor) -> torch.Tensor:
         state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
-        return backend.prefill(PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals))
+        return backend.prefill(
+            PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals)
+        )
 
     found = prefill(tolerances, intervals)
-    batch = PrefillBatch.of(images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances)
+    batch = PrefillBatch.of(
+        images.cpu(), State.zeros(model.config, IMAGES), stops, LABELS, tolerances
+    )
     assert_close("bits", EagerBackend(model_of("strokes").cpu()).prefill(batch), found.cpu())
     assert not found[2].any()  # all values together cost nothing
     prefill(None, exact)  # intervals of bytes to be coded do not depend on tolerances
     assert torch.equal(intervals, exact)
-    assert all((own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True))
+    assert all(
+        (own[:stop, 1] >= 1).all() for own, stop in zip(intervals, stops.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
 def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     model = model_of(variant)
-    backend, images, size = CudaBackend(model, options=OPTIONS), images_of(model), model.config.step_bytes
+    backend, images, size = (
+        CudaBackend(model, options=OPTIONS),
+        images_of(model),
+        model.config.step_bytes,
+    )
     assert backend.kernel_prefill.one_launch_is_exact(torch.float32, backend.deferred)
     stops = [3 * size, 2 * size, size]
     at_once = read(backend, images, stops)
@@ -159,16 +206,28 @@ def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "width", "stop", "sentence"),
-    [("plain", 5, 4, "of images of 5 bytes"), ("plain", 3, 7, "bytes 0 to 7"), ("pixels", 12, 4, "bytes 0 to 4")],
+    [
+        ("plain", 5, 4, "of images of 5 bytes"),
+        ("plain", 3, 7, "bytes 0 to 7"),
+        ("pixels", 12, 4, "bytes 0 to 4"),
+    ],
 )
-def test_what_is_not_whole_steps_of_an_image_is_refused(variant: str, width: int, stop: int, sentence: str) -> None:
+def test_what_is_not_whole_steps_of_an_image_is_refused(
+    variant: str, width: int, stop: int, sentence: str
+) -> None:
     backend = CudaBackend(model_of(variant), options=OPTIONS)
     images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
     with pytest.raises(ValueError, match=sentence):
-        backend.prefill(PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop])))
+        backend.prefill(
+            PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop]))
+        )
 
 
 def test_a_digest_probes_the_kernels() -> None:
     model = model_of("strokes")
     backend = CudaBackend(model, options=OPTIONS)
-    assert probe(model, backend) == probe(model, backend) != probe(model, CudaBackend(model, torch.float16))
+    assert (
+        probe(model, backend)
+        == probe(model, backend)
+        != probe(model, CudaBackend(model, torch.float16))
+    )

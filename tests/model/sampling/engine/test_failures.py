@@ -16,7 +16,14 @@ from scanline.model.sampling.errors import unrecoverable
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Cancel,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Scored,
+    ScoreRequest,
+)
 from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -24,7 +31,9 @@ from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
 
 NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 KNOWN = bytes(range(35))
-COMPLETION = GenerateRequest(0, 4, seed=0, known=(KNOWN,), masks=(bytes(i < 12 for i in range(35)),), stream=True)
+COMPLETION = GenerateRequest(
+    0, 4, seed=0, known=(KNOWN,), masks=(bytes(i < 12 for i in range(35)),), stream=True
+)
 
 
 def broken(*arguments: object) -> None:
@@ -44,7 +53,12 @@ def broken(*arguments: object) -> None:
     ],
 )
 def test_a_prefix_or_a_stream_that_fails_fails_its_request_alone_and_frees_its_slots(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, of: str, work: str, error: type[Exception], late: bool
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    of: str,
+    work: str,
+    error: type[Exception],
+    late: bool,
 ) -> None:
     def fail(*arguments: object) -> float:
         raise error("CUDA out of memory. Tried to allocate 20.00 MiB.")
@@ -57,7 +71,9 @@ def test_a_prefix_or_a_stream_that_fails_fails_its_request_alone_and_frees_its_s
 
 
 @pytest.mark.parametrize("work", ["put_prefix", "_placement", "_queue_prefix", "place_many"])
-def test_an_image_that_cannot_start_fails_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+def test_an_image_that_cannot_start_fails_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
     """Those that are being painted, and a score that ended in the same pass, are answered."""
     holder = engine.generator if work == "place_many" else engine.admission
     original = getattr(holder, work)
@@ -69,7 +85,11 @@ def test_an_image_that_cannot_start_fails_alone(engine: Engine, monkeypatch: pyt
         return original(given, *rest)
 
     monkeypatch.setattr(holder, work, one_breaks)
-    others = replace(COMPLETION, id=1, seed=1), GenerateRequest(2, 4, seed=1), ScoreRequest(3, (KNOWN, KNOWN))
+    others = (
+        replace(COMPLETION, id=1, seed=1),
+        GenerateRequest(2, 4, seed=1),
+        ScoreRequest(3, (KNOWN, KNOWN)),
+    )
     events = run_until_idle(engine, COMPLETION, *others)
     assert ended(events, Failed) == [0]
     assert Counter(ended(events, Finished) + ended(events, Scored)) == {1: 4, 2: 4, 3: 2}
@@ -110,7 +130,9 @@ def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(
 def test_a_request_that_cannot_be_queued_fails_alone(
     engine: Engine, grey: Transformer, request_: GenerateRequest | ScoreRequest
 ) -> None:
-    events = run_until_idle(engine, GenerateRequest(1, 2, seed=1), request_, GenerateRequest(2, 2, seed=2))
+    events = run_until_idle(
+        engine, GenerateRequest(1, 2, seed=1), request_, GenerateRequest(2, 2, seed=2)
+    )
     assert ended(events, Failed) == [0]
     for seed in (1, 2):
         assert images_of(events, seed) == paint(grey, 2, seed=seed).images.tobytes()
@@ -123,7 +145,11 @@ def test_a_cancel_that_fails_ends_nothing_else(
     with monkeypatch.context() as patch:
         failures = iter([True])
         clear = engine.generator.clear
-        patch.setattr(engine.generator, "clear", lambda slots: broken() if next(failures, False) else clear(slots))
+        patch.setattr(
+            engine.generator,
+            "clear",
+            lambda slots: broken() if next(failures, False) else clear(slots),
+        )
         engine.accept(GenerateRequest(0, 9, seed=0))
         engine.accept(GenerateRequest(1, 2, seed=1))
         engine.tick()
@@ -132,19 +158,31 @@ def test_a_cancel_that_fails_ends_nothing_else(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_a_failing_step_fails_all_in_flight(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_step_fails_all_in_flight(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "start", broken)
-        events = run_until_idle(engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1))
+        events = run_until_idle(
+            engine, GenerateRequest(0, 4, seed=0), GenerateRequest(1, 1, seed=1)
+        )
     assert [(type(event), event.request) for event in events] == [(Failed, 0), (Failed, 1)]
     stats = engine.stats()
-    assert (stats.requests_running, stats.images_running, sum(stats.first_pixel.counts)) == (0, 0, 0)
+    assert (stats.requests_running, stats.images_running, sum(stats.first_pixel.counts)) == (
+        0,
+        0,
+        0,
+    )
     events = run_until_idle(engine, GenerateRequest(2, 1, seed=1))
     assert images_of(events, 2) == paint(grey, 1, seed=1).images.tobytes()
 
 
-@pytest.mark.parametrize("work", ["start_prefill", "run_prefill", "place_many", "start", "match", "insert"])
-@pytest.mark.parametrize("how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"])
+@pytest.mark.parametrize(
+    "work", ["start_prefill", "run_prefill", "place_many", "start", "match", "insert"]
+)
+@pytest.mark.parametrize(
+    "how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"]
+)
 def test_an_engine_does_not_continue_without_memory(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
 ) -> None:
@@ -202,7 +240,9 @@ def test_an_engine_does_not_continue_on_a_failed_device(
         "streams": engine.streams,
         "launch": Launch,
     }
-    monkeypatch.setattr(holders[of], work, (lambda *arguments: Pending(fail)) if of == "pass" else fail)
+    monkeypatch.setattr(
+        holders[of], work, (lambda *arguments: Pending(fail)) if of == "pass" else fail
+    )
     with pytest.raises(type(error)) as caught:
         run_until_idle(engine, COMPLETION, ScoreRequest(1, (KNOWN,)), GenerateRequest(2, 1, seed=0))
     assert caught.value is error
@@ -217,12 +257,17 @@ def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
     if engine.admission.tree is None:
         pytest.skip("only the cpu kernel has a prefix tree")
     monkeypatch.setattr(engine.admission.tree, work, broken)
-    assert images_of(run_until_idle(engine, GenerateRequest(0, 7, seed=3))) == paint(grey, 7, seed=3).images.tobytes()
+    assert (
+        images_of(run_until_idle(engine, GenerateRequest(0, 7, seed=3)))
+        == paint(grey, 7, seed=3).images.tobytes()
+    )
     assert engine.admission.tree is None
 
 
 def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
-    """Of a model that has no use for byte 77, and so for no image that has one before its last byte."""
+    """Of a model that has no use for byte 77, and so for no image
+    that has one before its last byte.
+    """
     model = small_models.model(small_models.config(height=2, width=3))
     model.embedding.value[77] = float("nan")
     known, other = bytes([9, 77, 9, 9, 9, 9]), bytes([9, 9, 9, 9, 9, 77])
@@ -255,7 +300,9 @@ def test_logits_that_are_not_finite_fail_their_request_and_no_other() -> None:
     assert ended(events, Scored) == [1]
 
 
-def test_a_failing_tick_fails_its_own_work(engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_tick_fails_its_own_work(
+    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetch, failures = engine.generator.fetch, iter([True])
 
     def fails_once(slots: Sequence[int]) -> Pending[Fetched]:

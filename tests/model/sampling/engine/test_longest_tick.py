@@ -1,5 +1,5 @@
-"""No piece of work stops all painting: a tick in which anything is read is not much longer than an ordinary one, with a
-model of the paper's size."""
+"""No piece of work stops all painting: a tick in which anything is read is not much longer than an
+ordinary one, with a model of the paper's size."""
 
 import time
 from dataclasses import replace
@@ -13,7 +13,13 @@ from scanline.model.network.class_head import READ_STEPS, ClassHead, FeatureShap
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, Failed, GenerateRequest, ScoreRequest, StepRange
+from scanline.model.sampling.messages import (
+    Cancel,
+    Failed,
+    GenerateRequest,
+    ScoreRequest,
+    StepRange,
+)
 from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 from tests.support import small_models

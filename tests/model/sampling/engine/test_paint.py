@@ -1,5 +1,6 @@
-"""The loop of the engine over real generators: requests, turns, frames of streams, and steps of a pixel. A device that
-works on its own gets the next steps before the last ones have ended, and is timed by itself.
+"""The loop of the engine over real generators: requests, turns, frames of streams, and
+steps of a pixel. A device that works on its own gets the next steps before the last ones
+have ended, and is timed by itself.
 
 That every answer is the one that its request gets alone: test_batch_composition.py.
 """
@@ -13,7 +14,13 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import GenerateRequest, Pixels, Scored, ScoreRequest, StateSnapshot
+from scanline.model.sampling.messages import (
+    GenerateRequest,
+    Pixels,
+    Scored,
+    ScoreRequest,
+    StateSnapshot,
+)
 from scanline.model.sampling.prefill_state import PrefillState
 from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
@@ -22,7 +29,9 @@ from tests.support.engine.queued_generator import QueuedGenerator
 TICKS, STREAMS = "scanline.model.sampling.stats.tick_length", "scanline.model.sampling.streams"
 
 
-def test_images_take_turns_where_a_step_is_longer_than_a_tick(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_take_turns_where_a_step_is_longer_than_a_tick(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{TICKS}.TICK_SECONDS", 1e-12)
     monkeypatch.setattr(f"{TICKS}.MIN_IMAGES", 2)
     engine.time_shares.overdraft = 1e9
@@ -39,7 +48,9 @@ def test_images_take_turns_where_a_step_is_longer_than_a_tick(engine: Engine, mo
     assert stepped == 2 * [sorted([first, *one]), sorted([second, *one])]
 
 
-def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_many_streams_an_image_is_sent_in_two_pieces(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e9)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
@@ -49,11 +60,16 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine: Engine, monkey
     assert b"".join(piece for pieces in streamed for piece in pieces) == images_of(events)
 
 
-def test_a_request_of_many_images_gets_fewer_frames_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_of_many_images_gets_fewer_frames_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e-9)
     monkeypatch.setattr(f"{STREAMS}.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
-    many, late = GenerateRequest(0, 3, seed=3, stream=True), GenerateRequest(1, 1, seed=3, stream=True)
+    many, late = (
+        GenerateRequest(0, 3, seed=3, stream=True),
+        GenerateRequest(1, 1, seed=3, stream=True),
+    )
     engine.accept(many)
     events = engine.tick()
     assert [len(event.painted) for event in events if isinstance(event, Pixels)] == [3]
@@ -63,10 +79,13 @@ def test_a_request_of_many_images_gets_fewer_frames_alone(engine: Engine, monkey
     assert first.request == late.id
     events += run_until_idle(engine)
     pieces = [event for event in events if isinstance(event, Pixels) and event.request == many.id]
-    assert len(pieces) == 2  # the first and the last bytes of its images, which are painted together
+    # the first and the last bytes of its images, which are painted together
+    assert len(pieces) == 2
 
 
-MODEL: Transformer = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
+MODEL: Transformer = small_models.model(
+    small_models.config(**small_models.VARIANTS["waves of pixels"])
+)
 LENGTH = MODEL.config.bytes
 KNOWN_PIXELS = small_models.images(MODEL.config, 1)[0]
 PLACE = np.arange(LENGTH)
@@ -96,17 +115,23 @@ def test_streams_get_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("mask", PIXEL_MASKS)
-def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(pixel_engine: Engine, mask: str) -> None:
+def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(
+    pixel_engine: Engine, mask: str
+) -> None:
     where, prefilled = PIXEL_MASKS[mask]
     request = GenerateRequest(0, 6, 5, known=(KNOWN_PIXELS.tobytes(),), masks=(where.tobytes(),))
-    images = np.frombuffer(images_of(run_until_idle(pixel_engine, request)), np.uint8).reshape(6, LENGTH)
+    images = np.frombuffer(images_of(run_until_idle(pixel_engine, request)), np.uint8).reshape(
+        6, LENGTH
+    )
     assert (images[:, where] == KNOWN_PIXELS[where]).all()
     stats = pixel_engine.stats()
     assert stats.known_bytes == 6 * prefilled
     assert stats.painted_bytes == 6 * (LENGTH - prefilled)
 
 
-def test_snapshots_are_the_state_after_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_are_the_state_after_whole_pixels(
+    pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
     found = [event for event in events if isinstance(event, StateSnapshot)]
@@ -128,7 +153,9 @@ def generator(grey: Transformer) -> QueuedGenerator:
     return QueuedGenerator(grey, SLOTS, threads=1)
 
 
-def test_steps_start_before_the_last_ones_end(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_start_before_the_last_ones_end(
+    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order, start = [], generator.start
 
     def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
@@ -152,7 +179,9 @@ def test_steps_start_before_the_last_ones_end(generator: QueuedGenerator, monkey
         assert order.index(("end", number)) > at
 
 
-def test_a_step_s_time_is_the_device_s(generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_s_time_is_the_device_s(
+    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     advance = generator.backend.advance
 
     def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
@@ -192,7 +221,11 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
     engine.tick()
     request = ScoreRequest(1, tuple(image.tobytes() for image in images))
-    found = {event.index: event.bits for event in run_until_idle(engine, request) if isinstance(event, Scored)}
+    found = {
+        event.index: event.bits
+        for event in run_until_idle(engine, request)
+        if isinstance(event, Scored)
+    }
     assert found == {index: bits.tobytes() for index, bits in enumerate(expected)}
     assert queued[0] > 0, "the steps of the tick that started the read"
 
@@ -201,16 +234,30 @@ def completion(*masks: str, images: int | None = None, particles: int = 16) -> G
     """Of images of known bytes "1" and hidden ones "0"."""
     known = tuple(bytes([10 + i] * len(mask)) for i, mask in enumerate(masks))
     held = tuple(bytes(int(byte) for byte in mask) for mask in masks)
-    return GenerateRequest(0, images or len(masks), 5, known=known, masks=held, label=2, particles=particles)
+    return GenerateRequest(
+        0, images or len(masks), 5, known=known, masks=held, label=2, particles=particles
+    )
 
 
 @pytest.mark.parametrize(
     ("mask", "prefix", "particles"),
-    [("000000", 0, 1), ("111111", 6, 1), ("111000", 3, 1), ("111001", 3, 16), ("010101", 0, 16), ("101000", 1, 16)],
+    [
+        ("000000", 0, 1),
+        ("111111", 6, 1),
+        ("111000", 3, 1),
+        ("111001", 3, 16),
+        ("010101", 0, 16),
+        ("101000", 1, 16),
+    ],
 )
-def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(mask: str, prefix: int, particles: int) -> None:
+def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(
+    mask: str, prefix: int, particles: int
+) -> None:
     """The known bytes before the first hidden one; particles where a known byte follows it."""
-    assert (completion(mask).image(0).prefix, completion(mask).particles_of(0)) == (prefix, particles)
+    assert (completion(mask).image(0).prefix, completion(mask).particles_of(0)) == (
+        prefix,
+        particles,
+    )
     assert completion(mask, particles=1).particles_of(0) == 1
 
 
@@ -241,8 +288,15 @@ def test_shards_keep_labels_and_particles() -> None:
     assert (shard.label, shard.particles, shard.particles_of(1)) == (2, 3, 3)
     drawn = GenerateRequest(0, 9, 5, drawn_classes=3)
     assert {drawn.image(index).label for index in range(9)} == {1, 2, 3}
-    assert [drawn.shard((1, 6)).image(index).label for index in (1, 6)] == [drawn.label_of(1), drawn.label_of(6)]
+    assert [drawn.shard((1, 6)).image(index).label for index in (1, 6)] == [
+        drawn.label_of(1),
+        drawn.label_of(6),
+    ]
     scores = ScoreRequest(0, (b"a", b"b", b"c"), labels=(3, 0, 1), tolerances=(0, 9, 8))
     assert [scores.shard((1, 2)).label_of(index) for index in (1, 2)] == [0, 1]
     assert [scores.shard((1, 2)).tolerance_of(index) for index in (1, 2)] == [9, 8]
-    assert ScoreRequest(0, (b"a", b"b")).label_of(1) == ScoreRequest(0, (b"a", b"b")).tolerance_of(1) == 0
+    assert (
+        ScoreRequest(0, (b"a", b"b")).label_of(1)
+        == ScoreRequest(0, (b"a", b"b")).tolerance_of(1)
+        == 0
+    )

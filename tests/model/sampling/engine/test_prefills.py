@@ -1,4 +1,6 @@
-"""Prefills of known bytes: their share of the time, their turns, batches and pieces, on which no bit depends."""
+"""Prefills of known bytes: their share of the time, their turns, batches and
+pieces, on which no bit depends.
+"""
 
 import itertools
 from collections import Counter
@@ -13,7 +15,14 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest, Scored, ScoreRequest
+from scanline.model.sampling.messages import (
+    Cancel,
+    Failed,
+    Finished,
+    GenerateRequest,
+    Scored,
+    ScoreRequest,
+)
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
@@ -34,7 +43,9 @@ def generator(grey: Transformer) -> Generator:
 
 
 class Clock:
-    """Seconds that pass only while a generator prefills, which takes so many of a pass, and of each of its bytes."""
+    """Seconds that pass only while a generator prefills, which takes so many of
+    a pass, and of each of its bytes.
+    """
 
     def __init__(self, generator: Generator, of_a_pass: float, of_a_byte: float = 0.0) -> None:
         self.seconds, self.of_a_pass, self.of_a_byte = 0.0, of_a_pass, of_a_byte
@@ -62,8 +73,12 @@ def order(prefills: PrefillQueue, count: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-@pytest.mark.parametrize(("backend", "steps"), and_slow([("cpu", 1), ("cpu", 42), ("eager", 7)], ("cpu", 7)))
-def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backend: str, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("backend", "steps"), and_slow([("cpu", 1), ("cpu", 42), ("eager", 7)], ("cpu", 7))
+)
+def test_bits_and_states_do_not_depend_on_pieces_or_batches(
+    variant: str, backend: str, steps: int
+) -> None:
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
     config = small_models.config(**small_models.VARIANTS[variant])
@@ -84,7 +99,9 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant: str, backen
             np.testing.assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
 
 
-def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(generator: Generator) -> None:
+def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(
+    generator: Generator,
+) -> None:
     prefills = PrefillQueue(generator, clock := Clock(generator, 0.002))
     prefills.add(0, "a", scores(0, 100_000))
     for _ in range(30):
@@ -105,7 +122,9 @@ def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Gener
     assert spent == pytest.approx(due, abs=2 * PASS_SECONDS + 2 * prefills.pass_seconds)
 
 
-def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(generator: Generator) -> None:
+def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(
+    generator: Generator,
+) -> None:
     prefills = PrefillQueue(generator)
     for _ in range(1000):
         prefills.run(PAINTED, TICK_SECONDS)
@@ -113,7 +132,9 @@ def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(gen
     assert prefills.credit <= PASS_SECONDS + PAINTED * SHARE / (1 - SHARE)
 
 
-def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one(generator: Generator) -> None:
+def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one(
+    generator: Generator,
+) -> None:
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator, Clock(generator, 0.1))
     prefills.add(0, "a", scores(0, 100))
@@ -129,10 +150,16 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time() -> None:
         pytest.skip("the backend reads whole images")
     image = small_models.images(LARGE, 1)[0].tobytes()
     generator.backend.prefill_images = 2
-    for step_seconds, images, first in ((1.0, 1, 1), (PASS_SECONDS / 200, 1, 4), (PASS_SECONDS / 200, 2, 2)):
+    for step_seconds, images, first in (
+        (1.0, 1, 1),
+        (PASS_SECONDS / 200, 1, 4),
+        (PASS_SECONDS / 200, 2, 2),
+    ):
         prefills = PrefillQueue(generator)
         prefills.step_seconds = step_seconds
-        prefills.add(0, "a", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(images)])
+        prefills.add(
+            0, "a", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(images)]
+        )
         with mock.patch.object(generator, "run_prefill", wraps=generator.run_prefill) as run:
             order(prefills, images)
         assert run.call_args_list[0].args[1] == first * generator.backend.prefill_steps
@@ -144,15 +171,30 @@ def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator:
     prefills.add(0, "a", scores(0, 3))
     prefills.add(1, "a", scores(1, 2))
     prefills.add(2, "b", scores(2, 4))
-    assert order(prefills, 9) == [(0, 0), (2, 0), (1, 0), (2, 1), (0, 1), (2, 2), (1, 1), (2, 3), (0, 2)]
+    assert order(prefills, 9) == [
+        (0, 0),
+        (2, 0),
+        (1, 0),
+        (2, 1),
+        (0, 1),
+        (2, 2),
+        (1, 1),
+        (2, 3),
+        (0, 2),
+    ]
     assert prefills.idle
 
 
 def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
     generator.backend.prefill_images = 1
-    prefills, image = PrefillQueue(generator, Clock(generator, 0, 0.0001)), small_models.images(LARGE, 1)[0].tobytes()
-    prefills.add(0, "long", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(10_000)])
+    prefills, image = (
+        PrefillQueue(generator, Clock(generator, 0, 0.0001)),
+        small_models.images(LARGE, 1)[0].tobytes(),
+    )
+    prefills.add(
+        0, "long", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(10_000)]
+    )
     prefills.add(1, "short", [PrefillRequest(1, index, image, 12, True) for index in range(10_000)])
     spent = Counter[str]()
     for _ in range(400):
@@ -163,11 +205,15 @@ def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() ->
     assert spent["long"] > 1.5
 
 
-def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(generator: Generator) -> None:
+def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(
+    generator: Generator,
+) -> None:
     generator.backend.prefill_images = 4
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 3))
-    prefills.add(1, "b", [PrefillRequest(1, index, PICTURES[index], 20, False) for index in range(2)])
+    prefills.add(
+        1, "b", [PrefillRequest(1, index, PICTURES[index], 20, False) for index in range(2)]
+    )
     prefills.add(2, "b", scores(2, 1))
     batches, bits = [], {}
     while not prefills.idle:
@@ -176,24 +222,37 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(g
         for done in ended:
             bits[done.prefill.request, done.prefill.index] = done.state.bits_of(done.row).tolist()
     whole, lengths = generator.score(IMAGES), {0: 35, 1: 20, 2: 35}
-    assert bits == {(request, index): whole[index, : lengths[request]].tolist() for request, index in bits}
-    assert [batch for batch in batches if batch] == [[(0, 0), (1, 0), (0, 1), (2, 0)], [(0, 2), (1, 1)]]
+    assert bits == {
+        (request, index): whole[index, : lengths[request]].tolist() for request, index in bits
+    }
+    assert [batch for batch in batches if batch] == [
+        [(0, 0), (1, 0), (0, 1), (2, 0)],
+        [(0, 2), (1, 1)],
+    ]
 
 
-def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sentence(generator: Generator) -> None:
+def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sentence(
+    generator: Generator,
+) -> None:
     generator.backend.prefill_images = 3
     engine = Engine(generator)
     wrong = ScoreRequest(1, (b"short", b"too", *PICTURES), client="b")
     events = run_until_idle(engine, ScoreRequest(0, PICTURES, client="a"), wrong)
     sentence = "The engine failed while it worked on this request; its log says why."
     assert [event for event in events if isinstance(event, Failed)] == [Failed(1, sentence)]
-    found = {event.index: event.bits for event in events if isinstance(event, Scored) and event.request == 0}
+    found = {
+        event.index: event.bits
+        for event in events
+        if isinstance(event, Scored) and event.request == 0
+    }
     assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
     assert engine.prefills.idle
 
 
 def test_passes_of_requests_that_were_dropped_meanwhile_are_waited_for(grey: Transformer) -> None:
-    """A device's pass holds states: an engine that was idle before its end kept them until it had work again."""
+    """A device's pass holds states: an engine that was idle before its end
+    kept them until it had work again.
+    """
     prefills = PrefillQueue(QueuedGenerator(grey, 4, threads=1))
     prefills.add(1, "client", scores(1, 1))
     prefills.run(1.0, 0.0)  # as much is painted meanwhile, so that the pass is not waited for
@@ -214,7 +273,9 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
             generator = Generator(grey, 32, threads=2)
             generator.backend.prefill_images = at_once
             engine = Engine(generator)
-            with mock.patch.object(generator, "start_prefill", wraps=generator.start_prefill) as start:
+            with mock.patch.object(
+                generator, "start_prefill", wraps=generator.start_prefill
+            ) as start:
                 events = run_until_idle(engine, request)
             painted.append(images_of(events))
             assert [len(call.args[0]) for call in start.call_args_list] == expected
@@ -222,7 +283,9 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
         assert painted[0] == painted[1]
 
 
-def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(grey: Transformer) -> None:
+def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(
+    grey: Transformer,
+) -> None:
     generator = Generator(grey, 32, threads=2)
     generator.backend.prefill_images = 4
     engine = Engine(generator)
@@ -231,7 +294,9 @@ def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(g
         engine.accept(GenerateRequest(number, 120, seed=3, known=PICTURES, masks=(mask,) * 6))
 
     def looks() -> int:
-        with mock.patch.object(engine.scheduler, "next_indices", wraps=engine.scheduler.next_indices) as asked:
+        with mock.patch.object(
+            engine.scheduler, "next_indices", wraps=engine.scheduler.next_indices
+        ) as asked:
             engine.admission.queue_prefixes([], engine._fail)
         return asked.call_count
 
@@ -248,7 +313,9 @@ def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(g
     assert engine.admission.looked_at == {}
 
 
-def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(generator: Generator) -> None:
+def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(
+    generator: Generator,
+) -> None:
     generator.backend.prefill_images, generator.backend.prefills_in_chunks = 64, False
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 200))
@@ -258,7 +325,9 @@ def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(gen
         assert len(prefills._next_batch()) == images
 
 
-def test_a_client_in_debt_is_read_while_all_that_others_asked_for_has_begun(generator: Generator) -> None:
+def test_a_client_in_debt_is_read_while_all_that_others_asked_for_has_begun(
+    generator: Generator,
+) -> None:
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 1))

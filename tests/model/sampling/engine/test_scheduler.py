@@ -1,4 +1,6 @@
-"""The scheduler: the order of clients and requests, the choice of slots, shares counted in slots, and its costs."""
+"""The scheduler: the order of clients and requests, the choice of slots, shares
+counted in slots, and its costs.
+"""
 
 import time
 from collections import Counter, deque
@@ -31,7 +33,9 @@ def with_many(scheduler: Scheduler, images: int, client: str = "many") -> Schedu
 
 
 class FairTurns:
-    """Counts how often others had a turn since each one that waits began to wait or had its own last turn."""
+    """Counts how often others had a turn since each one that waits began
+    to wait or had its own last turn.
+    """
 
     def __init__(self) -> None:
         self.others: dict[object, Counter[object]] = {}
@@ -61,11 +65,15 @@ def test_requests_take_turns_and_the_lowest_free_slot_goes_first() -> None:
     assert [assignment.slot for assignment in admitted(scheduler)] == [1, 3, 4]
 
 
-EVENTS = st.sampled_from(["add", "admit", "admit", "admit", "release", "release", "cancel", "hold", "resume"])
+EVENTS = st.sampled_from(
+    ["add", "admit", "admit", "admit", "release", "release", "cancel", "hold", "resume"]
+)
 
 
 @given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
-def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, script: list[tuple[str, int]]) -> None:
+def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(
+    slots: int, script: list[tuple[str, int]]
+) -> None:
     """The number of an event chooses the client and size, the slot or the request."""
     scheduler = Scheduler(slots)
     clients: dict[int, str] = {}
@@ -89,7 +97,9 @@ def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, s
             scheduler.release(sorted(scheduler.assigned)[number % len(scheduler.assigned)])
         elif event == "cancel" and left:
             request = sorted(left)[number % len(left)]
-            held = sorted(slot for slot, one in scheduler.assigned.items() if one.request == request)
+            held = sorted(
+                slot for slot, one in scheduler.assigned.items() if one.request == request
+            )
             assert sorted(scheduler.cancel(request)) == held
             del left[request]
         elif event == "hold" and having_turns:
@@ -106,13 +116,17 @@ def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots: int, s
             fair.waiting([one for one in having_turns if clients[one] == client])
 
 
-def reclaimed(scheduler: Scheduler, painted: list[int]) -> list[tuple[SlotAssignment, SlotAssignment]]:
+def reclaimed(
+    scheduler: Scheduler, painted: list[int]
+) -> list[tuple[SlotAssignment, SlotAssignment]]:
     """Take slots for clients that have too few until all have enough."""
     scheduler.positions[:] = painted[: scheduler.slots]
     return list(scheduler.reclaim())
 
 
-def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> None:
+def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> (
+    None
+):
     scheduler = with_many(Scheduler(6), 6)
     scheduler.add(1, range(9), "one")
     moves = reclaimed(scheduler, [50, 10, 40, 20, 30, 60])
@@ -135,10 +149,14 @@ def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none() -> None:
 
 @given(
     slots=st.integers(1, 12),
-    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8),
+    requests=st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(1, 15)), min_size=1, max_size=8
+    ),
     painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
 )
-def test_reclaiming_gives_clients_their_shares(slots: int, requests: list[tuple[str, int]], painted: list[int]) -> None:
+def test_reclaiming_gives_clients_their_shares(
+    slots: int, requests: list[tuple[str, int]], painted: list[int]
+) -> None:
     scheduler = Scheduler(slots)
     for request, (client, images) in enumerate(requests):
         scheduler.add(request, range(images), client)
@@ -150,11 +168,14 @@ def test_reclaiming_gives_clients_their_shares(slots: int, requests: list[tuple[
         assert scheduler.held == Counter(one.client for one in scheduler.assigned.values())
         images_of = Counter(one.request for one in scheduler.assigned.values())
         images_of.update({one: len(waiting) for one, waiting in scheduler.waiting.items()})
-        assert images_of == {number: images for number, (_, images) in enumerate(requests[: request + 1])}
+        assert images_of == {
+            number: images for number, (_, images) in enumerate(requests[: request + 1])
+        }
 
 
 SLOTS = 16_384  # as many as a GPU's engine takes by itself
-SECONDS = 2.0  # for thousands of slots, on a busy machine; a search through all slots for each would take a minute
+# for thousands of slots, on a busy machine; a search through all slots for each would take a minute
+SECONDS = 2.0
 
 
 def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> None:
@@ -218,13 +239,17 @@ def test_slots_that_become_free_are_kept_for_the_image_whose_turn_it_is() -> Non
     assert placed == [0, 1], "the image whose turn it was first, and no other one"
 
 
-def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_its_client_has_no_slots() -> None:
+def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_its_client_has_no_slots() -> (
+    None
+):
     scheduler = scheduler_of(8, {0: 6})
     scheduler.add(0, range(2), "large")
     scheduler.add(1, range(40), "small")
     assert [one.request for one in admitted(scheduler)] == [0, 1, 1]
     scheduler.release(6)
-    assert [one.request for one in admitted(scheduler)] == [1], "the second large image waits for the first"
+    assert [one.request for one in admitted(scheduler)] == [1], (
+        "the second large image waits for the first"
+    )
     scheduler.release(0)
     given, order = [one.request for one in admitted(scheduler)], deque(sorted(scheduler.assigned))
     while 0 not in given:
@@ -243,10 +268,14 @@ def test_a_client_above_its_share_keeps_no_free_slots_though_its_turn_is_first()
     assert [one.request for one in admitted(scheduler)] == [1, 1]
 
 
-def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> None:
+def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> (
+    None
+):
     scheduler = scheduler_of(8, {1: 8}, spare=2)
     scheduler.add(0, range(9), "small")
-    assert [one.slot for one in admitted(scheduler)] == list(range(8)), "no spare slot for a client alone"
+    assert [one.slot for one in admitted(scheduler)] == list(range(8)), (
+        "no spare slot for a client alone"
+    )
     scheduler.cancel(0)
     scheduler.add(0, range(1), "small")
     admitted(scheduler)
@@ -254,7 +283,9 @@ def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_wait
     scheduler.add(2, range(9), "small")
     assert [one.slots for one in admitted(scheduler)] == [(8,), (9,)]
     scheduler.release(0)
-    assert [one.request for one in admitted(scheduler)] == [1], "it has waited no longer than without the others"
+    assert [one.request for one in admitted(scheduler)] == [1], (
+        "it has waited no longer than without the others"
+    )
     scheduler.release(9)
     assert [one.slots for one in admitted(scheduler)] == [(9,)]
     assert list(scheduler.reclaim()) == []
@@ -264,7 +295,9 @@ def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_wait
 
 
 def test_turns_count_slots() -> None:
-    """Of two clients, one with images of four slots and one with images of one, each has half of all slots given."""
+    """Of two clients, one with images of four slots and one with images of one,
+    each has half of all slots given.
+    """
     scheduler = scheduler_of(4, {0: 4})
     scheduler.add(0, range(100), "large")
     scheduler.add(1, range(400), "small")
@@ -277,11 +310,15 @@ def test_turns_count_slots() -> None:
     assert abs(given[0] - given[1]) <= 8, given
 
 
-def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_their_slots_is_free() -> None:
+def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_their_slots_is_free() -> (
+    None
+):
     scheduler = with_many(scheduler_of(12, {0: 4}), 3)
     scheduler.add(1, range(1), "one")
     scheduler.positions[:] = np.repeat([20, 10, 30], 4)
-    assert [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()] == [((4, 5, 6, 7), (4,))]
+    assert [(victim.slots, assigned.slots) for victim, assigned in scheduler.reclaim()] == [
+        ((4, 5, 6, 7), (4,))
+    ]
     assert sorted(scheduler.free) == [5, 6, 7]
     assert scheduler.held == {"many": 8, "one": 1}
     assert list(scheduler.waiting[0]) == [1]
@@ -321,14 +358,22 @@ def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_s
 @given(
     slots=st.integers(4, 9),
     spare=st.integers(0, 2),
-    requests=st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=9),
+    requests=st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(1, 4), st.integers(1, 6)),
+        min_size=1,
+        max_size=9,
+    ),
     data=st.data(),
 )
 def test_whatever_the_sizes_every_image_is_complete_in_the_end(
     slots: int, spare: int, requests: list[tuple[str, int, int]], data: st.DataObject
 ) -> None:
-    """Images end in the order in which they began; ever new images of one slot arrive of a client that never pauses."""
-    scheduler = scheduler_of(slots, {number: size for number, (_, size, _) in enumerate(requests)}, spare)
+    """Images end in the order in which they began; ever new images of one slot
+    arrive of a client that never pauses.
+    """
+    scheduler = scheduler_of(
+        slots, {number: size for number, (_, size, _) in enumerate(requests)}, spare
+    )
     for number, (client, _, images) in enumerate(requests):
         scheduler.add(number, range(images), client)
     left = {number: set(range(images)) for number, (_, _, images) in enumerate(requests)}
@@ -351,9 +396,15 @@ def test_whatever_the_sizes_every_image_is_complete_in_the_end(
             began[one.slot] = now
         taken = [slot for one in scheduler.assigned.values() for slot in one.slots]
         assert sorted([*scheduler.free, *scheduler.spare, *taken]) == list(range(slots + spare))
-        assert scheduler.held == Counter(one.client for one in scheduler.assigned.values() for _ in one.slots)
-        assert sorted(scheduler.groups) == [slot for slot, one in sorted(scheduler.assigned.items()) if one.others]
-        for slot in [slot for slot, then in began.items() if now - then >= data.draw(st.integers(2, 3))]:
+        assert scheduler.held == Counter(
+            one.client for one in scheduler.assigned.values() for _ in one.slots
+        )
+        assert sorted(scheduler.groups) == [
+            slot for slot, one in sorted(scheduler.assigned.items()) if one.others
+        ]
+        for slot in [
+            slot for slot, then in began.items() if now - then >= data.draw(st.integers(2, 3))
+        ]:
             one = scheduler.assigned[slot]
             scheduler.release(slot)
             del began[slot]

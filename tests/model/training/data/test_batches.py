@@ -1,5 +1,5 @@
-"""Batches of training: their order, those that are made ahead, and digits drawn again: reduced as MNIST's were, of the
-same shape, in the same place."""
+"""Batches of training: their order, those that are made ahead, and digits drawn again: reduced as
+MNIST's were, of the same shape, in the same place."""
 
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,11 @@ def numbered(count: int) -> np.ndarray:
 
 def seen(count: int, updates: range, **recipe: int) -> list[int]:
     config, model = TrainingConfig(1000, **{"batch": 7, **recipe}), small_models.config()
-    return [n for update in updates for n in batch_at(numbered(count), update, config, model)[:, 0].tolist()]
+    return [
+        n
+        for update in updates
+        for n in batch_at(numbered(count), update, config, model)[:, 0].tolist()
+    ]
 
 
 def test_the_images_of_an_update_do_not_depend_on_the_order_of_calls() -> None:
@@ -37,7 +41,8 @@ def test_the_images_of_an_update_do_not_depend_on_the_order_of_calls() -> None:
     assert forwards == backwards[::-1]
 
 
-@pytest.mark.parametrize("count", [7, 10, 30, 3])  # a batch is an epoch, a part of one, several of them
+# a batch is an epoch, a part of one, several of them
+@pytest.mark.parametrize("count", [7, 10, 30, 3])
 def test_every_epoch_is_a_permutation_of_its_own(count: int) -> None:
     order = seen(count, range(count))
     epochs = [order[i : i + count] for i in range(0, len(order), count)]
@@ -74,16 +79,23 @@ def test_labels_are_those_of_the_images_or_left_out() -> None:
 
 def test_with_contrast_another_class_is_drawn_beside_each_label() -> None:
     labels = np.arange(700) % 3 + 1
-    plain, found = (labels_at(labels, 1, TrainingConfig(9, batch=700, contrast=c), 3).numpy() for c in (0.0, 6.0))
+    plain, found = (
+        labels_at(labels, 1, TrainingConfig(9, batch=700, contrast=c), 3).numpy()
+        for c in (0.0, 6.0)
+    )
     own, other = found.T
     np.testing.assert_array_equal(own, plain)
-    assert sorted(set(zip(own, other, strict=True))) == [(a, b) for a in range(4) for b in range(1, 4) if a != b]
+    assert sorted(set(zip(own, other, strict=True))) == [
+        (a, b) for a in range(4) for b in range(1, 4) if a != b
+    ]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_the_share_of_labels_that_are_left_out_is_the_recipes(share: float) -> None:
     config = TrainingConfig(9, batch=500, unlabelled=share)
-    left_out = np.concatenate([labels_at(np.ones(700, np.int64), update, config, 10) == 0 for update in range(8)])
+    left_out = np.concatenate(
+        [labels_at(np.ones(700, np.int64), update, config, 10) == 0 for update in range(8)]
+    )
     assert left_out.mean() == pytest.approx(share, abs=0.03)
 
 
@@ -110,7 +122,9 @@ DIGITS = small_models.config(height=28, width=28, layers=1)
 
 
 def ring(side: int = 46, top: int = 4, left: int = 5) -> np.ndarray:
-    """A ring [28, 28] as MNIST would have it, of a scan of `side` pixels, in the box at `top` and `left`."""
+    """A ring [28, 28] as MNIST would have it, of a scan of `side`
+    pixels, in the box at `top` and `left`.
+    """
     y, x = np.indices((side, side)) - (side - 1) / 2
     radius = np.hypot(y, 1.2 * x) / side
     shares = reduction(side) @ ((radius > 0.3) & (radius < 0.5)) @ reduction(side).T
@@ -133,7 +147,9 @@ WHOLE = {20: (), 40: (64, 128, 191), 60: (29, 57, 86, 114, 141, 170, 198, 226)}
 
 
 @pytest.mark.parametrize("side", WHOLE)
-def test_the_greys_of_a_whole_reduction_are_those_of_mnist(side: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_greys_of_a_whole_reduction_are_those_of_mnist(
+    side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(augmentation, "SIDES", (side, 0, side, side))
     random = np.random.default_rng(0)
     found = np.unique([redrawn(ring(), random) for _ in range(20)])
@@ -167,11 +183,15 @@ def test_a_share_of_a_batch_is_drawn_again_as_the_seed_and_the_update_say() -> N
     recipe = TrainingConfig(9, batch=40, redrawn=0.25)
     plain = batch_at(images, 0, TrainingConfig(9, batch=40), DIGITS)
     batches = [batch_at(images, update, recipe, DIGITS) for update in range(20)]
-    same = np.mean([(batch == images[:, None]).all(-1).any(0).mean() for batch in map(np.asarray, batches)])
+    same = np.mean(
+        [(batch == images[:, None]).all(-1).any(0).mean() for batch in map(np.asarray, batches)]
+    )
     assert same == pytest.approx(0.75, abs=0.05)
     assert (batches[0] == plain).all(1).sum() < 40
     np.testing.assert_array_equal(batches[7], batch_at(images, 7, recipe, DIGITS))
-    assert (batch_at(images, 0, TrainingConfig(9, batch=40, redrawn=0.25, seed=1), DIGITS) != batches[0]).any()
+    assert (
+        batch_at(images, 0, TrainingConfig(9, batch=40, redrawn=0.25, seed=1), DIGITS) != batches[0]
+    ).any()
 
 
 def test_digits_are_as_they_are_at_low_rates() -> None:
@@ -183,14 +203,18 @@ def test_digits_are_as_they_are_at_low_rates() -> None:
 
 
 @pytest.mark.parametrize("workers", and_slow([1], 2))
-def test_a_run_redraws_digits_at_high_rates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+def test_a_run_redraws_digits_at_high_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     """Updates that all lie within a long warm-up have low rates."""
     draw_no_curve(monkeypatch)
     images = np.stack([ring(side).ravel() for side in range(30, 46)])
 
     def weights(**recipe: Any) -> torch.Tensor:
         config = TrainingConfig(2, batch=2, evaluate_images=1, sample_images=1, **recipe)
-        trained = train(DIGITS, config, images, images[:1], tmp_path, compiled=False, workers=workers)
+        trained = train(
+            DIGITS, config, images, images[:1], tmp_path, compiled=False, workers=workers
+        )
         return torch.cat([weight.flatten() for weight in trained.parameters()])
 
     assert torch.equal(weights(redrawn=1.0), weights())

@@ -1,4 +1,6 @@
-"""The positions of an update: all that are near paint, a sample of the others, and right on average."""
+"""The positions of an update: all that are near paint, a sample of
+the others, and right on average.
+"""
 
 from pathlib import Path
 
@@ -7,7 +9,14 @@ import pytest
 import torch
 
 from scanline.model.training import TrainingConfig
-from scanline.model.training.data.positions import COVERED, MULTIPLE, Positions, PositionSampler, draw, near_paint
+from scanline.model.training.data.positions import (
+    COVERED,
+    MULTIPLE,
+    Positions,
+    PositionSampler,
+    draw,
+    near_paint,
+)
 from scanline.model.training.loop import train
 from scanline.model.training.optimise.loss import loss_of
 from tests.support import small_models
@@ -29,8 +38,12 @@ def drawings(count: int, background: int = 0) -> np.ndarray:
 
 
 @pytest.mark.parametrize("background", [0, 255])
-def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(background: int) -> None:
-    model = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12, outside=background)
+def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(
+    background: int,
+) -> None:
+    model = small_models.config(
+        **small_models.VARIANTS["strokes"], height=16, width=12, outside=background
+    )
     images = drawings(5, background)
     near = near_paint(images, model).reshape(5, 16, 12)
     for image, found in zip(images.reshape(5, 16, 12), near, strict=True):
@@ -65,11 +78,15 @@ def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_
     assert len(position) == 140
     assert 60 < (weight > 0).sum() < 140
     assert (position[weight == 0] == 191).all()
-    np.testing.assert_array_equal(draw(near, 64, 0.25, np.random.default_rng(0)), (position[:64], weight[:64]))
+    np.testing.assert_array_equal(
+        draw(near, 64, 0.25, np.random.default_rng(0)), (position[:64], weight[:64])
+    )
 
 
 def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
-    """In even steps it would: a painted position between two steps would be known by the short way to the last one."""
+    """In even steps it would: a painted position between two steps would be known
+    by the short way to the last one.
+    """
     random, chosen = np.random.default_rng(0), np.zeros((4000, 192), bool)
     for row in chosen:
         position, weight = draw(np.zeros(192, bool), 192, 0.2, random)
@@ -79,17 +96,30 @@ def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
 
 
 @pytest.mark.parametrize("seed", and_slow([0], 1, 2))
-def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_and_their_weights(seed: int) -> None:
+def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_and_their_weights(
+    seed: int,
+) -> None:
     model = small_models.model(SHEET)
     for place in range(0, 180, 7):
         empty, painted = drawings(1), drawings(1)
         empty[0, place:], painted[0, place:] = 0, 200
         found = []
         for image in (empty, painted):
-            position, weight = draw(near_paint(image, SHEET)[0], 192, 0.2, np.random.default_rng(seed))
-            arguments = torch.from_numpy(position)[None], torch.from_numpy(weight.astype(np.float32))[None]
+            position, weight = draw(
+                near_paint(image, SHEET)[0], 192, 0.2, np.random.default_rng(seed)
+            )
+            arguments = (
+                torch.from_numpy(position)[None],
+                torch.from_numpy(weight.astype(np.float32))[None],
+            )
             parameters = model.sampled(torch.from_numpy(image), *arguments)[0]
-            found.append({int(at): row for at, row, one in zip(position, parameters, weight, strict=True) if one})
+            found.append(
+                {
+                    int(at): row
+                    for at, row, one in zip(position, parameters, weight, strict=True)
+                    if one
+                }
+            )
         assert {at for at in found[0] if at < place} == {at for at in found[1] if at < place}
         for at in found[0]:
             if at <= place:
@@ -112,20 +142,27 @@ def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> No
 @pytest.mark.parametrize("case", ["background of 1", "a model that reads bytes", "photographs"])
 def test_otherwise_all_positions_are_computed(case: str) -> None:
     config = TrainingConfig(9) if case == "background of 1" else RECIPE
-    model = small_models.config(height=16, width=12) if case == "a model that reads bytes" else SHEET
+    model = (
+        small_models.config(height=16, width=12) if case == "a model that reads bytes" else SHEET
+    )
     images = small_models.images(model, 20) if case == "photographs" else drawings(20)
     assert PositionSampler(images, config, model).at(torch.from_numpy(images), 0) is None
 
 
 @pytest.mark.parametrize("variant", ["strokes", "grey pixels"])
 def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant])).requires_grad_(True)
+    model = small_models.model(
+        small_models.config(**small_models.VARIANTS[variant])
+    ).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(model.config, 3))
     steps = model.config.steps
     every = Positions(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
     found, expected = loss_of(model, batch, drawn=every), loss_of(model, batch)
     assert_close("loss", expected, found)
-    assert_close("gradient", *(torch.autograd.grad(loss, [model.head.weight])[0] for loss in (expected, found)))
+    assert_close(
+        "gradient",
+        *(torch.autograd.grad(loss, [model.head.weight])[0] for loss in (expected, found)),
+    )
 
 
 def test_a_sample_estimates_the_loss() -> None:
@@ -141,10 +178,18 @@ def test_a_sample_estimates_the_loss() -> None:
 
 @pytest.mark.slow
 def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> None:
-    recipe = {"updates": 60, "checkpoint_every": 60, "evaluate_images": 20, "warm_up": 5, "learning_rate": 2e-2}
+    recipe = {
+        "updates": 60,
+        "checkpoint_every": 60,
+        "evaluate_images": 20,
+        "warm_up": 5,
+        "learning_rate": 2e-2,
+    }
     config, images, losses = TrainingConfig(batch=8, background=0.2, **recipe), drawings(60), []
     for workers in (1, 2):
-        train(SHEET, config, images, images, tmp_path / str(workers), workers=workers, compiled=False)
+        train(
+            SHEET, config, images, images, tmp_path / str(workers), workers=workers, compiled=False
+        )
         rows = (tmp_path / str(workers) / "loss.csv").read_text().splitlines()[1:]
         losses.append(torch.tensor([float(row.split(",")[1]) for row in rows]))
     assert losses[0][-1] < 0.9 * losses[0][0]

@@ -1,4 +1,6 @@
-"""Recorded updates: as those that are written, on a GPU as one CUDA graph, elsewhere by falling back."""
+"""Recorded updates: as those that are written, on a GPU as one CUDA
+graph, elsewhere by falling back.
+"""
 
 import logging
 
@@ -19,13 +21,17 @@ CLASSES = (("one",), ("two",))
 
 
 def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, list[float]]:
-    """Return an updater after so many updates of other images, labels, positions and rates each, and its losses."""
+    """Return an updater after so many updates of other images, labels,
+    positions and rates each, and its losses.
+    """
     config = small_models.config(**small_models.VARIANTS[variant], classes=CLASSES)
     model = small_models.model(config).requires_grad_(True).to(DEVICE)
     updater, losses = kind(model, RECIPE, Group(), torch.float32, False), []
     for number in range(updates):
         batch = torch.from_numpy(small_models.images(config, 3, seed=number)).to(DEVICE)
-        labels = torch.randint(0, len(CLASSES) + 1, (3,), generator=torch.Generator().manual_seed(number))
+        labels = torch.randint(
+            0, len(CLASSES) + 1, (3,), generator=torch.Generator().manual_seed(number)
+        )
         position = torch.arange(number % 2, config.steps, 2)[: config.steps // 2].expand(3, -1)
         drawn = Positions(position, torch.full(position.shape, 2.0)).to(torch.device(DEVICE))
         loss, _ = updater.update(batch, number, 0.01 / (1 + number), labels.to(DEVICE), drawn)
@@ -34,7 +40,9 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
 
 
 @pytest.mark.parametrize("variant", ["grey pixels", "strokes"])
-def test_recorded_updates_are_those_that_are_written(variant: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_recorded_updates_are_those_that_are_written(
+    variant: str, caplog: pytest.LogCaptureFixture
+) -> None:
     updates = WARM_UP + 3
     expected, written = trained(Updater, variant, updates)
     with caplog.at_level(logging.INFO):

@@ -1,4 +1,6 @@
-"""The loss: mean bits as scoring counts them; compiled, in bfloat16, and where nothing can be compiled."""
+"""The loss: mean bits as scoring counts them; compiled, in bfloat16,
+and where nothing can be compiled.
+"""
 
 import logging
 import os
@@ -17,7 +19,13 @@ from scanline.kernels import LN2, attention
 from scanline.model.network import transformer
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
-from scanline.model.training.optimise.loss import SAME_GRADIENTS, CompiledLoss, Loss, compile_loss, loss_of
+from scanline.model.training.optimise.loss import (
+    SAME_GRADIENTS,
+    CompiledLoss,
+    Loss,
+    compile_loss,
+    loss_of,
+)
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -26,7 +34,9 @@ ROOT, LOSS = Path(__file__).parents[4], "scanline.model.training.optimise.loss"
 
 def small(variant: str, **changes: Any) -> tuple[Transformer, torch.Tensor]:
     config = small_models.config(**small_models.VARIANTS[variant], **changes)
-    return small_models.model(config).requires_grad_(True), torch.from_numpy(small_models.images(config, 3))
+    return small_models.model(config).requires_grad_(True), torch.from_numpy(
+        small_models.images(config, 3)
+    )
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -40,7 +50,9 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None
     first, length = model.config.first, model.config.bytes
     bits = model.bits(model.parallel(batch), batch, first, length).mean()
     assert_close(variant, bits.float(), loss_of(model, batch))
-    assert_close(f"{variant} in bfloat16", bits.float(), loss_of(model, batch, torch.bfloat16), bound=0.03)
+    assert_close(
+        f"{variant} in bfloat16", bits.float(), loss_of(model, batch, torch.bfloat16), bound=0.03
+    )
 
 
 def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
@@ -58,20 +70,32 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
     model, batch, labels = with_classes(variant)
     alone = [loss_of(model, batch[i : i + 1], torch.float32, labels[i : i + 1]) for i in range(3)]
     assert_close(variant, torch.stack(alone).mean(), loss_of(model, batch, torch.float32, labels))
-    assert len({loss_of(model, batch[:1], torch.float32, torch.tensor([label])).item() for label in range(3)}) == 3
+    assert (
+        len(
+            {
+                loss_of(model, batch[:1], torch.float32, torch.tensor([label])).item()
+                for label in range(3)
+            }
+        )
+        == 3
+    )
     (gradient,) = torch.autograd.grad(alone[0], [model.classes])
     assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) -> None:
-    config = small_models.config(**small_models.VARIANTS["strokes"], classes=(("a",), ("b",), ("c",)))
+    config = small_models.config(
+        **small_models.VARIANTS["strokes"], classes=(("a",), ("b",), ("c",))
+    )
     model = small_models.model(config).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(config, 12))
     own, other = torch.tensor(4 * [1, 0, 3]), torch.tensor(4 * [2, 1, 2])
     drawn = None
     if sampled:
-        drawn = Positions(torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1)
+        drawn = Positions(
+            torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1
+        )
     found = loss_of(model, batch, torch.float32, torch.stack((own, other), 1), drawn, 6.0)
 
     def nats(row: int, label: torch.Tensor) -> torch.Tensor:
@@ -80,8 +104,11 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
         bits = loss_of(model, batch[one], torch.float32, label[one], positions)
         return bits * LN2 * config.bytes
 
-    taken = [torch.log1p(torch.exp(nats(row, own) - nats(row, other))) for row in (0, 2)]  # the second has no class
-    expected = loss_of(model, batch, torch.float32, own, drawn) + 6 * sum(taken) / 3 / (config.bytes * LN2)
+    # the second has no class
+    taken = [torch.log1p(torch.exp(nats(row, own) - nats(row, other))) for row in (0, 2)]
+    expected = loss_of(model, batch, torch.float32, own, drawn) + 6 * sum(taken) / 3 / (
+        config.bytes * LN2
+    )
     assert_close("contrast", expected, found)
 
 
@@ -95,7 +122,10 @@ def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_f
         with fresh_cache(), caplog.at_level(logging.INFO, "scanline.training"):
             compiled = CompiledLoss(tmp_path / "cache")
             for given in (labels, labels.roll(1)):
-                found = (with_gradients(loss, model, batch, torch.float32, given) for loss in (loss_of, compiled))
+                found = (
+                    with_gradients(loss, model, batch, torch.float32, given)
+                    for loss in (loss_of, compiled)
+                )
                 assert_close("loss and gradients", *found, bound=1e-3)
         assert said(caplog)[-1].startswith("the loss is compiled, in ")
         assert counters["aot_autograd"]["autograd_cache_hit"] == hits
@@ -105,11 +135,16 @@ def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_f
 def test_small_features_leave_gradients_right_in_bfloat16() -> None:
     model, batch = small("pixels")
     small_models.with_small_features(model)
-    exact, narrow = (with_gradients(loss_of, model, batch, dtype)[1:] for dtype in (torch.float32, torch.bfloat16))
+    exact, narrow = (
+        with_gradients(loss_of, model, batch, dtype)[1:]
+        for dtype in (torch.float32, torch.bfloat16)
+    )
     assert (narrow - exact).norm() < 0.1 * exact.norm()
 
 
-def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     import torch._inductor.config as inductor  # seconds, which only this test needs
 
     model, batch = small("plain")
@@ -124,8 +159,12 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(caplog: pytest.Log
 
 WRONG: dict[str, Loss] = {
     "compiled it is nan, as it is": lambda *given: loss_of(*given) * float("nan"),
-    "compiled, its gradients are off by 1 of": lambda *given: 2 * loss_of(*given) - loss_of(*given).detach(),
-    "compiled, its gradients are off by nan of": lambda *given: _with_gradients_of_nan(loss_of(*given)),
+    "compiled, its gradients are off by 1 of": lambda *given: (
+        2 * loss_of(*given) - loss_of(*given).detach()
+    ),
+    "compiled, its gradients are off by nan of": lambda *given: _with_gradients_of_nan(
+        loss_of(*given)
+    ),
 }
 
 
@@ -147,7 +186,9 @@ def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
     assert sentence.startswith("training without torch.compile, which is slower: " + reason)
 
 
-def _with_exact_gradients(model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *rest: None) -> torch.Tensor:
+def _with_exact_gradients(
+    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *rest: None
+) -> torch.Tensor:
     """The loss as it is written, with the gradients of float32."""
     exact = loss_of(model, batch, torch.float32, *rest)
     return exact - exact.detach() + loss_of(model, batch, dtype, *rest).detach()
@@ -158,12 +199,17 @@ def _with_half_gradients(*given: Any) -> torch.Tensor:
     return (value + value.detach()) / 2
 
 
-@pytest.mark.parametrize(("compiled", "used"), [(_with_exact_gradients, True), (_with_half_gradients, False)])
+@pytest.mark.parametrize(
+    ("compiled", "used"), [(_with_exact_gradients, True), (_with_half_gradients, False)]
+)
 def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_written(
     compiled: Loss, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, batch = small("plain")
-    exact, narrow = (with_gradients(loss_of, model, batch, dtype)[1:] for dtype in (torch.float32, torch.bfloat16))
+    exact, narrow = (
+        with_gradients(loss_of, model, batch, dtype)[1:]
+        for dtype in (torch.float32, torch.bfloat16)
+    )
     assert (narrow - exact).norm() > SAME_GRADIENTS * exact.norm()
     monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: compiled)
     loss = CompiledLoss()
@@ -176,7 +222,9 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
 ) -> None:
     model, batch = small("plain")
     factors = iter([1.0, 1.0, float("nan")])  # of the check, of the first update, of the second
-    monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: lambda *given: loss_of(*given) * next(factors))
+    monkeypatch.setattr(
+        f"{LOSS}.compile_loss", lambda device: lambda *given: loss_of(*given) * next(factors)
+    )
     loss = CompiledLoss()
     for _ in range(3):
         assert torch.equal(loss(model, batch), loss_of(model, batch))
@@ -185,16 +233,26 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
 
 @pytest.mark.slow  # generating vector code takes a minute for each instruction set
 @pytest.mark.parametrize("preset", ["mnist-small", "cifar10-small"])
-def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset: str, tmp_path: Path) -> None:
-    avx2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(
+    preset: str, tmp_path: Path
+) -> None:
+    avx2 = {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    }
     for capability in ({}, avx2):  # the second finds the folder of the first
         # Without its own check, which fails on some machines, torch generates code with vectors.
         folder = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_VEC_ISA_OK": "1"}
         command = [sys.executable, "-m", "tests.support.training.compiled_loss", preset]
-        subprocess.run(command, env=os.environ | folder | capability, cwd=ROOT, check=True, timeout=500)
+        subprocess.run(
+            command, env=os.environ | folder | capability, cwd=ROOT, check=True, timeout=500
+        )
 
 
-def test_every_layer_is_compiled_where_graphs_end_at_the_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
     model, graphs = small_models.model(config).requires_grad_(True), []
 
@@ -209,4 +267,7 @@ def test_every_layer_is_compiled_where_graphs_end_at_the_attention(monkeypatch: 
     torch.compiler.reset()
     compile_loss(torch.device("cuda"))(model, torch.from_numpy(small_models.images(config, 2)))
     # one graph of what is before the attention serves all layers, what follows it has their numbers
-    assert sum(node.target is torch._C._nn.gelu for graph in graphs for node in graph.graph.nodes) == 10
+    assert (
+        sum(node.target is torch._C._nn.gelu for graph in graphs for node in graph.graph.nodes)
+        == 10
+    )

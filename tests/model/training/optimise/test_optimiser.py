@@ -1,5 +1,6 @@
-"""The weights that each optimiser moves and those that decay, the learning rate over a run, the moving average. Muon:
-the same weights as torch's own, and in float32 as well. The precision of products follows the processor."""
+"""The weights that each optimiser moves and those that decay, the learning rate over a run,
+the moving average. Muon: the same weights as torch's own, and in float32 as well. The
+precision of products follows the processor."""
 
 from collections.abc import Callable
 
@@ -9,19 +10,30 @@ import torch
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.muon import Muon, orthogonalised
-from scanline.model.training.optimise.optimiser import MovingAverage, clip_gradients, learning_rate, optimiser
+from scanline.model.training.optimise.optimiser import (
+    MovingAverage,
+    clip_gradients,
+    learning_rate,
+    optimiser,
+)
 from scanline.model.training.optimise.precision import product_dtype
 from tests.support import small_models
 from tests.support.close import assert_close
 
 
-@pytest.mark.parametrize(("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)])
-def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(name: str, kind: type) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)]
+)
+def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(
+    name: str, kind: type
+) -> None:
     model = small_models.model(small_models.config())
     found = optimiser(model, TrainingConfig(1, optimiser=name, weight_decay=0.1))
     assert type(found) is kind
     assert_trains_everything(found, model)
-    decayed = [p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]]
+    decayed = [
+        p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]
+    ]
     assert {id(p) for p in decayed} == matrices(model)
 
 
@@ -29,11 +41,16 @@ def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
     assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
-    moved = {id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]}
+    moved = {
+        id(parameter) for group in found.parts[0].param_groups for parameter in group["params"]
+    }
     assert moved == matrices(model)
     assert_trains_everything(found, model)
     rates = {id(p): group["scale"] for group in found.param_groups for p in group["params"]}
-    assert [rates[id(model.layers[0].attention_out.weight)], rates[id(model.embedding.row)]] == [1.0, 0.4]
+    assert [rates[id(model.layers[0].attention_out.weight)], rates[id(model.embedding.row)]] == [
+        1.0,
+        0.4,
+    ]
     assert {rates[id(p)] for p in model.head.parameters()} == {0.2}
 
 
@@ -62,12 +79,16 @@ def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
 
 
 def rates(schedule: str, **changes: float) -> list[float]:
-    config = TrainingConfig(100, learning_rate=1.0, schedule=schedule, **{"warm_up": 10, "decay": 0.3, **changes})
+    config = TrainingConfig(
+        100, learning_rate=1.0, schedule=schedule, **{"warm_up": 10, "decay": 0.3, **changes}
+    )
     return [learning_rate(config, update) for update in range(100)]
 
 
 def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
-    constant, trapezoid, cosine = (rates(schedule) for schedule in ("constant", "trapezoid", "cosine"))
+    constant, trapezoid, cosine = (
+        rates(schedule) for schedule in ("constant", "trapezoid", "cosine")
+    )
     warm_up = pytest.approx([(i + 1) / 10 for i in range(10)])
     assert constant[:10] == trapezoid[:10] == cosine[:10] == warm_up
     assert rates("constant", warm_up=0)[0] == 1
@@ -110,12 +131,16 @@ def moved(kind: type[torch.optim.Optimizer], **more: object) -> list[torch.Tenso
 
 def test_in_bfloat16_it_is_torchs_own() -> None:
     expected = moved(torch.optim.Muon, adjust_lr_fn="match_rms_adamw")
-    for shape, reference, result in zip(SHAPES, expected, moved(Muon, dtype=torch.bfloat16), strict=True):
+    for shape, reference, result in zip(
+        SHAPES, expected, moved(Muon, dtype=torch.bfloat16), strict=True
+    ):
         assert_close(f"{shape}", reference, result)
 
 
 def test_float32_agrees_with_bfloat16_up_to_its_rounding() -> None:
-    for shape, reference, result in zip(SHAPES, moved(Muon), moved(Muon, dtype=torch.bfloat16), strict=True):
+    for shape, reference, result in zip(
+        SHAPES, moved(Muon), moved(Muon, dtype=torch.bfloat16), strict=True
+    ):
         assert_close(f"{shape}", reference, result, bound=5e-3)
 
 
@@ -141,7 +166,11 @@ def test_singular_values_come_near_one_and_singular_vectors_stay(shape: tuple[in
     u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
     inner = u.T @ result @ vh.T
     assert ((inner.diagonal() > 0.6) & (inner.diagonal() < 1.3)).all()
-    assert_close("off the diagonal", torch.eye(len(inner)), inner - inner.diagonal().diag() + torch.eye(len(inner)))
+    assert_close(
+        "off the diagonal",
+        torch.eye(len(inner)),
+        inner - inner.diagonal().diag() + torch.eye(len(inner)),
+    )
     zeros = torch.zeros(1, *shape)
     assert torch.equal(orthogonalised(zeros, torch.float32), zeros)
 
@@ -157,11 +186,15 @@ CPU = torch.device("cpu")
 def test_a_named_precision_is_taken_and_an_unknown_one_refused() -> None:
     assert product_dtype(CPU, "float32") == torch.float32
     assert product_dtype(CPU, "bfloat16") == torch.bfloat16
-    with pytest.raises(ValueError, match="precision must be one of float32, bfloat16, not 'float16'"):
+    with pytest.raises(
+        ValueError, match="precision must be one of float32, bfloat16, not 'float16'"
+    ):
         product_dtype(CPU, "float16")
 
 
-def test_bfloat16_is_the_default_where_the_processor_multiplies_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_is_the_default_where_the_processor_multiplies_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """And only where its vectors are those of AVX-512."""
     capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"

@@ -1,5 +1,6 @@
-"""Several processes that share every batch train as one does, and end cleanly where one of them ends. Branches train
-weights of their own, go on from their mean, and resume as if they had never stopped."""
+"""Several processes that share every batch train as one does, and end cleanly where
+one of them ends. Branches train weights of their own, go on from their mean, and
+resume as if they had never stopped."""
 
 import copy
 import multiprocessing
@@ -30,7 +31,12 @@ from tests.support.kernels.gpu import ON_GPU
 from tests.support.training import training_runs as runs
 from tests.support.training.training_runs import StoppedError, curve, forked_workers, run, state
 
-FEW: dict[str, Any] = {"updates": 10, "checkpoint_every": 5, "schedule": "constant", "classes": True}
+FEW: dict[str, Any] = {
+    "updates": 10,
+    "checkpoint_every": 5,
+    "schedule": "constant",
+    "classes": True,
+}
 
 
 def saved(directory: Path) -> dict[str, Any]:
@@ -38,7 +44,9 @@ def saved(directory: Path) -> dict[str, Any]:
 
 
 def weights(state: dict[str, Any]) -> torch.Tensor:
-    return torch.cat([tensor.flatten() for part in ("model", "average") for tensor in state[part].values()])
+    return torch.cat(
+        [tensor.flatten() for part in ("model", "average") for tensor in state[part].values()]
+    )
 
 
 def workers() -> list[BaseProcess]:
@@ -62,7 +70,10 @@ def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> 
     assert torch.get_num_threads() == threads
     one, two = tmp_path / "one", tmp_path / "two"
     assert_close("weights", weights(saved(one)), weights(saved(two)), bound=1e-3)
-    losses = [torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]]) for path in (one, two)]
+    losses = [
+        torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]])
+        for path in (one, two)
+    ]
     assert_close("loss curve", *losses)
 
 
@@ -74,7 +85,9 @@ def test_processes_whose_updates_cannot_be_recorded_average_equally_often(
     monkeypatch.setattr("scanline.model.training.loop.new_updater", RecordedUpdater)
     with forked_workers():
         run(tmp_path / "two", workers=2, **FEW)
-    assert_close("weights", weights(saved(tmp_path / "one")), weights(saved(tmp_path / "two")), bound=1e-3)
+    assert_close(
+        "weights", weights(saved(tmp_path / "one")), weights(saved(tmp_path / "two")), bound=1e-3
+    )
 
 
 @pytest.mark.slow  # branches resume two processes too; here the second one is started as a user's
@@ -109,7 +122,11 @@ def takes_all_memory(*_: object) -> None:
 
 def test_what_a_worker_had_no_memory_for_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
     sentence = "training process 2 of 2 ended with exit code 1, since there is not enough memory: "
-    with forked_workers(), pytest.raises(WorkerError, match=sentence), processes(2, takes_all_memory) as group:
+    with (
+        forked_workers(),
+        pytest.raises(WorkerError, match=sentence),
+        processes(2, takes_all_memory) as group,
+    ):
         group.gather({})
     assert "Traceback" not in capfd.readouterr().err
 
@@ -131,11 +148,19 @@ def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
         ({"workers": 0}, "a batch of 8 images cannot be shared by 0 processes"),
         ({"workers": 3}, "a batch of 8 images cannot be shared by 3 processes"),
         ({"contrast": 6.0}, "contrast needs images of at least two classes"),
-        ({"contrast": 6.0, "workers": 4, "classes": True}, "contrast needs at least 4 images of a batch in each of 4"),
-        ({"branches": 2, "workers": 2}, "several branches, or several processes that share every batch, but not both"),
+        (
+            {"contrast": 6.0, "workers": 4, "classes": True},
+            "contrast needs at least 4 images of a batch in each of 4",
+        ),
+        (
+            {"branches": 2, "workers": 2},
+            "several branches, or several processes that share every batch, but not both",
+        ),
     ],
 )
-def test_a_batch_that_cannot_be_shared_so_is_refused(tmp_path: Path, recipe: dict[str, Any], sentence: str) -> None:
+def test_a_batch_that_cannot_be_shared_so_is_refused(
+    tmp_path: Path, recipe: dict[str, Any], sentence: str
+) -> None:
     with pytest.raises(ValueError, match=sentence):
         run(tmp_path / "new", **recipe)
     assert not (tmp_path / "new").exists()
@@ -150,7 +175,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("whole") / "run"
     with forked_workers():
         part = directory.parent / "part"
-        run(directory, stop_at=8, then=lambda: shutil.copytree(directory, part), classes=True, **TWO)
+        run(
+            directory, stop_at=8, then=lambda: shutil.copytree(directory, part), classes=True, **TWO
+        )
     return directory
 
 
@@ -158,7 +185,10 @@ def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
     config = TrainingConfig(**{**runs.RECIPE, **TWO})
     model = replace(runs.MODEL, classes=runs.CLASSES)
     torch.manual_seed(config.seed)
-    first, second = (Updater(Transformer(model), config, Group(), torch.float32, compiled=False) for _ in range(2))
+    first, second = (
+        Updater(Transformer(model), config, Group(), torch.float32, compiled=False)
+        for _ in range(2)
+    )
     second.load_state_dict(first.state_dict())
     for update in range(10):
         for rank, updater in enumerate((first, second)):
@@ -180,7 +210,11 @@ def mean_of(first: Any, second: Any) -> Any:
         return (first + second) / 2
     if isinstance(first, dict):
         return {key: mean_of(first[key], second[key]) for key in first}
-    return [mean_of(*pair) for pair in zip(first, second, strict=True)] if isinstance(first, list) else first
+    return (
+        [mean_of(*pair) for pair in zip(first, second, strict=True)]
+        if isinstance(first, list)
+        else first
+    )
 
 
 def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
@@ -190,7 +224,9 @@ def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
         assert torch.equal(weight, mean.half().float()), name  # as it is saved
 
 
-def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(
+    whole: Path, tmp_path: Path
+) -> None:
     part = shutil.copytree(whole.parent / "part", tmp_path, dirs_exist_ok=True)
     with forked_workers():
         model = run(part, resume=True, classes=True, **TWO)
@@ -201,14 +237,25 @@ def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole: Path, t
 
 
 @pytest.mark.parametrize("others", [[], [{}], "no branches"])
-def test_a_state_without_all_of_its_branches_is_refused(whole: Path, tmp_path: Path, others: Any) -> None:
+def test_a_state_without_all_of_its_branches_is_refused(
+    whole: Path, tmp_path: Path, others: Any
+) -> None:
     save_state(tmp_path, saved(whole) | {"others": others})
-    config, model = TrainingConfig(**{**runs.RECIPE, **TWO}), replace(runs.MODEL, classes=runs.CLASSES)
-    with pytest.raises(ResumeError, match=r"training.pt (has 1 of 2 branches|is not a training state of this program)"):
+    config, model = (
+        TrainingConfig(**{**runs.RECIPE, **TWO}),
+        replace(runs.MODEL, classes=runs.CLASSES),
+    )
+    with pytest.raises(
+        ResumeError,
+        match=r"training.pt (has 1 of 2 branches|is not a training state of this program)",
+    ):
         load_state(tmp_path, model, config, torch.device("cpu"))
 
 
 def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(FloatingPointError, match=re.escape("the norm of the weights is nan after 1 updates; the last")):
+    with pytest.raises(
+        FloatingPointError,
+        match=re.escape("the norm of the weights is nan after 1 updates; the last"),
+    ):
         run(tmp_path, updates=1, warm_up=0, learning_rate=1e38)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,6 @@
-"""Labels before the first update: compared with what a trained model reads, by class names, and refused if shifted."""
+"""Labels before the first update: compared with what a trained model reads, by
+class names, and refused if shifted.
+"""
 
 import re
 from pathlib import Path
@@ -16,13 +18,16 @@ from tests.model.network.test_class_head import shaded
 from tests.support import small_models
 
 IMAGES, LABELS = shaded(600, seed=0)
-REORDERED = (("sea shell",), ("7",), ("horse",))  # those of the model, which are 7, horse and sea shell
+# those of the model, which are 7, horse and sea shell
+REORDERED = (("sea shell",), ("7",), ("horse",))
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("models") / "shades"
-    model = small_models.model(small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES))
+    model = small_models.model(
+        small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
+    )
     save_model(model, directory)
     save_class_head(fit_class_head(model, IMAGES, LABELS)[0], directory)
     return directory
@@ -48,8 +53,13 @@ def test_shifted_labels_are_refused(directory: Path, shift: int, names: str) -> 
         check_labels(str(directory), labelled((LABELS - shift) % 3 + 1), "cpu")
 
 
-def test_without_a_class_head_a_few_are_read_by_bits_and_unknown_classes_are_not(directory: Path) -> None:
-    assert check_labels(str(directory), labelled(LABELS, (("7",), ("horse",), ("owl",))), "cpu") is None
+def test_without_a_class_head_a_few_are_read_by_bits_and_unknown_classes_are_not(
+    directory: Path,
+) -> None:
+    assert (
+        check_labels(str(directory), labelled(LABELS, (("7",), ("horse",), ("owl",))), "cpu")
+        is None
+    )
     (directory / CLASS_HEAD).unlink()
     said = check_labels(str(directory), labelled(LABELS % 3 + 1), "cpu")
     assert said

@@ -1,4 +1,6 @@
-"""Whole == split and resumed, for training: a run that was stopped anywhere ends in the same bits."""
+"""Whole == split and resumed, for training: a run that was
+stopped anywhere ends in the same bits.
+"""
 
 import os
 import re
@@ -16,7 +18,15 @@ from scanline.model.training.run.curve import Curve
 from scanline.model.training.run.state import ResumeError, load_state, save_state
 from tests.support import small_models
 from tests.support.saved_models import assert_same_weights
-from tests.support.training.training_runs import MODEL, RECIPE, StoppedError, curve, run, state, stop
+from tests.support.training.training_runs import (
+    MODEL,
+    RECIPE,
+    StoppedError,
+    curve,
+    run,
+    state,
+    stop,
+)
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +72,21 @@ def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: 
     saved = torch.load(whole / "training.pt", weights_only=True)
     del saved["model_config"]["classes"], saved["config"]["unlabelled"]
     save_state(tmp_path, saved)
-    assert load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 25
+    assert (
+        load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 25
+    )
 
 
 def test_killed_in_a_save_and_resumed(
     whole: Path, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
-    for save in ("formats.checkpoint", "training.run.curve.Curve", "training.run.state.torch", "images.contact_sheet"):
+    for save in (
+        "formats.checkpoint",
+        "training.run.curve.Curve",
+        "training.run.state.torch",
+        "images.contact_sheet",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(f"scanline.model.{save}.save", lambda *_: stop())
             with pytest.raises(StoppedError):
@@ -94,7 +111,9 @@ def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
 
 
-def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(whole: Path, tmp_path: Path) -> None:
+def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(
+    whole: Path, tmp_path: Path
+) -> None:
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "training.pt").read_bytes()
     run(tmp_path, resume=True)
@@ -103,7 +122,9 @@ def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(
     assert [row.update for row in Curve(tmp_path, until=1000).rows] == [5]
 
 
-@pytest.mark.parametrize("changes", [{"updates": 200}, {"schedule": "cosine"}, {"checkpoint_every": 7}, {"decay": 0.5}])
+@pytest.mark.parametrize(
+    "changes", [{"updates": 200}, {"schedule": "cosine"}, {"checkpoint_every": 7}, {"decay": 0.5}]
+)
 def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> None:
     config = TrainingConfig(**{**RECIPE, **changes})
     assert load_state(whole, MODEL, config, torch.device("cpu"))["update"] == 25
@@ -114,11 +135,16 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
     [
         ({"branches": 2}, "training.pt is of another recipe: branches is 1 there, 2 here"),
         ({"seed": 1}, "training.pt is of another recipe: seed is 0 there, 1 here"),
-        ({"optimiser": "radam"}, "training.pt is of another recipe: optimiser is muon there, radam here"),
+        (
+            {"optimiser": "radam"},
+            "training.pt is of another recipe: optimiser is muon there, radam here",
+        ),
         ({}, "is of another model: components is 3 there, 4 here"),
     ],
 )
-def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any], sentence: str) -> None:
+def test_another_recipe_or_model_is_refused(
+    whole: Path, changes: dict[str, Any], sentence: str
+) -> None:
     model = MODEL if changes else small_models.config(layers=1, components=4)
     with pytest.raises(ResumeError, match=re.escape(sentence)):
         load_state(whole, model, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
@@ -127,12 +153,27 @@ def test_another_recipe_or_model_is_refused(whole: Path, changes: dict[str, Any]
 NO_STATE = "training.pt is not a training state of this program"
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: path.unlink(), "there is nothing to resume: "),
-    "text": (lambda path: path.write_text("hello\nworld\n" * 50), "training.pt is not a training state"),
-    "half": (lambda path: path.write_bytes(path.read_bytes()[:20_000]), "training.pt is not a training state"),
+    "text": (
+        lambda path: path.write_text("hello\nworld\n" * 50),
+        "training.pt is not a training state",
+    ),
+    "half": (
+        lambda path: path.write_bytes(path.read_bytes()[:20_000]),
+        "training.pt is not a training state",
+    ),
     "no state": (lambda path: torch.save([1, 2], path), NO_STATE),
-    "all but the weights": (lambda path: torch.save({"config": {}, "model_config": {}}, path), NO_STATE),
-    "a function": (lambda path: torch.save({"config": print}, path), "training.pt is not a training state"),
-    "a directory": (lambda path: (path.unlink(), path.mkdir()), "training.pt is not a training state"),
+    "all but the weights": (
+        lambda path: torch.save({"config": {}, "model_config": {}}, path),
+        NO_STATE,
+    ),
+    "a function": (
+        lambda path: torch.save({"config": print}, path),
+        "training.pt is not a training state",
+    ),
+    "a directory": (
+        lambda path: (path.unlink(), path.mkdir()),
+        "training.pt is not a training state",
+    ),
 }
 
 

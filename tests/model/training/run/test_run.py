@@ -1,5 +1,6 @@
-"""A run: its record and its clock; its network and its recipe without a preset, sized to the pictures and to its
-length; and the first weights of one that continues from a model, which compute what that model does."""
+"""A run: its record and its clock; its network and its recipe without a preset, sized to
+the pictures and to its length; and the first weights of one that continues from a model,
+which compute what that model does."""
 
 import itertools
 import json
@@ -27,7 +28,9 @@ from scanline.model.training.run.state import ResumeError
 from tests.support import small_models
 from tests.support.close import assert_close
 
-IMAGES = ImageSet(np.zeros((5, 6), np.uint8), np.ones((2, 6), np.uint8), 2, 3, 1, None, "abc", duplicates=4)
+IMAGES = ImageSet(
+    np.zeros((5, 6), np.uint8), np.ones((2, 6), np.uint8), 2, 3, 1, None, "abc", duplicates=4
+)
 
 
 def run(size: tuple[int, int] | None = (3, 2)) -> Run:
@@ -44,7 +47,12 @@ def test_it_is_read_back_as_it_was_written(tmp_path: Path, size: tuple[int, int]
     assert load_run(tmp_path) is None
     saved.save(tmp_path)
     assert load_run(tmp_path) == saved
-    assert (saved.data, saved.train, saved.test, saved.duplicates) == (str(Path("pictures").absolute()), 5, 2, 4)
+    assert (saved.data, saved.train, saved.test, saved.duplicates) == (
+        str(Path("pictures").absolute()),
+        5,
+        2,
+        4,
+    )
 
 
 DAMAGE = ["", "[]", '{"data": "pictures"}', '{"size": [1, 2], "more": 3}', "[" * 10**5]
@@ -94,7 +102,9 @@ def test_a_plateau_is_kept_until_the_decay_begins_by_the_clock_or_by_updates() -
 
 def test_warm_up_ends_with_its_updates_or_with_its_share_of_the_time() -> None:
     assert RunClock(TIMED, 0).rate(update=49) == pytest.approx(0.5, abs=1e-3)
-    assert RunClock(TIMED, 600 * LONGEST_WARM_UP / 2).rate(update=0) == pytest.approx(0.5 * 0.975, abs=1e-3)
+    assert RunClock(TIMED, 600 * LONGEST_WARM_UP / 2).rate(update=0) == pytest.approx(
+        0.5 * 0.975, abs=1e-3
+    )
 
 
 def test_the_first_update_which_compiles_is_no_part_of_the_warm_up() -> None:
@@ -117,7 +127,9 @@ def test_it_ends_with_the_minutes_or_the_updates() -> None:
     assert by_updates.rate(3) == learning_rate(TrainingConfig(updates=7), 3)
 
 
-def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fifth_of_its_time() -> None:
+def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fifth_of_its_time() -> (
+    None
+):
     clock = RunClock(replace(TIMED, minutes=60), 100)
     assert not clock.checkpoint_due(1)
     clock.started -= 121
@@ -176,7 +188,8 @@ def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     data = images(20_000, 16, 16, 1)
     short, long = (network(data, recipe(data, None, minutes)) for minutes in (0.01, 60.0))
     assert short.model_width == 32 < 64 < long.model_width
-    contrasted = network(data, replace(recipe(data, None, 60.0), contrast=6.0))  # a quarter of the images is read again
+    # a quarter of the images is read again
+    contrasted = network(data, replace(recipe(data, None, 60.0), contrast=6.0))
     assert 0.7 * count_weights(long) < count_weights(contrasted) <= count_weights(long)
 
 
@@ -200,7 +213,13 @@ def test_layers_and_width_can_be_chosen() -> None:
     data = images(5000, 28, 28, 1)
     training = recipe(data, 5000, None)
     both = network(data, training, layers=8, width=320)
-    assert (both.layers, both.model_width, both.heads, both.feed_forward, both.block_width) == (8, 320, 10, 1280, 640)
+    assert (both.layers, both.model_width, both.heads, both.feed_forward, both.block_width) == (
+        8,
+        320,
+        10,
+        1280,
+        640,
+    )
     deeper = network(data, training, layers=6)
     assert deeper.model_width < network(data, training).model_width
     assert deeper.layers == 6
@@ -219,9 +238,13 @@ def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
         assert network(data, training, predicts).predicts == predicts
     assert network(data, training, neighbours=True).causal_conv
     assert not network(data, training, "pixel_logistics", neighbours=False).causal_conv
-    with pytest.raises(ValueError, match="a step of 3 bytes predicts pixel_logistics, not categorical"):
+    with pytest.raises(
+        ValueError, match="a step of 3 bytes predicts pixel_logistics, not categorical"
+    ):
         network(images(10, 8, 8, 3), training, "categorical")
-    with pytest.raises(ValueError, match="predicts must be one of logistics, categorical, pixel_logistics, not 'x'"):
+    with pytest.raises(
+        ValueError, match="predicts must be one of logistics, categorical, pixel_logistics, not 'x'"
+    ):
         network(data, training, "x")
 
 
@@ -238,9 +261,13 @@ def parameters(model: Transformer, label: int) -> torch.Tensor:
 def continued(
     directory: Path, variant: str, before: Classes, after: Classes, biases: bool = True
 ) -> tuple[Transformer, Transformer]:
-    """A model with the classes `before`, and one that continues from its saved weights with the classes `after`."""
+    """A model with the classes `before`, and one that continues from its saved
+    weights with the classes `after`.
+    """
     model = small_models.model(
-        small_models.config(**small_models.VARIANTS[variant], classes=before, class_biases=biases and bool(before))
+        small_models.config(
+            **small_models.VARIANTS[variant], classes=before, class_biases=biases and bool(before)
+        )
     )
     save_model(model, directory, torch.float32)
     config, weights = first_weights(directory, after)
@@ -251,7 +278,9 @@ def continued(
 
 
 @pytest.mark.parametrize("variant", ["authors", "strokes"])
-def test_a_model_without_classes_paints_the_same_with_each_of_them(tmp_path: Path, variant: str) -> None:
+def test_a_model_without_classes_paints_the_same_with_each_of_them(
+    tmp_path: Path, variant: str
+) -> None:
     old, new = continued(tmp_path, variant, (), ANIMALS)
     assert new.classes.shape == (3, new.config.model_width)
     assert new.config.class_biases == (variant == "strokes")  # the paper's networks stay plain
@@ -260,7 +289,9 @@ def test_a_model_without_classes_paints_the_same_with_each_of_them(tmp_path: Pat
 
 
 @pytest.mark.parametrize("biases", [False, True])
-def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(tmp_path: Path, biases: bool) -> None:
+def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(
+    tmp_path: Path, biases: bool
+) -> None:
     old, new = continued(tmp_path, "strokes", ANIMALS, MORE, biases)
     assert new.config.class_biases
     for label, before in ((0, 0), (1, 2), (2, 0), (3, 1)):
@@ -271,19 +302,25 @@ def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(t
 
 
 @pytest.mark.parametrize("variant", ["plain", "concat", "strokes"])
-def test_without_its_classes_a_model_paints_as_it_did_without_one(tmp_path: Path, variant: str) -> None:
+def test_without_its_classes_a_model_paints_as_it_did_without_one(
+    tmp_path: Path, variant: str
+) -> None:
     old, new = continued(tmp_path, variant, ANIMALS, ())
     assert "classes" not in new.state_dict()
     assert_close(variant, parameters(old, 0), parameters(new, 0))
 
 
 def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be trained without its classes: its positions have no weights"):
+    with pytest.raises(
+        ValueError, match="cannot be trained without its classes: its positions have no weights"
+    ):
         continued(tmp_path, "authors", ANIMALS, ())
 
 
 @pytest.mark.parametrize("variant", ["plain", "strokes"])
-def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(tmp_path: Path, variant: str) -> None:
+def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(
+    tmp_path: Path, variant: str
+) -> None:
     old = small_models.model(small_models.config(**small_models.VARIANTS[variant], classes=ANIMALS))
     save_model(old, tmp_path, torch.float32)
     config, weights = first_weights(tmp_path, MORE, old.config.layers + 2, seed=1)
@@ -311,10 +348,15 @@ def test_added_layers_are_drawn_from_the_seed_alone(tmp_path: Path) -> None:
 def test_layers_that_cannot_be_had_are_refused_in_a_sentence(tmp_path: Path) -> None:
     old = small_models.model(small_models.config())
     save_model(old, tmp_path / "pre", torch.float32)
-    with pytest.raises(ValueError, match=f"has {old.config.layers} layers, and --layers can only add to them"):
+    with pytest.raises(
+        ValueError, match=f"has {old.config.layers} layers, and --layers can only add to them"
+    ):
         first_weights(tmp_path / "pre", (), old.config.layers)
     with pytest.raises(ValueError, match="layers must be"):
         first_weights(tmp_path / "pre", (), 10**6)
-    save_model(small_models.model(small_models.config(**small_models.VARIANTS["authors"])), tmp_path / "post")
+    save_model(
+        small_models.model(small_models.config(**small_models.VARIANTS["authors"])),
+        tmp_path / "post",
+    )
     with pytest.raises(ValueError, match="a new layer would change what it paints"):
         first_weights(tmp_path / "post", (), 9)

@@ -1,4 +1,6 @@
-"""The log of a real server, one line per request and job, without any key; and its traces, as a collector gets them."""
+"""The log of a real server, one line per request and job, without any key; and its
+traces, as a collector gets them.
+"""
 
 import json
 import sys
@@ -30,33 +32,65 @@ def client(guarded_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def line_of(server: Server, request: str, event: str = "request", **fields: object) -> dict[str, Any]:
-    """The one line of that event about that request, once it is there, which has these fields; each line is JSON."""
+def line_of(
+    server: Server, request: str, event: str = "request", **fields: object
+) -> dict[str, Any]:
+    """The one line of that event about that request, once it is there, which has
+    these fields; each line is JSON.
+    """
 
     def found() -> list[dict[str, Any]]:
         lines = map(json.loads, server.log)
-        return [line for line in lines if (line["event"], line.get("request_id")) == (event, request)]
+        return [
+            line for line in lines if (line["event"], line.get("request_id")) == (event, request)
+        ]
 
     (line,) = wait_for(found, f"the log line of request {request}")
     assert fields.items() <= line.items()
     return line
 
 
-def test_a_request_or_stream_is_logged_in_one_line(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_request_or_stream_is_logged_in_one_line(
+    guarded_server: Server, client: httpx.Client
+) -> None:
     answer = client.post(GENERATIONS, json={"n": 3, "seed": 7}, headers={"x-request-id": "painted"})
-    fields = {"method": "POST", "path": GENERATIONS, "status": 200, "images": 3, "ended": "answered"}
-    more = {"logger": "scanline.requests", "level": "info", "model": "grey", "seed": 7, "bytes": len(answer.content)}
+    fields = {
+        "method": "POST",
+        "path": GENERATIONS,
+        "status": 200,
+        "images": 3,
+        "ended": "answered",
+    }
+    more = {
+        "logger": "scanline.requests",
+        "level": "info",
+        "model": "grey",
+        "seed": 7,
+        "bytes": len(answer.content),
+    }
     line = line_of(guarded_server, "painted", **fields, **more)
     assert 0 <= line["queued"] < line["seconds"] < PATIENCE
-    client.post(GENERATIONS, json={"n": 3, "stream": True, "partial_images": 2}, headers={"x-request-id": "streamed"})
+    client.post(
+        GENERATIONS,
+        json={"n": 3, "stream": True, "partial_images": 2},
+        headers={"x-request-id": "streamed"},
+    )
     line_of(guarded_server, "streamed", **fields)
-    client.post(LIKELIHOODS, json=MASKED | {"seed": 5, "particles": 1}, headers={"x-request-id": "estimated"})
+    client.post(
+        LIKELIHOODS,
+        json=MASKED | {"seed": 5, "particles": 1},
+        headers={"x-request-id": "estimated"},
+    )
     line_of(guarded_server, "estimated", status=200, seed=5)
 
 
-def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(
+    guarded_server: Server, client: httpx.Client
+) -> None:
     with open_connection(guarded_server) as connection:
-        connection.sendall(post_request(GENERATIONS, {"n": LONG}, **bearer(KEY), x_request_id="crowd"))
+        connection.sendall(
+            post_request(GENERATIONS, {"n": LONG}, **bearer(KEY), x_request_id="crowd")
+        )
         wait_for_metrics(client, lambda now: now.of("num_images_running") == GUARDED_SLOTS)
         client.post(GENERATIONS, json={"n": LONG}, headers={"x-request-id": "crowded"})
     line_of(guarded_server, "crowd", ended="disconnected", images=LONG, error="client_gone")
@@ -65,45 +99,83 @@ def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(guarded_server:
     line_of(guarded_server, "refused", status=400, error="invalid_value")
 
 
-def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server: Server, client: httpx.Client) -> None:
+def test_a_path_is_logged_as_the_pattern_of_its_route(
+    guarded_server: Server, client: httpx.Client
+) -> None:
     client.get("/v1/models/sk-in-the-wrong-place", headers={"x-request-id": "model"})
     line_of(guarded_server, "model", path="/v1/models/{name:path}")
-    client.get("/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"})
+    client.get(
+        "/sk-in-the-wrong-place?key=sk-in-the-wrong-place", headers={"x-request-id": "nowhere"}
+    )
     line_of(guarded_server, "nowhere", path="other")
     for path, logged in (("/v1/images/edits",) * 2, ("/v1/models/sk-in-the-wrong-place", "other")):
-        assert httpx.get(guarded_server.url + path, headers={"x-request-id": f"keyless{len(path)}"}).status_code == 401
+        assert (
+            httpx.get(
+                guarded_server.url + path, headers={"x-request-id": f"keyless{len(path)}"}
+            ).status_code
+            == 401
+        )
         line_of(guarded_server, f"keyless{len(path)}", path=logged)
     assert "wrong-place" not in "".join(guarded_server.log)
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
-    with connected(guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}) as websocket:
+    with connected(
+        guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}
+    ) as websocket:
         assert websocket.paint(type="generate", n=2, seed=5).order[-1] == "done"
-        job = {"type": "generate", "job": 0, "model": "grey", "images": 2, "seed": 5, "bytes": 2 * 35, "ended": "done"}
+        job = {
+            "type": "generate",
+            "job": 0,
+            "model": "grey",
+            "images": 2,
+            "seed": 5,
+            "bytes": 2 * 35,
+            "ended": "done",
+        }
         line_of(guarded_server, "socket", "job", **job)
-    line = line_of(guarded_server, "socket", method="WEBSOCKET", path=STREAM, status=101, ended="closed 1000")
+    line = line_of(
+        guarded_server, "socket", method="WEBSOCKET", path=STREAM, status=101, ended="closed 1000"
+    )
     assert "seed" not in line
 
 
-@pytest.mark.parametrize(("sent", "ended"), [({"model": "white"}, "failed"), ({"n": LONG}, "disconnected")])
-def test_failed_and_abandoned_jobs_are_logged_as_such(guarded_server: Server, sent: dict, ended: str) -> None:
-    with connected(guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": ended}) as websocket:
+@pytest.mark.parametrize(
+    ("sent", "ended"), [({"model": "white"}, "failed"), ({"n": LONG}, "disconnected")]
+)
+def test_failed_and_abandoned_jobs_are_logged_as_such(
+    guarded_server: Server, sent: dict, ended: str
+) -> None:
+    with connected(
+        guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": ended}
+    ) as websocket:
         websocket.send(type="generate", **sent)
         websocket.receive()
     line_of(guarded_server, ended, "job", ended=ended)
 
 
-def test_probes_are_debug_lines_and_engines_have_the_same_format(guarded_server: Server, client: httpx.Client) -> None:
+def test_probes_are_debug_lines_and_engines_have_the_same_format(
+    guarded_server: Server, client: httpx.Client
+) -> None:
     client.get("/healthz", headers={"x-request-id": "probe"})
     line_of(guarded_server, "probe", level="debug")
-    of_engine = [line for line in map(json.loads, guarded_server.log) if line["logger"] == "scanline.engine"]
+    of_engine = [
+        line for line in map(json.loads, guarded_server.log) if line["logger"] == "scanline.engine"
+    ]
     assert any("slots" in line["event"] for line in of_engine)
 
 
 def test_the_console_format_is_plain_text(server: Server) -> None:
     httpx.get(f"{server.url}/healthz", headers={"x-request-id": "a-probe"}, timeout=PATIENCE)
-    httpx.post(server.url + GENERATIONS, json={"seed": 7}, headers={"x-request-id": "readable"}, timeout=PATIENCE)
-    line = wait_for(lambda: next((line for line in server.log if "request_id=readable" in line), ""), "a line")
+    httpx.post(
+        server.url + GENERATIONS,
+        json={"seed": 7},
+        headers={"x-request-id": "readable"},
+        timeout=PATIENCE,
+    )
+    line = wait_for(
+        lambda: next((line for line in server.log if "request_id=readable" in line), ""), "a line"
+    )
     assert [part for part in ("[info", "seed=7", "status=200") if part not in line] == []
     assert "\x1b" not in line
     assert "a-probe" not in "".join(server.log)
@@ -128,27 +200,40 @@ def traced(grey_directory: Path) -> Iterator[Traced]:
 
 def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
     """The spans with that request id, once there are `count` of them."""
-    return collector.wait_for(lambda span: attributes(span).get("scanline.request_id") == request, count)
+    return collector.wait_for(
+        lambda span: attributes(span).get("scanline.request_id") == request, count
+    )
 
 
-def span_of(traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str) -> Span:
+def span_of(
+    traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str
+) -> Span:
     with traced[0].client(headers={"x-request-id": request, **headers}) as client:
         client.request("GET" if fields is None else "POST", url, json=fields)
     return spans_of(traced[1], request)[0]
 
 
 def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
-    return {child.name: child for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)}
+    return {
+        child.name: child
+        for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)
+    }
 
 
-def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(traced: Traced) -> None:
+def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(
+    traced: Traced,
+) -> None:
     server, collector = traced
     span = span_of(traced, "painted", fields={"n": 3, "seed": 7})
     httpx.get(f"{server.url}/readyz", headers={"x-request-id": "probed"})
     span_of(traced, "listed", "/v1/models")  # after which the probe's span would be there
     assert "probed" not in [attributes(one).get("scanline.request_id") for one in collector.spans]
     assert (span.name, span.kind) == (f"POST {GENERATIONS}", Span.SPAN_KIND_SERVER)
-    expected = {"http.request.method": "POST", "http.route": GENERATIONS, "http.response.status_code": 200}
+    expected = {
+        "http.request.method": "POST",
+        "http.route": GENERATIONS,
+        "http.response.status_code": 200,
+    }
     expected |= {"url.path": GENERATIONS, "url.scheme": "http"}
     expected |= {"scanline.model": "grey", "scanline.images": 3, "scanline.seed": 7}
     assert expected.items() <= attributes(span).items()
@@ -156,7 +241,9 @@ def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["plain", "streamed"])
-def test_a_span_contains_queueing_and_painting_in_that_order(traced: Traced, fields: dict[str, object]) -> None:
+def test_a_span_contains_queueing_and_painting_in_that_order(
+    traced: Traced, fields: dict[str, object]
+) -> None:
     span = span_of(traced, f"phases-{len(fields)}", fields={"n": 9, **fields})
     children = children_of(traced[1], span, 2)
     queue, paint = children["queue"], children["paint"]
@@ -182,7 +269,9 @@ def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Trace
         assert set(children_of(collector, job, 2)) == {"queue", "paint"}
 
 
-def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(traced: Traced) -> None:
+def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(
+    traced: Traced,
+) -> None:
     span = span_of(traced, "called", fields={}, traceparent=f"00-{TRACE}-{PARENT}-01")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     fields = attributes(span_of(traced, "refused", fields={"n": 0}))
@@ -194,7 +283,10 @@ def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> N
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         patch.setenv("OTEL_SERVICE_NAME", "painter")
-        with serve(grey_directory, "--slots", "4") as server, server.client(headers={"x-request-id": "last"}) as client:
+        with (
+            serve(grey_directory, "--slots", "4") as server,
+            server.client(headers={"x-request-id": "last"}) as client,
+        ):
             client.post(GENERATIONS, json={})
         assert len(spans_of(collector, "last")) == 1
 

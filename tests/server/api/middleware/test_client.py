@@ -1,4 +1,6 @@
-"""The client's address of a request: the connection's, or behind a trusted proxy the one that the proxy reports."""
+"""The client's address of a request: the connection's, or behind a trusted
+proxy the one that the proxy reports.
+"""
 
 from ipaddress import ip_address
 
@@ -32,7 +34,11 @@ CASES = {  # label: the connection's address, its X-Forwarded-For headers, the c
     "a zone": ("10.0.0.1", ["fe80::1%x"], "10.0.0.1"),
     "a unix socket": ("", ["198.51.100.1"], ""),
 }
-HOPS = st.sampled_from(["10.0.0.2", "unknown", "", "[::1]:5"]) | st.ip_addresses().map(str) | st.text(max_size=9)
+HOPS = (
+    st.sampled_from(["10.0.0.2", "unknown", "", "[::1]:5"])
+    | st.ip_addresses().map(str)
+    | st.text(max_size=9)
+)
 HEADERS = st.lists(st.lists(HOPS, max_size=5).map(",".join), max_size=3)
 
 
@@ -47,7 +53,9 @@ def test_a_unix_socket_is_a_trusted_proxy_where_it_is_named() -> None:
 
 
 @given(st.one_of(st.ip_addresses().map(str), st.just("10.0.0.1")), HEADERS)
-def test_any_headers_yield_an_address_and_only_proxies_are_believed(peer: str, forwarded: list[str]) -> None:
+def test_any_headers_yield_an_address_and_only_proxies_are_believed(
+    peer: str, forwarded: list[str]
+) -> None:
     peer = canonical(peer)
     client = PROXIES.client_address(peer, forwarded)
     ip_address(client)
@@ -56,7 +64,11 @@ def test_any_headers_yield_an_address_and_only_proxies_are_believed(peer: str, f
 
 
 def test_an_ipv6_client_is_counted_by_its_network() -> None:
-    assert Client("2001:db8:1:2:3:4:5:6").id == Client("2001:db8:1:2::9").id == "address 2001:db8:1:2::/64"
+    assert (
+        Client("2001:db8:1:2:3:4:5:6").id
+        == Client("2001:db8:1:2::9").id
+        == "address 2001:db8:1:2::/64"
+    )
     assert Client("203.0.113.5").id == "address 203.0.113.5"
     assert Client("2001:db8::1", "alice").id == "key alice"
     assert client_of({"client": ("::ffff:203.0.113.5", 1)}) == Client("203.0.113.5")
@@ -69,9 +81,13 @@ def test_the_log_names_the_client_and_a_trusted_proxys_client() -> None:
 
     for proxies, client in (((), "127.0.0.1"), (("127.0.0.0/8",), "198.51.100.1")):
         connected = TestClient(ClientMiddleware(app, proxies), client=("127.0.0.1", 1234))
-        assert connected.get("/", headers={"x-forwarded-for": "1.1.1.1, 198.51.100.1"}).text == client
+        assert (
+            connected.get("/", headers={"x-forwarded-for": "1.1.1.1, 198.51.100.1"}).text == client
+        )
 
 
 @pytest.mark.parametrize("proxy", ["", "proxy.example", "10.0.0.0/40", "10.0.0.1:80"])
 def test_an_invalid_proxy_option_is_refused(proxy: str) -> None:
-    assert refused("serve", "--trusted-proxy", proxy).startswith("--trusted-proxy: a proxy must be an address")
+    assert refused("serve", "--trusted-proxy", proxy).startswith(
+        "--trusted-proxy: a proxy must be an address"
+    )

@@ -1,6 +1,8 @@
-"""The first signal drains: new work is refused, accepted work finishes, and the server exits with status 0.
+"""The first signal drains: new work is refused, accepted work finishes,
+and the server exits with status 0.
 
-The engine is stopped while other clients send requests to the draining server, so that work lasts as long as that.
+The engine is stopped while other clients send requests to the draining server,
+so that work lasts as long as that.
 """
 
 import os
@@ -41,7 +43,8 @@ class Observed:
     closed: int  # the code that their websocket was closed with
     status: int
     log: str
-    others: dict[str, Any] = field(default_factory=dict)  # responses to other clients during the drain, by request
+    # responses to other clients during the drain, by request
+    others: dict[str, Any] = field(default_factory=dict)
 
 
 def signalled(server: Server, continues: bool) -> Observed:
@@ -73,7 +76,10 @@ def signalled(server: Server, continues: bool) -> Observed:
 
 def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
     answers = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
-    answers |= {path: asker.post(f"/v1/images/{path}", json={}) for path in ("generations", "edits", "likelihoods")}
+    answers |= {
+        path: asker.post(f"/v1/images/{path}", json={})
+        for path in ("generations", "edits", "likelihoods")
+    }
     answers["a websocket"] = refused_handshake(server.url)
     websocket.send(type="generate", id="late")
     while "late" not in websocket.jobs:
@@ -83,15 +89,21 @@ def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -
 
 @pytest.fixture(scope="module")
 def drained(grey_directory: Path) -> Iterator[Observed]:
-    with serve(grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300") as server:
+    with serve(
+        grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300"
+    ) as server:
         yield signalled(server, continues=True)
 
 
-def test_accepted_work_is_completed_and_the_server_exits_without_an_error(drained: Observed, grey: Transformer) -> None:
+def test_accepted_work_is_completed_and_the_server_exits_without_an_error(
+    drained: Observed, grey: Transformer
+) -> None:
     found = [painted(drained.posted.json()), images(drained.events)]
     found += [drained.jobs[name].images() for name in ("a", "b")]
     for seed, each in enumerate(found, 1):
-        np.testing.assert_array_equal(each.reshape(len(each), 35), paint(grey, len(each), seed=seed).images)
+        np.testing.assert_array_equal(
+            each.reshape(len(each), 35), paint(grey, len(each), seed=seed).images
+        )
     assert [len(each) for each in found] == [12, 12, 5, 5]
     assert [drained.jobs[name].order[-1] for name in ("a", "b")] == ["done", "done"]
     assert drained.status == 0
@@ -116,11 +128,17 @@ def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Obs
 
 
 def test_work_beyond_the_drain_timeout_gets_an_error(grey_directory: Path) -> None:
-    with serve(grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300") as server:
+    with serve(
+        grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300"
+    ) as server:
         overdue = signalled(server, continues=False)
     assert_refused(overdue.posted, 503, None, "shutting_down")
     assert int(overdue.posted.headers["retry-after"]) > 0
-    for last in (overdue.jobs["a"].messages[-1], overdue.jobs["b"].messages[-1], overdue.events[-1]):
+    for last in (
+        overdue.jobs["a"].messages[-1],
+        overdue.jobs["b"].messages[-1],
+        overdue.events[-1],
+    ):
         assert_error(last, *SHUTTING_DOWN)
     assert (overdue.closed, overdue.status) == (1001, 1)
     assert "Traceback" not in overdue.log

@@ -34,7 +34,9 @@ REFUSED = {  # label: method, address, what is sent, headers, status
 
 def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client: httpx.Client) -> None:
     for name in ("7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128):
-        assert client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
+        assert (
+            client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
+        )
     wrong = [{}, *({"x-request-id": name} for name in INVALID)]
     ids = {client.get("/healthz", headers=headers).headers["x-request-id"] for headers in wrong}
     assert len(ids) == len(wrong)
@@ -50,9 +52,13 @@ def test_an_error_has_its_id(guarded_server: Server, label: str) -> None:
     assert set(response.json()) == {"error"}
 
 
-def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(guarded_server: Server) -> None:
+def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(
+    guarded_server: Server,
+) -> None:
     url, headers = guarded_server.url, {**bearer(SECOND_KEY), **ID}
-    response = httpx.post(url + GENERATIONS, json={"stream": True}, headers=headers, timeout=PATIENCE)
+    response = httpx.post(
+        url + GENERATIONS, json={"stream": True}, headers=headers, timeout=PATIENCE
+    )
     assert response.headers["x-request-id"] == "mine"
     with connected(url, additional_headers=headers) as websocket:
         assert websocket.socket.response.headers["x-request-id"] == "mine"
@@ -68,16 +74,25 @@ DATA = ("/healthz", "/v1/models", "/nowhere", "/openapi.json")
 @pytest.mark.parametrize("path", [*DATA, "/docs", "/"])
 def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path: str) -> None:
     headers = client.get(path).headers
-    required = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "no-referrer"}
+    required = {
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+    }
     assert required.items() <= headers.items()
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     if path in DATA:
-        assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+        assert (
+            headers["content-security-policy"]
+            == "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+        )
     names = [name for name, _ in headers.multi_items()]
     assert len(set(names)) == len(names)
 
 
-def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(grey_directory: Path) -> None:
+def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(
+    grey_directory: Path,
+) -> None:
     sites = ("https://wiki.example", "http://localhost:3000")
     settings = Settings(models=(str(grey_directory),), frame_ancestors=sites)
     client = TestClient(build(settings, served_models(settings)))
@@ -87,16 +102,21 @@ def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_n
         assert "x-frame-options" not in headers
     assert client.get("/v1/models").headers["x-frame-options"] == "DENY"
     for wrong in ("wiki.example", "https://wiki.example/page", "'self'; script-src *"):
-        assert refused("serve", "--frame-ancestor", wrong).startswith("--frame-ancestor: an origin must be * or like")
+        assert refused("serve", "--frame-ancestor", wrong).startswith(
+            "--frame-ancestor: an origin must be * or like"
+        )
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_pages_load_own_files_that_are_cached_for_good(client: httpx.Client, guarded_server: Server, path: str) -> None:
+def test_pages_load_own_files_that_are_cached_for_good(
+    client: httpx.Client, guarded_server: Server, path: str
+) -> None:
     response = client.get(path)
     assert response.headers["content-type"].startswith("text/html")
     assert response.headers["cache-control"] == "no-cache"
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", response.text)
-    without_links = re.sub(r"<a\s[^>]*>", "", response.text)  # which load nothing until they are followed
+    # which load nothing until they are followed
+    without_links = re.sub(r"<a\s[^>]*>", "", response.text)
     loaded = re.findall(r'(?:src|href)="([^"]+)"', without_links)
     assert {".js", ".css"} <= {Path(one).suffix for one in loaded}
     for one in loaded:
@@ -104,15 +124,26 @@ def test_pages_load_own_files_that_are_cached_for_good(client: httpx.Client, gua
         file = client.get(one.removeprefix("."))
         found = (file.status_code, file.headers["cache-control"], file.content)
         assert found == (200, "public, max-age=31536000, immutable", (BUILT / one).read_bytes())
-        assert httpx.get(f"{guarded_server.url}{one.removeprefix('.')}").status_code == 200, "no key is needed"
-        for policy in (response.headers["content-security-policy"], file.headers["content-security-policy"]):
-            for part in ("default-src 'none'", "script-src 'self' 'wasm-unsafe-eval';", "style-src 'self';"):
+        assert httpx.get(f"{guarded_server.url}{one.removeprefix('.')}").status_code == 200, (
+            "no key is needed"
+        )
+        for policy in (
+            response.headers["content-security-policy"],
+            file.headers["content-security-policy"],
+        ):
+            for part in (
+                "default-src 'none'",
+                "script-src 'self' 'wasm-unsafe-eval';",
+                "style-src 'self';",
+            ):
                 assert part in policy
             assert not re.search(r"http|\*|'unsafe", policy)
 
 
 @pytest.mark.parametrize("path", ["none.js", "../index.html", "%2e%2e/index.html", "../v1/models"])
-def test_nothing_else_is_served_below_assets(server: Server, guarded_server: Server, path: str) -> None:
+def test_nothing_else_is_served_below_assets(
+    server: Server, guarded_server: Server, path: str
+) -> None:
     """The path is sent as it is, which httpx would normalise."""
     for url in (server.url, guarded_server.url):
         connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
@@ -121,7 +152,16 @@ def test_nothing_else_is_served_below_assets(server: Server, guarded_server: Ser
         connection.close()
 
 
-PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v1/models", "/v1/models/grey", "/nowhere")
+PATHS = (
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/v1/models",
+    "/v1/models/grey",
+    "/nowhere",
+)
 
 
 def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
@@ -129,7 +169,10 @@ def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
         head, get = client.head(path), client.get(path)
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers.keys() == get.headers.keys()
-        assert {name for name in head.headers if head.headers[name] != get.headers[name]} <= {"date", "x-request-id"}
+        assert {name for name in head.headers if head.headers[name] != get.headers[name]} <= {
+            "date",
+            "x-request-id",
+        }
     assert client.head("/metrics").status_code == 200
     assert client.head(GENERATIONS).status_code == 405
 
@@ -154,13 +197,20 @@ def test_what_needs_no_key_is_made_once_and_not_sent_again(client: httpx.Client)
         assert len(tags) == (1 if path == icon else 2)
 
 
-def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(client: httpx.Client) -> None:
+def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(
+    client: httpx.Client,
+) -> None:
     asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
     for path in ("/", "/openapi.json", asset):
-        compressed, plain = client.get(path), client.get(path, headers={"accept-encoding": "identity"})
+        compressed, plain = (
+            client.get(path),
+            client.get(path, headers={"accept-encoding": "identity"}),
+        )
         assert compressed.headers["content-encoding"] == "gzip"
         assert "content-encoding" not in plain.headers
-        assert compressed.headers["vary"].lower() == plain.headers["vary"].lower() == "accept-encoding"
+        assert (
+            compressed.headers["vary"].lower() == plain.headers["vary"].lower() == "accept-encoding"
+        )
         assert compressed.content == plain.content
     head = client.head(asset)
     assert head.headers["content-encoding"] == "gzip"
@@ -168,11 +218,20 @@ def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(cli
     assert "content-encoding" not in client.post(GENERATIONS, json={"n": 100}).headers
 
 
-def test_readiness_names_models_only_to_clients_with_a_key(client: httpx.Client, guarded_server: Server) -> None:
+def test_readiness_names_models_only_to_clients_with_a_key(
+    client: httpx.Client, guarded_server: Server
+) -> None:
     assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
     url = f"{guarded_server.url}/readyz"
-    assert httpx.get(url).json() == httpx.get(url, headers=bearer("wrong")).json() == {"status": "ready"}
-    assert httpx.get(url, headers=bearer(KEY)).json() == {"status": "ready", "models": {"grey": "ready"}}
+    assert (
+        httpx.get(url).json()
+        == httpx.get(url, headers=bearer("wrong")).json()
+        == {"status": "ready"}
+    )
+    assert httpx.get(url, headers=bearer(KEY)).json() == {
+        "status": "ready",
+        "models": {"grey": "ready"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -197,6 +256,10 @@ def test_a_file_is_compressed_where_the_client_accepts_it(
 
 def test_metrics_are_not_compressed_for_a_client_that_refuses_it(client: httpx.Client) -> None:
     codings = {
-        accepts: client.get("/metrics", headers={"accept-encoding": accepts}) for accepts in ("gzip", "gzip;q=0")
+        accepts: client.get("/metrics", headers={"accept-encoding": accepts})
+        for accepts in ("gzip", "gzip;q=0")
     }
-    assert [response.headers.get("content-encoding") for response in codings.values()] == ["gzip", None]
+    assert [response.headers.get("content-encoding") for response in codings.values()] == [
+        "gzip",
+        None,
+    ]

@@ -37,12 +37,29 @@ OWN = (
     "[::1]:8000",
     "localhost:",
 )
-FOREIGN_HOSTS = (REBOUND, "localhost@evil.example", "127.0.0.1.evil.example", "192.168.0.1", "::1", "")
-BAD_HOSTS = ("", "https://a.example", "a.example:80", "a.example/", "a b", "a.example,b.example,", "ä.example")
+FOREIGN_HOSTS = (
+    REBOUND,
+    "localhost@evil.example",
+    "127.0.0.1.evil.example",
+    "192.168.0.1",
+    "::1",
+    "",
+)
+BAD_HOSTS = (
+    "",
+    "https://a.example",
+    "a.example:80",
+    "a.example/",
+    "a b",
+    "a.example,b.example,",
+    "ä.example",
+)
 WRONG_HOST, WRONG_ORIGIN = (421, None, "host_not_allowed"), (403, None, "origin_not_allowed")
 
 
-def test_loopback_answers_to_its_names_and_with_keys_to_any(client: httpx.Client, guarded_server: Server) -> None:
+def test_loopback_answers_to_its_names_and_with_keys_to_any(
+    client: httpx.Client, guarded_server: Server
+) -> None:
     for host in OWN:
         assert client.get("/v1/models", headers={"host": host}).status_code == 200
     headers = {**bearer(KEY), "host": "any.example"}
@@ -50,12 +67,17 @@ def test_loopback_answers_to_its_names_and_with_keys_to_any(client: httpx.Client
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
-def test_a_page_whose_name_was_bound_to_loopback_gets_nothing(client: httpx.Client, server: Server, host: str) -> None:
+def test_a_page_whose_name_was_bound_to_loopback_gets_nothing(
+    client: httpx.Client, server: Server, host: str
+) -> None:
     headers = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
     for path in ("/", "/v1/models", "/docs", "/openapi.json", "/nowhere"):
         assert_refused(client.get(path, headers=headers), *WRONG_HOST)
     assert_refused(client.post(GENERATIONS, json={}, headers=headers), *WRONG_HOST)
-    sent = WEBSOCKET_HEAD.replace(b"127.0.0.1", host.encode()) + b"origin: http://%s\r\n\r\n" % host.encode()
+    sent = (
+        WEBSOCKET_HEAD.replace(b"127.0.0.1", host.encode())
+        + b"origin: http://%s\r\n\r\n" % host.encode()
+    )
     assert_refused(answer_to(server, sent), *WRONG_HOST)
 
 
@@ -66,9 +88,14 @@ def test_probes_may_use_an_address_but_no_foreign_name(client: httpx.Client) -> 
         assert_refused(client.get(path, headers={"host": REBOUND}), *WRONG_HOST)
 
 
-def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_not(server: Server) -> None:
+def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_not(
+    server: Server,
+) -> None:
     for headers, status in ((b"", 200), (b"host: localhost\r\nhost: evil.example\r\n", 400)):
-        assert answer_to(server, b"GET /v1/models HTTP/1.0\r\n" + headers + b"\r\n").status_code == status
+        assert (
+            answer_to(server, b"GET /v1/models HTTP/1.0\r\n" + headers + b"\r\n").status_code
+            == status
+        )
 
 
 def test_a_public_server_answers_only_to_the_names_it_was_given(grey_directory: Path) -> None:
@@ -84,7 +111,11 @@ def test_a_public_server_answers_only_to_the_names_it_was_given(grey_directory: 
         for host in ("localhost", "127.0.0.1", "other.example"):
             assert client.get("/v1/models", headers={"host": host}).status_code == 421
         assert client.get("/readyz", headers={"host": "127.0.0.1"}).status_code == 200
-        preflight = {"host": "evil.example", "origin": PAGE, "access-control-request-method": "POST"}
+        preflight = {
+            "host": "evil.example",
+            "origin": PAGE,
+            "access-control-request-method": "POST",
+        }
         assert client.options("/v1/models", headers=preflight).status_code == 421
 
 
@@ -100,20 +131,38 @@ def test_served_names_follow_from_address_keys_and_options() -> None:
 
 def test_an_invalid_host_or_origin_option_is_refused() -> None:
     for host in BAD_HOSTS:
-        assert refused("serve", "--allow-host", host).startswith("--allow-host: a host must be * or a name")
-    for origin in ("", "page.example", "https://", f"{PAGE}/", "https://Page.example", f"{PAGE}, *", "null"):
-        assert refused("serve", "--allow-origin", origin).startswith("--allow-origin: an origin must be")
+        assert refused("serve", "--allow-host", host).startswith(
+            "--allow-host: a host must be * or a name"
+        )
+    for origin in (
+        "",
+        "page.example",
+        "https://",
+        f"{PAGE}/",
+        "https://Page.example",
+        f"{PAGE}, *",
+        "null",
+    ):
+        assert refused("serve", "--allow-origin", origin).startswith(
+            "--allow-origin: an origin must be"
+        )
 
 
 # What browsers and others may send: near misses of our own names among them.
-NAMES = st.sampled_from(["localhost", "127.0.0.1", "[::1]", "evil.example", "localhost.evil.example", "", "[", "a b"])
+NAMES = st.sampled_from(
+    ["localhost", "127.0.0.1", "[::1]", "evil.example", "localhost.evil.example", "", "[", "a b"]
+)
 PORTS = st.sampled_from(["", ":", ":8000", ":80", ":8000:1", "@evil.example"])
-HOSTS = st.builds(str.__add__, NAMES, PORTS) | st.text(st.characters(max_codepoint=255), max_size=30)
+HOSTS = st.builds(str.__add__, NAMES, PORTS) | st.text(
+    st.characters(max_codepoint=255), max_size=30
+)
 SCHEMES = st.sampled_from(["http://", "https://", "HTTP://", "", "null"])
 ORIGINS = st.builds(str.__add__, SCHEMES, HOSTS) | st.just("null")
 SITES = st.sampled_from(["same-origin", "none", "same-site", "cross-site", "", "x"])
 VALUES = {"host": HOSTS, "origin": ORIGINS, "sec-fetch-site": SITES}
-HEADERS = st.lists(st.one_of(*(st.tuples(st.just(name), values) for name, values in VALUES.items())), max_size=5)
+HEADERS = st.lists(
+    st.one_of(*(st.tuples(st.just(name), values) for name, values in VALUES.items())), max_size=5
+)
 
 
 def reached(scope: dict[str, Any]) -> bool:
@@ -132,11 +181,22 @@ def reached(scope: dict[str, Any]) -> bool:
     return bool(passed)
 
 
-@given(st.sampled_from(["http", "websocket"]), st.sampled_from(["GET", "POST", "DELETE", "X"]), HEADERS)
-def test_no_header_lets_a_foreign_page_through(kind: str, method: str, sent: list[tuple[str, str]]) -> None:
+@given(
+    st.sampled_from(["http", "websocket"]), st.sampled_from(["GET", "POST", "DELETE", "X"]), HEADERS
+)
+def test_no_header_lets_a_foreign_page_through(
+    kind: str, method: str, sent: list[tuple[str, str]]
+) -> None:
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in sent]
-    scope: dict[str, Any] = {"type": kind, "path": "/v1/models", "headers": encoded, "extensions": {}}
-    scope |= {"method": method} if kind == "http" else {"extensions": {"websocket.http.response": {}}}
+    scope: dict[str, Any] = {
+        "type": kind,
+        "path": "/v1/models",
+        "headers": encoded,
+        "extensions": {},
+    }
+    scope |= (
+        {"method": method} if kind == "http" else {"extensions": {"websocket.http.response": {}}}
+    )
     if not reached(scope):
         return
     values = {key: [value.lower() for name, value in sent if name == key] for key in VALUES}
@@ -150,7 +210,10 @@ def test_no_header_lets_a_foreign_page_through(kind: str, method: str, sent: lis
 
 
 FOREIGN = "https://page.example.evil"
-PREFLIGHT = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+PREFLIGHT = {
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization,content-type",
+}
 FOREIGN_HEADERS = [  # what a browser sends for a page that is not ours
     {"origin": PAGE, "sec-fetch-site": "cross-site"},
     {"origin": "http://localhost:1", "sec-fetch-site": "same-site"},
@@ -166,15 +229,23 @@ def page(guarded_server: Server) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(server: Server, guarded_server: Server) -> None:
+def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(
+    server: Server, guarded_server: Server
+) -> None:
     own = (None, server.url, server.url.replace("http:", "https:"))
     others = (PAGE, "null", "", "file://", server.url.rpartition(":")[0])
-    for one, opened, closed in ((server, own, others), (guarded_server, (PAGE, SECOND_PAGE, None), (FOREIGN,))):
+    for one, opened, closed in (
+        (server, own, others),
+        (guarded_server, (PAGE, SECOND_PAGE, None), (FOREIGN,)),
+    ):
         for origin in opened:
             with connected(one.url, origin=origin, additional_headers=bearer(KEY)):
                 pass
         for origin in closed:
-            assert_refused(refused_handshake(one.url, origin=origin, additional_headers=bearer(KEY)), *WRONG_ORIGIN)
+            assert_refused(
+                refused_handshake(one.url, origin=origin, additional_headers=bearer(KEY)),
+                *WRONG_ORIGIN,
+            )
 
 
 def test_without_allowed_origins_there_are_no_cors_headers(client: httpx.Client) -> None:
@@ -189,19 +260,27 @@ def test_only_allowed_pages_may_read_answers_and_refusals(page: httpx.Client) ->
     assert (response.status_code, response.headers["access-control-allow-origin"]) == (401, PAGE)
     exposed = page.post(GENERATIONS, json={}).headers["access-control-expose-headers"].split(", ")
     assert {"x-request-id", "x-scanline-seed"} <= set(exposed)
-    assert "access-control-allow-origin" not in page.get("/v1/models", headers={"origin": FOREIGN}).headers
+    assert (
+        "access-control-allow-origin"
+        not in page.get("/v1/models", headers={"origin": FOREIGN}).headers
+    )
 
 
 def test_a_star_allows_all_pages(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), allow_origins=("*",))
     client = TestClient(build(settings, served_models(settings)))
-    assert client.get("/v1/models", headers={"origin": FOREIGN}).headers["access-control-allow-origin"] == "*"
+    assert (
+        client.get("/v1/models", headers={"origin": FOREIGN}).headers["access-control-allow-origin"]
+        == "*"
+    )
     with client.websocket_connect(STREAM, headers={"origin": FOREIGN}) as websocket:
         websocket.send_json({"type": "unknown"})
         assert websocket.receive_json()["type"] == "error"
 
 
-def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(guarded_server: Server) -> None:
+def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(
+    guarded_server: Server,
+) -> None:
     url = guarded_server.url + EDITS
     response = httpx.options(url, headers={"origin": PAGE, **PREFLIGHT})
     assert response.status_code == 200
@@ -212,12 +291,18 @@ def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(g
         assert response.headers[f"access-control-allow-{network}"] == "true"
         response = httpx.options(url, headers={"origin": FOREIGN, **asked})
         assert_refused(response, *WRONG_ORIGIN)
-        assert not {f"access-control-allow-{network}", "access-control-allow-origin"} & {*response.headers}
-    response = httpx.options(url, headers={"origin": PAGE, "access-control-request-method": "DELETE"})
+        assert not {f"access-control-allow-{network}", "access-control-allow-origin"} & {
+            *response.headers
+        }
+    response = httpx.options(
+        url, headers={"origin": PAGE, "access-control-request-method": "DELETE"}
+    )
     assert_refused(response, 403, None, "preflight_refused")
 
 
-def test_own_pages_send_requests_and_allowed_ones_also_across_sites(client: httpx.Client, page: httpx.Client) -> None:
+def test_own_pages_send_requests_and_allowed_ones_also_across_sites(
+    client: httpx.Client, page: httpx.Client
+) -> None:
     both = (own := str(client.base_url).rstrip("/"), own.replace("http:", "https:"))
     cross, same = ({"sec-fetch-site": site} for site in ("cross-site", "same-origin"))
     for sender, headers, status in (

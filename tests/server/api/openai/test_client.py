@@ -50,15 +50,24 @@ def test_models_are_listed_and_retrieved_with_what_is_ours(official: openai.Open
     assert (model.id, model.height, model.width) == ("grey", 7, 5)
 
 
-def test_images_are_those_of_painting_without_a_server(official: openai.OpenAI, grey: Transformer) -> None:
+def test_images_are_those_of_painting_without_a_server(
+    official: openai.OpenAI, grey: Transformer
+) -> None:
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
     fields = {"prompt": "", "model": "grey", "n": 3, "size": "5x7", "response_format": "b64_json"}
-    raw = official.images.with_raw_response.generate(**fields, extra_body={"seed": 7, "temperature": 0.9})
+    raw = official.images.with_raw_response.generate(
+        **fields, extra_body={"seed": 7, "temperature": 0.9}
+    )
     assert raw.headers["x-scanline-seed"] == "7"
     answer = raw.parse()
     np.testing.assert_array_equal(pictures(answer), alone)
     usage = answer.usage
-    assert (answer.seed, usage.input_tokens, usage.output_tokens, usage.total_tokens) == (7, 0, 105, 105)
+    assert (answer.seed, usage.input_tokens, usage.output_tokens, usage.total_tokens) == (
+        7,
+        0,
+        105,
+        105,
+    )
 
 
 def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> None:
@@ -68,12 +77,20 @@ def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> Non
     assert (pictures(answer).shape, answer.output_format) == ((1, 7, 5), "png")
 
 
-def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server: Server, shapes_model: Model) -> None:
+def test_a_prompt_names_a_class_where_the_model_knows_some(
+    shapes_server: Server, shapes_model: Model
+) -> None:
     with connect(shapes_server.url) as official:
         answer = official.images.generate(prompt="A star, hand-drawn", n=2, extra_body={"seed": 7})
-        np.testing.assert_array_equal(pictures(answer), shapes_model.sample(2, class_name="star", seed=7).array)
-        edited = official.images.edit(prompt="a box", extra_body={"seed": 7, "particles": 4}, **FILES)
-        expected = shapes_model.complete(IMAGE, mask=HOLE == 255, class_name="square", particles=4, seed=7)
+        np.testing.assert_array_equal(
+            pictures(answer), shapes_model.sample(2, class_name="star", seed=7).array
+        )
+        edited = official.images.edit(
+            prompt="a box", extra_body={"seed": 7, "particles": 4}, **FILES
+        )
+        expected = shapes_model.complete(
+            IMAGE, mask=HOLE == 255, class_name="square", particles=4, seed=7
+        )
         np.testing.assert_array_equal(pictures(edited), expected.array)
         assert edited.data[0].evidence_bits == pytest.approx(expected.evidence_bits[0], rel=1e-6)
 
@@ -82,30 +99,41 @@ def test_a_generation_and_an_edit_are_streamed(official: openai.OpenAI) -> None:
     from openai import types
 
     events = list(official.images.generate(prompt="", stream=True, partial_images=2))
-    assert [type(event) for event in events] == [types.ImageGenPartialImageEvent] * 2 + [types.ImageGenCompletedEvent]
+    assert [type(event) for event in events] == [types.ImageGenPartialImageEvent] * 2 + [
+        types.ImageGenCompletedEvent
+    ]
     assert [event.partial_image_index for event in events[:2]] == [0, 1]
     fields = {"image": FILE, "prompt": "", "extra_body": {"keep_rows": 3}}
     edited = list(official.images.edit(**fields, stream=True, partial_images=3))
-    assert [type(event) for event in edited] == [types.ImageEditPartialImageEvent] * 3 + [types.ImageEditCompletedEvent]
+    assert [type(event) for event in edited] == [types.ImageEditPartialImageEvent] * 3 + [
+        types.ImageEditCompletedEvent
+    ]
     usage = edited[-1].usage
     assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (15, 20, 35)
     for event in events + edited:
         type(event).model_validate(event.model_dump(), strict=True)
 
 
-UPLOADS: dict[str, Callable[[Path], Any]] = {  # label: what is given as `image`, of the path of a file
+# label: what is given as `image`, of the path of a file
+UPLOADS: dict[str, Callable[[Path], Any]] = {
     "bytes": lambda path: FILE,
     "a path": lambda path: path,
-    "a list of an open file of a misleading name": lambda path: [path.rename(path.with_suffix(".jpg")).open("rb")],
+    "a list of an open file of a misleading name": lambda path: [
+        path.rename(path.with_suffix(".jpg")).open("rb")
+    ],
     "a name, bytes and a misleading type": lambda path: ("image.png", FILE, "text/plain"),
     "a WebP": lambda path: encode(IMAGE, "WEBP", lossless=True),
 }
 
 
 @pytest.mark.parametrize("label", UPLOADS)
-def test_an_image_and_its_mask_are_read(official: openai.OpenAI, tmp_path: Path, label: str) -> None:
+def test_an_image_and_its_mask_are_read(
+    official: openai.OpenAI, tmp_path: Path, label: str
+) -> None:
     (tmp_path / "image.png").write_bytes(FILE)
-    answer = official.images.edit(image=UPLOADS[label](tmp_path / "image.png"), mask=io.BytesIO(MASK), prompt="")
+    answer = official.images.edit(
+        image=UPLOADS[label](tmp_path / "image.png"), mask=io.BytesIO(MASK), prompt=""
+    )
     np.testing.assert_array_equal(pictures(answer)[0, HOLE == 255], IMAGE[HOLE == 255])
 
 
@@ -114,10 +142,14 @@ def test_a_list_of_several_is_painted_image_after_image(official: openai.OpenAI)
     first, second, third = (encode(image) for image in others)
     files = [first, io.BytesIO(second), ("third.png", third, "image/png")]
     answer = official.images.edit(image=files, mask=("mask.png", MASK, "image/png"), prompt="", n=2)
-    np.testing.assert_array_equal(pictures(answer)[:, HOLE == 255], np.repeat(others, 2, axis=0)[:, HOLE == 255])
+    np.testing.assert_array_equal(
+        pictures(answer)[:, HOLE == 255], np.repeat(others, 2, axis=0)[:, HOLE == 255]
+    )
 
 
-def test_pings_are_ignored(in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pings_are_ignored(
+    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine stands still until a ping has been sent; pings are sent often."""
     url, engine = in_process_server
     pinged = threading.Event()
@@ -139,7 +171,9 @@ def test_pings_are_ignored(in_process_server: tuple[str, EngineClient], monkeypa
             stream = client.images.generate(prompt="", stream=True, partial_images=3)
             assert pinged.wait(PATIENCE)
             os.kill(process, signal.SIGCONT)
-            assert [event.type.partition(".")[2] for event in stream] == ["partial_image"] * 3 + ["completed"]
+            assert [event.type.partition(".")[2] for event in stream] == ["partial_image"] * 3 + [
+                "completed"
+            ]
     finally:
         os.kill(process, signal.SIGCONT)
 
@@ -154,8 +188,15 @@ def edit(**fields: Any) -> Call:
     return lambda client: client.images.edit(**{**given, **fields})
 
 
-REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {  # a call; the exception's class, status, param, code
-    "a field of fields": (edit(extra_body={"a": {"b": 1}}), "BadRequestError", 400, "a[b]", "unknown_parameter"),
+# a call; the exception's class, status, param, code
+REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {
+    "a field of fields": (
+        edit(extra_body={"a": {"b": 1}}),
+        "BadRequestError",
+        400,
+        "a[b]",
+        "unknown_parameter",
+    ),
     "an unknown model": (edit(model="dall-e-2"), "NotFoundError", 404, "model", "model_not_found"),
     "a large body": (edit(image=bytes(30_000)), "APIStatusError", 413, None, "body_too_large"),
     "an unknown key": (
@@ -166,7 +207,13 @@ REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {  # a call; the e
         lambda client: client.embeddings.create(model="grey", input="a cat"),
         *("NotFoundError", 404, None, "not_found"),
     ),
-    "a wrong method": (lambda client: client.models.delete("grey"), "APIStatusError", 405, None, "method_not_allowed"),
+    "a wrong method": (
+        lambda client: client.models.delete("grey"),
+        "APIStatusError",
+        405,
+        None,
+        "method_not_allowed",
+    ),
 }
 
 
@@ -174,7 +221,9 @@ REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {  # a call; the e
 def served(grey_directory: Path) -> Iterator[Served]:
     limits = {"max_images_per_request": LONG, "max_waiting_images": LONG - 4, "client_share": 1}
     limits |= {"slots": 4, "threads": 1, "max_body_bytes": 20_000, "request_timeout": 1_000_000}
-    with serve_in_process(Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),), **limits)) as served:
+    with serve_in_process(
+        Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),), **limits)
+    ) as served:
         yield served
 
 
@@ -205,14 +254,24 @@ def test_a_failure_of_the_engine_is_raised_and_not_retried(served: Served) -> No
 
     url, engine = served
     sent: list[str] = []
-    watched = openai.DefaultHttpxClient(event_hooks={"request": [lambda request: sent.append(request.url.path)]})
-    with connect(url, api_key=KEY, max_retries=2, http_client=watched) as client, ThreadPoolExecutor() as others:
+    watched = openai.DefaultHttpxClient(
+        event_hooks={"request": [lambda request: sent.append(request.url.path)]}
+    )
+    with (
+        connect(url, api_key=KEY, max_retries=2, http_client=watched) as client,
+        ThreadPoolExecutor() as others,
+    ):
         painting = others.submit(client.images.generate, prompt="", n=LONG)
         wait_for(lambda: engine.jobs or painting.done(), "a job")
         fail_all_jobs(engine)
         error = painting.exception(PATIENCE)
     assert isinstance(error, openai.InternalServerError)
-    assert (error.status_code, error.param, error.code, error.type) == (500, None, "engine_failed", "server_error")
+    assert (error.status_code, error.param, error.code, error.type) == (
+        500,
+        None,
+        "engine_failed",
+        "server_error",
+    )
     assert sent == ["/v1/images/generations"]
 
 

@@ -1,4 +1,6 @@
-"""The client that openapi-python-client (tried: 0.29.1) generates from /openapi.json paints, uploads included."""
+"""The client that openapi-python-client (tried: 0.29.1) generates from
+/openapi.json paints, uploads included.
+"""
 
 import importlib
 import shutil
@@ -21,11 +23,16 @@ from tests.support.server.running_server import Server
 COMMAND = shutil.which("openapi-python-client")
 NAME = "scanline_client"
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(COMMAND is None, reason="openapi-python-client is missing")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(COMMAND is None, reason="openapi-python-client is missing"),
+]
 
 
 def run(*command: object, folder: Path) -> str:
-    ran = subprocess.run([*map(str, command)], cwd=folder, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [*map(str, command)], cwd=folder, capture_output=True, text=True, check=False
+    )
     return ran.stdout + ran.stderr
 
 
@@ -47,7 +54,8 @@ def test_every_module_is_imported_and_typed(folder: Path) -> None:
         importlib.import_module(".".join(file.relative_to(folder).with_suffix("").parts))
     lines = run(sys.executable, "-m", "mypy", "--config-file=", NAME, folder=folder).splitlines()
     errors = [line for line in lines if " error: " in line]
-    assert [line for line in errors if not line.startswith(f"{NAME}/client.py")] == []  # the same for any server
+    # the same for any server
+    assert [line for line in errors if not line.startswith(f"{NAME}/client.py")] == []
     assert "checked" in lines[-1], lines
 
 
@@ -63,11 +71,17 @@ def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) 
         alone = paint(grey, 2, seed=7).images.reshape(2, 7, 5)
         np.testing.assert_array_equal(decoded([one.b64_json for one in answer.data]), alone)
         files = [types.File(FILES["image"], file_name=name) for name in ("a.png", "b.png")]
-        edited = module(f"{images}.edit_images").sync(client=client, body=models.EditForm(image=files, keep_rows=4))
-        np.testing.assert_array_equal(decoded([one.b64_json for one in edited.data])[:, :4], np.stack([IMAGE[:4]] * 2))
+        edited = module(f"{images}.edit_images").sync(
+            client=client, body=models.EditForm(image=files, keep_rows=4)
+        )
+        np.testing.assert_array_equal(
+            decoded([one.b64_json for one in edited.data])[:, :4], np.stack([IMAGE[:4]] * 2)
+        )
         score = module(f"{images}.score_images").sync
         whole = score(client=client, body=models.LikelihoodRequest(image=MASKED["image"]))
-        part = score(client=client, body=models.LikelihoodForm(image=files[:1], keep_rows=4, seed=1))
+        part = score(
+            client=client, body=models.LikelihoodForm(image=files[:1], keep_rows=4, seed=1)
+        )
         assert isinstance(whole, models.LikelihoodsAnswer)
         assert isinstance(part, models.EvidenceAnswer)
         assert part.data[0].known_bytes == 20

@@ -1,4 +1,6 @@
-"""Large answers are made while they are sent, no faster than they are read; their size is bounded."""
+"""Large answers are made while they are sent, no faster than they
+are read; their size is bounded.
+"""
 
 import asyncio
 import json
@@ -17,7 +19,12 @@ from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
 from scanline.server.api.payload import answers
 from scanline.server.api.payload.image_output import ImageOutput
-from scanline.server.api.payload.response_schemas import ImagesAnswer, Likelihood, LikelihoodsAnswer, Usage
+from scanline.server.api.payload.response_schemas import (
+    ImagesAnswer,
+    Likelihood,
+    LikelihoodsAnswer,
+    Usage,
+)
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
@@ -42,7 +49,13 @@ def whole(pieces: AsyncIterator[bytes]) -> bytes:
 
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
 def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
-    fields: dict[str, Any] = {"created": 1, "seed": 2, "temperature": 1.0, "guidance": 1.0, "usage": Usage.of(3, 9)}
+    fields: dict[str, Any] = {
+        "created": 1,
+        "seed": 2,
+        "temperature": 1.0,
+        "guidance": 1.0,
+        "usage": Usage.of(3, 9),
+    }
     empty = ImagesAnswer(model=model, data=[], output_format="png", size="4x5", **fields)
     images = noise(len(bits), 5, 4)
     metadata = [{"index": index, "bits_per_dim": one} for index, one in enumerate(bits)]
@@ -55,8 +68,12 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
         np.testing.assert_array_equal(painted(json.loads(found)), images)
 
 
-@given(count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300]))
-def test_likelihoods_in_pieces_are_those_of_the_task(count: int, per_pixel: bool, rare: float) -> None:
+@given(
+    count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300])
+)
+def test_likelihoods_in_pieces_are_those_of_the_task(
+    count: int, per_pixel: bool, rare: float
+) -> None:
     bits = np.random.default_rng(count).random((count, SMALL.bytes))
     bits[0, 3] = rare
     scores = Scores(tuple(bits), np.zeros(count, bool), None)
@@ -112,13 +129,18 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
         assert connection.made * PIECE < 3 * (answers.PART_BYTES + PIECE)
         connection.reads.set()
         await sending
-        assert b"".join(message.get("body", b"") for message in connection.messages) == b"a" * 1000 * PIECE
+        assert (
+            b"".join(message.get("body", b"") for message in connection.messages)
+            == b"a" * 1000 * PIECE
+        )
         assert b"content-length" not in dict(connection.messages[0]["headers"])
 
     asyncio.run(act())
 
 
-def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> None:
+def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> (
+    None
+):
     connection, late = Connection(), Connection()
     asyncio.run(connection.answer(3))
     start, body = connection.messages

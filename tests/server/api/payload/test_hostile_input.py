@@ -1,4 +1,6 @@
-"""Hostile input: the response is 200 or an error of the one shape, and the server paints as before."""
+"""Hostile input: the response is 200 or an error of the one shape,
+and the server paints as before.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +15,15 @@ from scanline.server.api.payload import schemas
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error
 from tests.support.server.hostile_pictures import PICTURES, bomb
-from tests.support.server.routes import CLASSIFICATIONS, CODES, DECODINGS, EDITS, GENERATIONS, LIKELIHOODS, STEPS
+from tests.support.server.routes import (
+    CLASSIFICATIONS,
+    CODES,
+    DECODINGS,
+    EDITS,
+    GENERATIONS,
+    LIKELIHOODS,
+    STEPS,
+)
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.websocket_client import connected
 
@@ -45,11 +55,23 @@ FORMS = {  # label: content type, body; each must be refused
     "a text that is no UTF-8": (X, GIVEN + part(b"model", b"\xff\xfe") + END),
     "a charset that is none": (f"{X}; charset=seven", UPLOAD + part(b"model", b"\xe9") + END),
     "a count twice": (X, GIVEN + part(b"n", b"1") * 2 + END),
-    "a form in the form": (X, part(b"image", UPLOAD, FILENAME + b"content-type: multipart/mixed; boundary=x") + END),
-    "base64 in the form": (X, part(b"image", IMAGE.encode(), FILENAME + b"content-transfer-encoding: base64") + END),
+    "a form in the form": (
+        X,
+        part(b"image", UPLOAD, FILENAME + b"content-type: multipart/mixed; boundary=x") + END,
+    ),
+    "base64 in the form": (
+        X,
+        part(b"image", IMAGE.encode(), FILENAME + b"content-transfer-encoding: base64") + END,
+    ),
     "very many texts": (X, UPLOAD + b"".join(part(b"f%d" % i, b"1") for i in range(1500)) + END),
-    "a part with a long head": (X, part(b"image", FILE, b'; filename="a"\r\nx-remark: ' + b"a" * 90_000) + END),
-    "a part with many heads": (X, part(b"image", FILE, b'; filename="a"' + b"\r\na: b" * 9000) + END),
+    "a part with a long head": (
+        X,
+        part(b"image", FILE, b'; filename="a"\r\nx-remark: ' + b"a" * 90_000) + END,
+    ),
+    "a part with many heads": (
+        X,
+        part(b"image", FILE, b'; filename="a"' + b"\r\na: b" * 9000) + END,
+    ),
     "a count that is no number": (X, GIVEN + part(b"n", "\uff14".encode()) + END),
     "a count of zeros": (X, GIVEN + part(b"n", b"0" * 5000) + END),
     "lines without returns": (X, (GIVEN + END).replace(b"\r\n", b"\n")),
@@ -72,11 +94,15 @@ ROUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # the schema of each, and wha
     DECODINGS: (schemas.DecodingRequest, {"code": "AAAA"}),
     STEPS: (schemas.StepsRequest, {"image": IMAGE, "layer": 0, "head": 0}),
 }
-PICTURE_ROUTES: dict[str, Callable[[bytes], tuple[str, dict[str, Any]]]] = {  # label: address and what is sent
+# label: address and what is sent
+PICTURE_ROUTES: dict[str, Callable[[bytes], tuple[str, dict[str, Any]]]] = {
     "likelihoods": lambda data: (LIKELIHOODS, {"json": {"image": text(data)}}),
     "an edit of it": lambda data: (EDITS, {"files": {"image": data}, "data": {"keep_rows": "3"}}),
     "its alpha": lambda data: (EDITS, {"files": {"image": data}}),
-    "a mask": lambda data: (EDITS, {"files": {"image": FILE, "mask": data}, "data": {"stream": "true"}}),
+    "a mask": lambda data: (
+        EDITS,
+        {"files": {"image": FILE, "mask": data}, "data": {"stream": "true"}},
+    ),
 }
 FLOODS = {  # label: messages that are sent many times at once
     "cancels": [{"type": "cancel", "id": 7}],
@@ -106,7 +132,9 @@ def test_pictures(small_room_client: httpx.Client, route: str) -> None:
 def test_forms(small_room_client: httpx.Client) -> None:
     for label, (kind, body) in FORMS.items():
         headers = {"content-type": kind.encode("latin-1")}
-        assert_one_sentence(label, small_room_client.post(EDITS, content=body, headers=headers), 400, 404, 413, 415)
+        assert_one_sentence(
+            label, small_room_client.post(EDITS, content=body, headers=headers), 400, 404, 413, 415
+        )
 
 
 @pytest.mark.parametrize("path", ROUTES)

@@ -20,7 +20,9 @@ from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
 
 LIMITS = JsonLimits(pictures=1000, picture_length=100_000)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
 
 
 def parsed(document: bytes, limits: JsonLimits = LIMITS) -> dict[str, Any]:
@@ -51,11 +53,16 @@ def test_any_bytes_are_an_object_or_refused(document: bytes) -> None:
 
 @pytest.mark.parametrize("indent", [None, 8])
 def test_many_pictures_are_accepted_however_they_are_written(indent: int | None) -> None:
-    fields = {"image": ["data:image/png;base64," + "A/+b" * 100] * 1000, "mask": "A" * 100_000, "n": 1}
+    fields = {
+        "image": ["data:image/png;base64," + "A/+b" * 100] * 1000,
+        "mask": "A" * 100_000,
+        "n": 1,
+    }
     document = json.dumps(fields, indent=indent).encode()
     assert len(document) > INLINE_BYTES
     assert parsed(document) == fields
-    assert parsed(document.replace(b"A/+b" * 50, rb"A\/+bAAAAAAAAAAAA" * 12))["n"] == 1  # slashes escaped
+    # slashes escaped
+    assert parsed(document.replace(b"A/+b" * 50, rb"A\/+bAAAAAAAAAAAA" * 12))["n"] == 1
 
 
 @pytest.mark.parametrize("size", [50_000, 5_000_000])
@@ -81,7 +88,13 @@ def test_a_prompt_of_any_characters_is_read(is_ascii: bool) -> None:
 def test_short_values_are_repeated_as_they_are() -> None:
     for value in ("gray", 7, None, ["a", 1], {"a": 1}, 0.5):
         assert quoted(value) == repr(value)
-    for value in ("a" * 10**7, 10**4000, ["a" * 10**7] * 10, {"a" * 10**7: "b"}, [[[[[["a"]]]]]] * 1000):
+    for value in (
+        "a" * 10**7,
+        10**4000,
+        ["a" * 10**7] * 10,
+        {"a" * 10**7: "b"},
+        [[[[[["a"]]]]]] * 1000,
+    ):
         assert len(quoted(value)) <= MAX_QUOTED
 
 
@@ -89,16 +102,24 @@ MULTIPART = "multipart/form-data; boundary=x"
 
 
 def part(name: str, content: bytes, header: str = "") -> bytes:
-    return f'--x\r\ncontent-disposition: form-data; name="{name}"{header}\r\n\r\n'.encode() + content + b"\r\n"
+    return (
+        f'--x\r\ncontent-disposition: form-data; name="{name}"{header}\r\n\r\n'.encode()
+        + content
+        + b"\r\n"
+    )
 
 
 def file(name: str, content: bytes) -> bytes:
     return part(name, content, '; filename="a"')
 
 
-def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000) -> list[Part]:
+def read(
+    body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000
+) -> list[Part]:
     chunks = [*(body[start : start + chunk] for start in range(0, len(body), chunk)), b""]
-    messages: list[Message] = [{"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks]
+    messages: list[Message] = [
+        {"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks
+    ]
 
     async def receive() -> Message:
         return messages.pop(0)
@@ -112,9 +133,15 @@ def read(body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, pict
     texts=st.lists(st.text("aé😀 ", min_size=1, max_size=20), max_size=4),
     chunk=st.integers(1, 500),
 )
-def test_parts_are_read_however_they_arrive(files: list[bytes], texts: list[str], chunk: int) -> None:
-    body = b"".join([file("image[]", one) for one in files] + [part("user", one.encode()) for one in texts])
-    assert read(body + b"--x--\r\n", chunk) == [("image[]", one) for one in files] + [("user", one) for one in texts]
+def test_parts_are_read_however_they_arrive(
+    files: list[bytes], texts: list[str], chunk: int
+) -> None:
+    body = b"".join(
+        [file("image[]", one) for one in files] + [part("user", one.encode()) for one in texts]
+    )
+    assert read(body + b"--x--\r\n", chunk) == [("image[]", one) for one in files] + [
+        ("user", one) for one in texts
+    ]
 
 
 def test_no_part_is_written_to_a_disk() -> None:
@@ -124,7 +151,9 @@ def test_no_part_is_written_to_a_disk() -> None:
         yield file("image", b"a" * 5_000_000) + b"--x--\r\n"
 
     async def act() -> bytes:
-        upload = (await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse())["image"]
+        upload = (
+            await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse()
+        )["image"]
         assert isinstance(upload, UploadFile)
         assert not upload.file._rolled  # type: ignore[attr-defined]
         return await upload.read()
@@ -133,12 +162,19 @@ def test_no_part_is_written_to_a_disk() -> None:
 
 
 def test_the_largest_parts_are_read_and_larger_and_more_parts_are_refused() -> None:
-    body = file("image", b"a" * 1000) * 3 + file("mask", b"a" * 1000) + part("user", b"a" * MAX_TEXT_BYTES)
+    body = (
+        file("image", b"a" * 1000) * 3
+        + file("mask", b"a" * 1000)
+        + part("user", b"a" * MAX_TEXT_BYTES)
+    )
     assert len(read(body + b"--x--\r\n", 777)) == 5
     for body, sentence in (
         (file("image", b"a" * 1001), "larger than 1000 bytes"),
         (file("image", b"a") * 5, "at most 3 pictures"),
-        (part("user", b"a" * (MAX_TEXT_BYTES + 1)), f"text field of the form is larger than {MAX_TEXT_BYTES} bytes"),
+        (
+            part("user", b"a" * (MAX_TEXT_BYTES + 1)),
+            f"text field of the form is larger than {MAX_TEXT_BYTES} bytes",
+        ),
         (part("user", b"a") * 65, "more than 64 text fields"),
     ):
         with pytest.raises((ApiError, InvalidInput), match=sentence):
@@ -149,4 +185,6 @@ def test_the_largest_parts_are_read_and_larger_and_more_parts_are_refused() -> N
 def test_only_common_charsets_are_decoded(charset: str) -> None:
     with pytest.raises(ApiError, match="charset"):
         read(part("user", b"a") + b"--x--\r\n", 777, f"{MULTIPART}; charset={charset}")
-    assert read(part("user", b"a") + b"--x--\r\n", 777, f"{MULTIPART}; charset=UTF-8") == [("user", "a")]
+    assert read(part("user", b"a") + b"--x--\r\n", 777, f"{MULTIPART}; charset=UTF-8") == [
+        ("user", "a")
+    ]

@@ -1,6 +1,8 @@
-"""Every call made for a client that takes long, or is native: bounded, in a thread, in small pieces, and charged.
+"""Every call made for a client that takes long, or is native: bounded, in a
+thread, in small pieces, and charged.
 
-docs/operate.md has the longest that the bounds admit. What is long on the event loop is in test_hostile_input.py.
+docs/operate.md has the longest that the bounds admit. What is long on the
+event loop is in test_hostile_input.py.
 """
 
 import asyncio
@@ -42,23 +44,57 @@ def large(width: int, **fields: Any) -> dict[str, Any]:
 
 
 def edit(width: int) -> dict[str, Any]:
-    return {"image": text(encode(np.zeros((2048, width), np.uint8))), "keep_rows": 3, "size_policy": "resize"}
+    return {
+        "image": text(encode(np.zeros((2048, width), np.uint8))),
+        "keep_rows": 3,
+        "size_policy": "resize",
+    }
 
 
-# Of each call: where it is, its name there, a route, fields that lead to it, and those that its bound refuses before;
-# {} where the bounds of bodies and images are enough.
+# Of each call: where it is, its name there, a route, fields that lead to it, and those that its
+# bound refuses before; {} where the bounds of bodies and images are enough.
 CALLS: dict[str, tuple[Any, str, str, dict[str, Any], dict[str, Any]]] = {
     "parse JSON": (json_object, "from_json", "likelihoods", MANY, {"user": "A" * 1_000_000}),
     "decode base64": (uploads, "from_base64", "likelihoods", MANY, {"image": "A" * 400_000}),
     "decode a picture": (pictures, "upright", "edits", edit(2048), edit(2049)),
-    "read a code": (plans, "read", "decodings", {"code": text(CODES.to_bytes())}, {"code": "A" * 4_000_000}),
-    "write a picture": (image_output.pictures, "encode_image", "generations", large(2048), large(2049)),
-    "write a sheet": (answers.pictures, "encode_sheet", "generations", large(2048, n=2), large(2048, n=3)),
-    "write a film": (answers, "encode_film", "generations", {"scale": 16, "frames": 99}, {"scale": 16, "n": 999}),
+    "read a code": (
+        plans,
+        "read",
+        "decodings",
+        {"code": text(CODES.to_bytes())},
+        {"code": "A" * 4_000_000},
+    ),
+    "write a picture": (
+        image_output.pictures,
+        "encode_image",
+        "generations",
+        large(2048),
+        large(2049),
+    ),
+    "write a sheet": (
+        answers.pictures,
+        "encode_sheet",
+        "generations",
+        large(2048, n=2),
+        large(2048, n=3),
+    ),
+    "write a film": (
+        answers,
+        "encode_film",
+        "generations",
+        {"scale": 16, "frames": 99},
+        {"scale": 16, "n": 999},
+    ),
     "encode a code": (Encoder, "add", "codes", MANY, {}),
     "sum up scores": (ScoreTask, "result", "likelihoods", MANY, {}),
     "write a state": (steps, "b64encode", "steps", {"image": PICTURE, "layer": 0, "head": 0}, {}),
-    "begin partial images": (image_events, "PartialImages", "generations", {"stream": True, "partial_images": 3}, {}),
+    "begin partial images": (
+        image_events,
+        "PartialImages",
+        "generations",
+        {"stream": True, "partial_images": 3},
+        {},
+    ),
 }
 ACCEPT = {"write a sheet": "image/webp", "write a film": "image/gif"}
 THREADS = {"scanline-payload_0", "scanline-long_0"}
@@ -70,7 +106,9 @@ def charged() -> float:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call(name: str, in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call(
+    name: str, in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner, attribute, route, fields, beyond = CALLS[name]
     call, made_by = getattr(owner, attribute), list[str]()
 
@@ -80,12 +118,15 @@ def test_a_call(name: str, in_process_server: tuple[str, EngineClient], monkeypa
 
     monkeypatch.setattr(owner, attribute, recorded)
     headers, before = {"accept": ACCEPT.get(name, "*/*")}, charged()
-    with httpx.Client(base_url=f"{in_process_server[0]}/v1/images", timeout=PATIENCE, headers=headers) as client:
+    with httpx.Client(
+        base_url=f"{in_process_server[0]}/v1/images", timeout=PATIENCE, headers=headers
+    ) as client:
         if beyond:
             assert client.post(route, json=beyond).status_code == 400
             assert made_by == []
         status = client.post(route, json=fields).status_code
-    assert status == (400 if route == "decodings" else 200)  # the codes are of no model that is here
+    # the codes are of no model that is here
+    assert status == (400 if route == "decodings" else 200)
     assert made_by
     assert set(made_by) <= THREADS
     assert charged() > before
@@ -108,7 +149,9 @@ def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
     monkeypatch.setattr(uploads, "from_base64", recorded)
     hostile = b"data:;base64,".ljust(uploads.MAX_TEXT_BYTES, b"%")
     files = [("image", ("a.png", hostile, "image/png"))] * 40
-    answer = httpx.post(f"{in_process_server[0]}/v1/images/likelihoods", files=files, timeout=PATIENCE)
+    answer = httpx.post(
+        f"{in_process_server[0]}/v1/images/likelihoods", files=files, timeout=PATIENCE
+    )
     assert answer.json()["error"]["code"] == "invalid_image"
     assert made_by == {"scanline-payload_0"}
     assert len(seconds) == 40
@@ -116,18 +159,36 @@ def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
 
 
 def test_the_list_is_whole_and_the_longest_calls_are_documented() -> None:
-    rows = (ROOT / "docs/operate.md").read_text().partition("## Longest calls")[2].partition("\n## ")[0]
-    assert {re.sub(r"`", "", name) for name in re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)} >= CALLS.keys()
+    rows = (
+        (ROOT / "docs/operate.md")
+        .read_text()
+        .partition("## Longest calls")[2]
+        .partition("\n## ")[0]
+    )
+    assert {
+        re.sub(r"`", "", name) for name in re.findall(r"^\| ([^|]+) \|", rows, re.MULTILINE)
+    } >= CALLS.keys()
     api = ROOT / "server/api"
     found = {
         path: re.findall(r"offload\.(?:run|in_chunks|collect)|to_thread", path.read_text())
         for path in api.rglob("*.py")
     }
     assert {str(path.relative_to(api)): len(calls) for path, calls in found.items() if calls} == {
-        **{"payload/answers.py": 4, "payload/json_object.py": 1, "payload/pictures.py": 2, "payload/uploads.py": 2},
-        **{"routes/codes.py": 2, "routes/image_events.py": 3, "routes/likelihoods.py": 1, "routes/steps.py": 1},
+        **{
+            "payload/answers.py": 4,
+            "payload/json_object.py": 1,
+            "payload/pictures.py": 2,
+            "payload/uploads.py": 2,
+        },
+        **{
+            "routes/codes.py": 2,
+            "routes/image_events.py": 3,
+            "routes/likelihoods.py": 1,
+            "routes/steps.py": 1,
+        },
         "routes/images.py": 1,  # a copy, which releases the lock
-        **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},  # the last compresses our own files, each once
+        # the last compresses our own files, each once
+        **{"plans.py": 1, "run.py": 1, "routes/page.py": 1},
     }, "a call off the loop that is new: add it above, with its bound, and measure its longest"
 
 
@@ -135,7 +196,9 @@ def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
     async def act() -> list[bool]:
         has_gone_on = threading.Event()
         asyncio.get_running_loop().call_soon(has_gone_on.set)
-        return await offload.collect((has_gone_on.wait(PATIENCE) for _ in range(1)), INLINE_BYTES + 1)
+        return await offload.collect(
+            (has_gone_on.wait(PATIENCE) for _ in range(1)), INLINE_BYTES + 1
+        )
 
     assert asyncio.run(act()) == [True]
 
@@ -152,7 +215,9 @@ def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread() 
 
 
 def test_a_request_waits_only_for_pieces_of_another() -> None:
-    """Each takes turns in the thread, so a short one ends long before a long one that came first."""
+    """Each takes turns in the thread, so a short one ends long
+    before a long one that came first.
+    """
     done: list[int] = []
 
     def long() -> Iterator[None]:

@@ -1,4 +1,5 @@
-"""Every call that the event loop makes with a client's text is short at the longest text, in processor time.
+"""Every call that the event loop makes with a client's text is short at
+the longest text, in processor time.
 
 What is long in threads is in test_long_calls.py.
 """
@@ -18,7 +19,16 @@ from starlette import requests
 
 from scanline.server.api.loop_time import LoopTime
 from scanline.server.settings import Settings
-from tests.server.api.payload.test_hostile_input import END, FORMS, HEAD, KEPT, ROUTES, TEXTS, UPLOAD, X
+from tests.server.api.payload.test_hostile_input import (
+    END,
+    FORMS,
+    HEAD,
+    KEPT,
+    ROUTES,
+    TEXTS,
+    UPLOAD,
+    X,
+)
 from tests.support.server.in_process_server import serve_in_process
 from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.shared_servers import KEY, bearer
@@ -30,13 +40,30 @@ LONGEST_HEAD, LONGEST_STEP = 0.02, 0.05  # seconds of this machine's or a faster
 LENGTH = 31_000  # of a header; with the others of a request it is not too long
 
 HEADERS = {  # that are read, and a request with which they are
-    **dict.fromkeys(("accept", "content-type", "content-encoding", "expect"), ("POST", GENERATIONS)),
-    **dict.fromkeys(("authorization", "x-api-key", "cookie", "host", "forwarded", "baggage"), ("GET", "/v1/models")),
-    **dict.fromkeys(("x-forwarded-for", "x-request-id", "origin", "sec-fetch-site", "referer"), ("GET", "/v1/models")),
-    **dict.fromkeys(("accept-encoding", "if-none-match", "range", "if-range"), ("GET", "/openapi.json")),
-    **dict.fromkeys(("access-control-request-method", "access-control-request-headers"), ("OPTIONS", "/v1/models")),
-    **dict.fromkeys(("connection", "upgrade", "te", "traceparent", "tracestate"), ("GET", "/healthz")),
-    **dict.fromkeys(("sec-websocket-protocol", "sec-websocket-extensions"), ("GET", "/v1/images/stream")),
+    **dict.fromkeys(
+        ("accept", "content-type", "content-encoding", "expect"), ("POST", GENERATIONS)
+    ),
+    **dict.fromkeys(
+        ("authorization", "x-api-key", "cookie", "host", "forwarded", "baggage"),
+        ("GET", "/v1/models"),
+    ),
+    **dict.fromkeys(
+        ("x-forwarded-for", "x-request-id", "origin", "sec-fetch-site", "referer"),
+        ("GET", "/v1/models"),
+    ),
+    **dict.fromkeys(
+        ("accept-encoding", "if-none-match", "range", "if-range"), ("GET", "/openapi.json")
+    ),
+    **dict.fromkeys(
+        ("access-control-request-method", "access-control-request-headers"),
+        ("OPTIONS", "/v1/models"),
+    ),
+    **dict.fromkeys(
+        ("connection", "upgrade", "te", "traceparent", "tracestate"), ("GET", "/healthz")
+    ),
+    **dict.fromkeys(
+        ("sec-websocket-protocol", "sec-websocket-extensions"), ("GET", "/v1/images/stream")
+    ),
 }
 PIECES = (
     ",",
@@ -60,8 +87,14 @@ PARAMETERS = b'; filename="a"' + b"; a=b" * 800  # of a part: as long as its hea
 HOSTILE_FORMS = {
     "a type of semicolons": (f"multipart/form-data{';' * LENGTH}", b""),
     "a type of quotes": (f'multipart/form-data; boundary="{";" * LENGTH}', b""),
-    "parts of parameters": (X, b"".join(HEAD + b'image"' + PARAMETERS + b"\r\n\r\na\r\n" for _ in range(20)) + END),
-    "parts of semicolons": (X, (HEAD + b'image"; x="' + b";" * 4000 + b'"\r\n\r\na\r\n') * 20 + END),
+    "parts of parameters": (
+        X,
+        b"".join(HEAD + b'image"' + PARAMETERS + b"\r\n\r\na\r\n" for _ in range(20)) + END,
+    ),
+    "parts of semicolons": (
+        X,
+        (HEAD + b'image"; x="' + b";" * 4000 + b'"\r\n\r\na\r\n') * 20 + END,
+    ),
     "small parts": (X, UPLOAD + (HEAD + b'image"; filename="a"\r\n\r\na\r\n') * 900 + KEPT + END),
     "small heads": (X, (HEAD + b'image"\r\n' + b"a: b\r\n" * 7 + b"\r\na\r\n") * 500 + END),
 }
@@ -83,7 +116,9 @@ def server(grey_directory: Path) -> Iterator[Any]:
 
 
 def longest(seconds: float) -> float:
-    """The bound on this machine, which may be a slow one: not below some twice the time of a known loop."""
+    """The bound on this machine, which may be a slow one: not below
+    some twice the time of a known loop.
+    """
     began = time.thread_time()
     for _ in range(300_000):
         pass
@@ -96,7 +131,12 @@ def test_a_header(server: Any, name: str) -> None:
     loop = next(thread for thread in threading.enumerate() if thread.name.endswith("(run)"))
     assert loop.ident is not None
     clock = time.pthread_getcpuclockid(loop.ident)
-    fixed = {"host": "127.0.0.1", "connection": "close", "content-type": "application/json", **bearer(KEY)}
+    fixed = {
+        "host": "127.0.0.1",
+        "connection": "close",
+        "content-type": "application/json",
+        **bearer(KEY),
+    }
     if method == "OPTIONS":
         fixed |= {"origin": "https://page.example", "access-control-request-method": "GET"}
     if path.endswith("/stream"):
@@ -106,8 +146,16 @@ def test_a_header(server: Any, name: str) -> None:
     body = "{" if method == "POST" else ""
     for piece in PIECES:
         begin = "close," if name == "connection" else "a"
-        headers = {**fixed, name: f"{begin}{piece * (LENGTH // len(piece))}a", "content-length": str(len(body))}
-        head = "".join(f"{key}: {value}\r\n" for key, value in headers.items() if body or key != "content-length")
+        headers = {
+            **fixed,
+            name: f"{begin}{piece * (LENGTH // len(piece))}a",
+            "content-length": str(len(body)),
+        }
+        head = "".join(
+            f"{key}: {value}\r\n"
+            for key, value in headers.items()
+            if body or key != "content-length"
+        )
         seconds = []
         for _ in range(3):
             began = time.clock_gettime(clock)
@@ -134,14 +182,21 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_form(server: Any, label: str, steps: list[float]) -> None:
     kind, body = {**FORMS, **HOSTILE_FORMS}[label]
     headers = {"content-type": kind.encode("latin-1"), **bearer(KEY)}
-    assert httpx.post(server.url + EDITS, content=body, headers=headers, timeout=PATIENCE).status_code >= 400
+    assert (
+        httpx.post(server.url + EDITS, content=body, headers=headers, timeout=PATIENCE).status_code
+        >= 400
+    )
     assert max(steps) < longest(LONGEST_STEP)
 
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_a_text(server: Any, path: str, steps: list[float]) -> None:
     schema, given = ROUTES[path]
-    texts = {**TEXTS, "letters": "\u0f73 " * 15_990, "others": "".join(map(chr, range(0x3400, 0x3400 + 31_000)))}
+    texts = {
+        **TEXTS,
+        "letters": "\u0f73 " * 15_990,
+        "others": "".join(map(chr, range(0x3400, 0x3400 + 31_000))),
+    }
     with httpx.Client(base_url=server.url, timeout=PATIENCE, headers=bearer(KEY)) as client:
         for field in ("prompt", "class", "model", "size", "user", "images", "response_format"):
             for label, hostile in texts.items():
@@ -153,10 +208,14 @@ def test_a_text(server: Any, path: str, steps: list[float]) -> None:
         assert max(steps) < longest(LONGEST_STEP), schema
 
 
-@pytest.mark.parametrize("target", ["/?" + "a=b&" * 7700, "/?" + "&" * LENGTH, "/?" + "%41" * 10_000, "/" * LENGTH])
+@pytest.mark.parametrize(
+    "target", ["/?" + "a=b&" * 7700, "/?" + "&" * LENGTH, "/?" + "%41" * 10_000, "/" * LENGTH]
+)
 def test_a_target(server: Any, target: str, steps: list[float]) -> None:
     for path in ("/v1/models", "/assets", "/v1/models/a"):
-        assert exchange(server, f"GET {path}{target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
+        assert exchange(
+            server, f"GET {path}{target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode()
+        )
     assert max(steps) < longest(LONGEST_HEAD)
 
 
@@ -164,7 +223,10 @@ def test_a_query_is_not_parsed(server: Any, monkeypatch: pytest.MonkeyPatch) -> 
     parsed: list[Any] = []
     monkeypatch.setattr(requests, "QueryParams", parsed.append)
     for path in ("/v1/models", "/v1/models/a", "/healthz", "/"):
-        assert exchange(server, f"GET {path}?{'a&' * 9000} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode())
+        assert exchange(
+            server,
+            f"GET {path}?{'a&' * 9000} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".encode(),
+        )
     assert {bytes(query) for query in parsed} <= {b""}
 
 
@@ -187,5 +249,9 @@ def test_the_table_has_every_header_and_every_place_that_reads_one() -> None:
         **{"routes/metrics.py": 1, "routes/onnx.py": 3, "routes/websocket.py": 1},
         **{"transport/http_protocol.py": 3},
     }, "a place that reads a client's headers and is new: bound it, and add its header to the table"
-    names = {name for path in found for name in re.findall(r'headers\.get(?:list)?\("([a-z-]+)"', path.read_text())}
+    names = {
+        name
+        for path in found
+        for name in re.findall(r'headers\.get(?:list)?\("([a-z-]+)"', path.read_text())
+    }
     assert names <= HEADERS.keys()

@@ -28,9 +28,23 @@ FACTOR = 6
 JSON, FORM = "application/json", "multipart/form-data; boundary=x"
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
-nonsense = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+nonsense = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+)
 names = st.sampled_from(
-    ["n", "seed", "image", "mask", "user", "prompt", "model", "size", "quality", "per_pixel", "type"]
+    [
+        "n",
+        "seed",
+        "image",
+        "mask",
+        "user",
+        "prompt",
+        "model",
+        "size",
+        "quality",
+        "per_pixel",
+        "type",
+    ]
 )
 sizes = st.sampled_from([1_000, 60_000, 300_000, LARGEST])
 
@@ -50,23 +64,47 @@ def document(form: bytes, name: str, unit: str, size: int) -> bytes:
 
 
 def pictures(count: int, size: int) -> bytes:
-    return json.dumps({"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}).encode()
+    return json.dumps(
+        {"image": [base64.b64encode(PICTURE + bytes(size)).decode()] * count}
+    ).encode()
 
 
-texts = st.text(st.characters(exclude_characters='"\\', exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5)
+texts = st.text(
+    st.characters(exclude_characters='"\\', exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5
+)
 units = st.sampled_from(
-    ["[],", "{},", "[", '{"a":', "1,", '"a":1,', "1e9,", r"\u00e9", r"\/", " ", "9", "A", "/", "null,"]
+    [
+        "[],",
+        "{},",
+        "[",
+        '{"a":',
+        "1,",
+        '"a":1,',
+        "1e9,",
+        r"\u00e9",
+        r"\/",
+        " ",
+        "9",
+        "A",
+        "/",
+        "null,",
+    ]
 )
 in_text = texts | units.filter(lambda unit: '"' not in unit)
 openings = st.sampled_from(["[", '{"a":', "[{"])
-numbers = st.sampled_from([b'{"%s": ' + start + b"%s}" for start in (b"", b"-", b"0.", b"1e", b"1e-")])
+numbers = st.sampled_from(
+    [b'{"%s": ' + start + b"%s}" for start in (b"", b"-", b"0.", b"1e", b"1e-")]
+)
 DOCUMENTS: st.SearchStrategy[bytes] = st.one_of(
     st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
     st.builds(document, st.just(b'{"%s": [%s0]}'), names, units, sizes),
     st.builds(document, st.just(b'{"%s": "%s"}'), names, in_text, sizes),
     st.builds(document, st.just(b'{"%s": %s'), names, openings, sizes),
     st.builds(document, numbers, names, st.just("7"), sizes),
-    st.builds(lambda fields: json.dumps(fields).encode(), st.dictionaries(names | st.text(), nonsense, max_size=90)),
+    st.builds(
+        lambda fields: json.dumps(fields).encode(),
+        st.dictionaries(names | st.text(), nonsense, max_size=90),
+    ),
     st.builds(pictures, st.integers(1, 2100), st.sampled_from([0, 1000])),
 )
 
@@ -94,7 +132,9 @@ def test_a_json_body(client: httpx.Client, content: bytes, route: str) -> None:
 
 @ANY
 @given(content=DOCUMENTS, kind=st.sampled_from(["generate", "complete"]))
-def test_a_websocket_message(client: httpx.Client, server: Server, content: bytes, kind: str) -> None:
+def test_a_websocket_message(
+    client: httpx.Client, server: Server, content: bytes, kind: str
+) -> None:
     text = content.decode().replace("{", f'{{"type": "{kind}", ', 1)
 
     def act() -> None:
@@ -112,21 +152,33 @@ def test_a_websocket_message(client: httpx.Client, server: Server, content: byte
 
 
 def part(name: str, header: bytes, content: bytes) -> bytes:
-    return b'--x\r\ncontent-disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % (name.encode(), header, content)
+    return b'--x\r\ncontent-disposition: form-data; name="%s"%s\r\n\r\n%s\r\n' % (
+        name.encode(),
+        header,
+        content,
+    )
 
 
-headers = st.sampled_from([b"", b'; filename="a"', b'; filename="a"' + b"\r\na: b" * 7, b"\r\na: b" * 2000])
+headers = st.sampled_from(
+    [b"", b'; filename="a"', b'; filename="a"' + b"\r\na: b" * 7, b"\r\na: b" * 2000]
+)
 contents = st.builds(
-    repeated, st.sampled_from([PICTURE, b"\r\n--y", b"\r\n", b"a", b"\xff", b"1"]), st.sampled_from([1, 5_000, 300_000])
+    repeated,
+    st.sampled_from([PICTURE, b"\r\n--y", b"\r\n", b"a", b"\xff", b"1"]),
+    st.sampled_from([1, 5_000, 300_000]),
 )
 parts = st.builds(
-    lambda name, header, content, count: part(name, header, content) * max(1, min(count, LARGEST // len(content))),
+    lambda name, header, content, count: (
+        part(name, header, content) * max(1, min(count, LARGEST // len(content)))
+    ),
     names | st.just("image[]"),
     headers,
     contents,
     st.sampled_from([1, 2, 60, 1000, 3000]),
 )
-charsets = st.sampled_from(["", "; charset=utf-8", "; charset=punycode", "; charset=idna", "; charset=utf-7"])
+charsets = st.sampled_from(
+    ["", "; charset=utf-8", "; charset=punycode", "; charset=idna", "; charset=utf-7"]
+)
 
 
 @ANY
@@ -147,7 +199,9 @@ HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
 
 
 @pytest.mark.parametrize("label", HOSTILE)
-def test_memory_is_a_few_times_what_was_sent(client: httpx.Client, server: Server, label: str) -> None:
+def test_memory_is_a_few_times_what_was_sent(
+    client: httpx.Client, server: Server, label: str
+) -> None:
     content_type, body = HOSTILE[label]()
     before = reset_peak(server)
     send(client, EDITS, body, content_type)
@@ -168,6 +222,13 @@ def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> Non
 def paints_afterwards(server: Server) -> Iterator[None]:
     """The server has not been harmed."""
     yield
-    assert len(httpx.post(f"{server.url}{GENERATIONS}", json={"n": 4, "seed": 7}, timeout=PATIENCE).json()["data"]) == 4
+    assert (
+        len(
+            httpx.post(
+                f"{server.url}{GENERATIONS}", json={"n": 4, "seed": 7}, timeout=PATIENCE
+            ).json()["data"]
+        )
+        == 4
+    )
     log = "".join(server.log)
     assert "request failed" not in log, log[log.index("request failed") :][:5000]

@@ -1,4 +1,6 @@
-"""What clients spell in their own way: each body is read as the plain one is, or refused by the right name."""
+"""What clients spell in their own way: each body is read as the plain one
+is, or refused by the right name.
+"""
 
 import base64
 import gzip
@@ -24,12 +26,16 @@ JSON_BODIES: dict[str, dict] = {  # label: the fields that differ from PLAIN; No
     "lines of 76 characters": {"image": LINES},
     "lines that end as in mail": {"image": LINES.replace("\n", "\r\n")},
     "a data URL": {"image": URL},
-    "a data URL in capitals": {"image": URL.replace("data:image/png;base64", "DATA:IMAGE/PNG;BASE64")},
+    "a data URL in capitals": {
+        "image": URL.replace("data:image/png;base64", "DATA:IMAGE/PNG;BASE64")
+    },
     "an escaped data URL": {"image": URL.replace("+", "%2B").replace("/", "%2F")},
     "the official API's objects": {"image": None, "images": [{"image_url": URL}]},
     "base64 without padding": {"image": BASE64.rstrip("=")},
     "base64 for URLs": {"image": BASE64.replace("+", "-").replace("/", "_")},
-    "a data URL with parameters": {"image": URL.replace(";base64", ";name=a.png;charset=utf-8;base64").rstrip("=")},
+    "a data URL with parameters": {
+        "image": URL.replace(";base64", ";name=a.png;charset=utf-8;base64").rstrip("=")
+    },
     "a list of texts": {"image": None, "images": [URL]},
     "whole numbers with a point": {"seed": 4.0, "n": 1.0, "keep_rows": 3.0},
     "a byte order mark before it": {},
@@ -44,15 +50,23 @@ def plain(server: Server) -> object:
 
 @pytest.mark.parametrize("label", JSON_BODIES)
 def test_json(client: httpx.Client, plain: object, label: str) -> None:
-    fields = {name: value for name, value in {**PLAIN, **JSON_BODIES[label]}.items() if value is not None}
+    fields = {
+        name: value for name, value in {**PLAIN, **JSON_BODIES[label]}.items() if value is not None
+    }
     mark = b"\xef\xbb\xbf" if "mark" in label else b""
     answer = client.post(EDITS, content=mark + json.dumps(fields).encode(), headers=JSON)
     assert answer.json().get("data") == plain, answer.text
 
 
 @pytest.mark.parametrize("name", ["image", "image[]", "image[0]", "images", "images[]"])
-def test_a_forms_picture_by_any_name_beside_fields_left_empty(client: httpx.Client, plain: object, name: str) -> None:
-    answer = client.post(EDITS, files={name: ("a.png", PICTURE), "mask": ("", b"")}, data={**FORM, "n": "", "user": ""})
+def test_a_forms_picture_by_any_name_beside_fields_left_empty(
+    client: httpx.Client, plain: object, name: str
+) -> None:
+    answer = client.post(
+        EDITS,
+        files={name: ("a.png", PICTURE), "mask": ("", b"")},
+        data={**FORM, "n": "", "user": ""},
+    )
     assert answer.json().get("data") == plain, answer.text
 
 
@@ -61,7 +75,10 @@ DATA_URL = f"data:image/png;base64,{BASE64}".encode()
 
 
 def part(parameters: str, content: bytes) -> bytes:
-    return b"--x\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (parameters.encode(), content)
+    return b"--x\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (
+        parameters.encode(),
+        content,
+    )
 
 
 PICTURE_PARTS = {  # parameters of its Content-Disposition, and the content
@@ -73,22 +90,38 @@ PICTURE_PARTS = {  # parameters of its Content-Disposition, and the content
 
 
 @pytest.mark.parametrize("label", PICTURE_PARTS)
-def test_a_forms_picture_and_texts_in_other_parts(client: httpx.Client, plain: object, label: str) -> None:
+def test_a_forms_picture_and_texts_in_other_parts(
+    client: httpx.Client, plain: object, label: str
+) -> None:
     rows = part('name="keep_rows"; filename="keep_rows"', b"3")
-    body = b"".join([part(*PICTURE_PARTS[label]), rows, part('name="seed"', b"4"), part('name="stream"', b"off")])
-    answer = client.post(EDITS, content=body + part('name="mask"', b"") + b"--x--\r\n", headers=SPELLED)
+    body = b"".join(
+        [
+            part(*PICTURE_PARTS[label]),
+            rows,
+            part('name="seed"', b"4"),
+            part('name="stream"', b"off"),
+        ]
+    )
+    answer = client.post(
+        EDITS, content=body + part('name="mask"', b"") + b"--x--\r\n", headers=SPELLED
+    )
     assert answer.json().get("data") == plain, answer.text
 
 
 @pytest.mark.parametrize(
     "headers",
     [
-        *({"content-type": kind} for kind in ("text/json", "application/vnd.api+json;charset=utf-8", "text/plain")),
+        *(
+            {"content-type": kind}
+            for kind in ("text/json", "application/vnd.api+json;charset=utf-8", "text/plain")
+        ),
         *({}, {"content-type": "application/x-www-form-urlencoded"}),
         {**JSON, "content-encoding": "utf-8", "expect": "100-continue"},
     ],
 )
-def test_a_body_that_is_an_object_of_json(client: httpx.Client, plain: object, headers: dict[str, str]) -> None:
+def test_a_body_that_is_an_object_of_json(
+    client: httpx.Client, plain: object, headers: dict[str, str]
+) -> None:
     answer = client.post(EDITS, content=json.dumps(PLAIN).encode(), headers=headers)
     assert answer.json().get("data") == plain, answer.text
     assert client.post(GENERATIONS, content=b' {"seed": 4}', headers=headers).status_code == 200
@@ -97,12 +130,28 @@ def test_a_body_that_is_an_object_of_json(client: httpx.Client, plain: object, h
 CUT_OFF = b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n'
 FORM_TYPE = {"content-type": "multipart/form-data; boundary=x"}
 PACKED, GZIP = gzip.compress(json.dumps(PLAIN).encode()), {**JSON, "content-encoding": "gzip"}
-WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {  # label: the request; the error's status, ...
+# label: the request; the error's status, ...
+WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {
     "a compressed body": ({"content": PACKED, "headers": GZIP}, 415, None, "unsupported_encoding"),
-    "an object of another kind": ({"json": {**PLAIN, "mask": {"file_id": "x"}}}, 400, "mask", "invalid_value"),
-    "a form that is cut off": ({"content": CUT_OFF, "headers": FORM_TYPE}, 400, None, "invalid_multipart"),
+    "an object of another kind": (
+        {"json": {**PLAIN, "mask": {"file_id": "x"}}},
+        400,
+        "mask",
+        "invalid_value",
+    ),
+    "a form that is cut off": (
+        {"content": CUT_OFF, "headers": FORM_TYPE},
+        400,
+        None,
+        "invalid_multipart",
+    ),
     "a form without pictures": ({"data": FORM}, 415, None, "unsupported_media_type"),
-    "a file of another name": ({"files": {"picture": PICTURE}}, 400, "picture", "unknown_parameter"),
+    "a file of another name": (
+        {"files": {"picture": PICTURE}},
+        400,
+        "picture",
+        "unknown_parameter",
+    ),
 }
 
 
@@ -126,14 +175,23 @@ def test_a_websocket_that_is_not_opened_as_one_says_so(client: httpx.Client) -> 
     assert answer.headers["upgrade"] == "websocket"
 
 
-def test_http_1_0_gets_no_chunks_and_keeps_its_connection_if_it_asks(server: Server, client: httpx.Client) -> None:
-    fields = {"n": 2000, "seed": 1}  # an answer of several parts, whose length is not known at its start
-    expected = client.post(GENERATIONS, json=fields, headers={"accept": "application/x-npy"}).content
-    request = post_request(GENERATIONS, fields, accept="application/x-npy").replace(b"HTTP/1.1", b"HTTP/1.0")
+def test_http_1_0_gets_no_chunks_and_keeps_its_connection_if_it_asks(
+    server: Server, client: httpx.Client
+) -> None:
+    # an answer of several parts, whose length is not known at its start
+    fields = {"n": 2000, "seed": 1}
+    expected = client.post(
+        GENERATIONS, json=fields, headers={"accept": "application/x-npy"}
+    ).content
+    request = post_request(GENERATIONS, fields, accept="application/x-npy").replace(
+        b"HTTP/1.1", b"HTTP/1.0"
+    )
     answer = answer_to(server, request)
     assert "transfer-encoding" not in answer.headers
     assert answer.content == expected
     with open_connection(server) as connection:
         for _ in range(2):
-            connection.sendall(b"GET /healthz HTTP/1.0\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n")
+            connection.sendall(
+                b"GET /healthz HTTP/1.0\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n"
+            )
             assert b"connection: keep-alive" in until(connection, b"\r\n\r\n")

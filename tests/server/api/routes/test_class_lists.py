@@ -1,5 +1,6 @@
-"""A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python and on the command line. Each
-is that of its class alone, with a model's defaults too: an image without a class is not guided.
+"""A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python
+and on the command line. Each is that of its class alone, with a model's defaults too: an
+image without a class is not guided.
 """
 
 import json
@@ -28,7 +29,9 @@ DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperatur
 
 
 @pytest.fixture(scope="module", params=DEFAULTS)
-def directory(digits_directory: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+def directory(
+    digits_directory: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Path:
     copied = shutil.copytree(digits_directory, tmp_path_factory.mktemp(request.param) / "digits")
     (copied / "generation_config.json").write_text(json.dumps(DEFAULTS[request.param]))
     return copied
@@ -51,7 +54,9 @@ NAMES = "class must be a name of at most 256 characters, or a list of at most 1,
 
 @pytest.mark.parametrize("more", [{}, {"guidance": 3}, {"n": 5}])
 def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[str, int]) -> None:
-    """Image i is image i of the same request with its class alone; so a list of one class is n images of it."""
+    """Image i is image i of the same request with its class alone; so a
+    list of one class is n images of it.
+    """
     row = painted(client, seed=7, **more, **{"class": ROW})
     for index, name in enumerate(ROW):
         fields = {**more, "class": name, "n": index + 1}
@@ -74,7 +79,9 @@ def test_all_faces_paint_the_same_row_and_name_its_classes(
     assert [image["class"] for image in answer["data"]] == SHOWN
     events = post_for_events(client, URL, **fields, partial_images=1)
     assert (images(events) == row).all()
-    completed = {event["index"]: event["class"] for event in events if event["type"].endswith("completed")}
+    completed = {
+        event["index"]: event["class"] for event in events if event["type"].endswith("completed")
+    }
     assert [completed[index] for index in range(len(ROW))] == SHOWN
     with connected(server.url) as websocket:
         job = websocket.paint(type="generate", **fields)
@@ -82,16 +89,32 @@ def test_all_faces_paint_the_same_row_and_name_its_classes(
     assert model.sample(2, class_name="none", seed=3).classes == ()
 
 
-def test_a_written_number_is_a_list_everywhere(client: httpx.Client, directory: Path, tmp_path: Path) -> None:
+def test_a_written_number_is_a_list_everywhere(
+    client: httpx.Client, directory: Path, tmp_path: Path
+) -> None:
     model, names = load(directory, device="cpu"), ["2", "0", "2", "6"]
     model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
-    done("sample", "--model", directory, "--class", 2026, "--seed", 3, "--out", tmp_path / "command.png")
+    done(
+        "sample",
+        "--model",
+        directory,
+        "--class",
+        2026,
+        "--seed",
+        3,
+        "--out",
+        tmp_path / "command.png",
+    )
     files = [(tmp_path / name).read_bytes() for name in ("python.png", "command.png")]
     for fields in ({"prompt": "2026"}, {"class": names}):
-        files.append(client.post(URL, json={**fields, "seed": 3}, headers={"accept": "image/png"}).content)
+        files.append(
+            client.post(URL, json={**fields, "seed": 3}, headers={"accept": "image/png"}).content
+        )
     row = np.concatenate([*painted(client, prompt="2026", seed=3)], axis=1)
     assert all((np.asarray(Image.open(BytesIO(file))) == row).all() for file in files)
-    with pytest.raises(InvalidInput, match="a list of classes is for images that are painted from nothing"):
+    with pytest.raises(
+        InvalidInput, match="a list of classes is for images that are painted from nothing"
+    ):
         model.complete(np.zeros((7, 5), np.uint8), keep_rows=2, class_name=names)  # type: ignore[arg-type]
 
 
@@ -100,16 +123,34 @@ def test_a_written_number_is_a_list_everywhere(client: httpx.Client, directory: 
     [
         ({"class": []}, "class", "class must list at least one class."),
         ({"class": ["2", "9"]}, "class", "class must be one of 2, 0, 6, horse, not '9'."),
-        ({"class": ["2", "any"]}, "class", 'class "any" cannot be in a list of classes; name each of them.'),
+        (
+            {"class": ["2", "any"]},
+            "class",
+            'class "any" cannot be in a list of classes; name each of them.',
+        ),
         ({"class": ["2", None]}, "class", NAMES),
         ({"class": ["2"] * 1025}, "class", NAMES),
-        ({"class": ["2", "0"], "n": 3}, "n", "n must be 2, the number of classes that are listed, or be left out."),
+        (
+            {"class": ["2", "0"], "n": 3},
+            "n",
+            "n must be 2, the number of classes that are listed, or be left out.",
+        ),
         ({"class": ["2"] * 11}, "class", "class: 11 images exceed the limit of 10 per request."),
-        ({"prompt": "20", "class": "2"}, "class", "class and prompt exclude each other where one is a list; send one."),
-        ({"class": ["none", "none"], "guidance": 2}, "guidance", "guidance needs a class, or a prompt that names one."),
+        (
+            {"prompt": "20", "class": "2"},
+            "class",
+            "class and prompt exclude each other where one is a list; send one.",
+        ),
+        (
+            {"class": ["none", "none"], "guidance": 2},
+            "guidance",
+            "guidance needs a class, or a prompt that names one.",
+        ),
     ],
 )
-def test_a_wrong_list_gets_a_sentence(client: httpx.Client, fields: dict, param: str, sentence: str) -> None:
+def test_a_wrong_list_gets_a_sentence(
+    client: httpx.Client, fields: dict, param: str, sentence: str
+) -> None:
     response = client.post(URL, json=fields)
     assert_refused(response, 400, param, "invalid_value")
     assert response.json()["error"]["message"] == sentence

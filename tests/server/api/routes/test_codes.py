@@ -39,11 +39,15 @@ def flipped(file: bytes) -> bytes:
     """The file with another bit in the first byte of its second code."""
     codes = read(file).codes
     first, second, third = codes.codes
-    return changed(file, codes=replace(codes, codes=(first, bytes([second[0] ^ 1]) + second[1:], third)))
+    return changed(
+        file, codes=replace(codes, codes=(first, bytes([second[0] ^ 1]) + second[1:], third))
+    )
 
 
 def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
-    answer = post(client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]])
+    answer = post(
+        client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]]
+    )
     np.testing.assert_array_equal(painted(answer), IMAGES)
     assert [one["index"] for one in answer["data"]] == list(range(7))
     assert not {"seed", "temperature", "guidance"} & set(answer)
@@ -61,9 +65,12 @@ def test_a_file_as_the_body_in_a_form_and_in_json(client: httpx.Client, file: by
 
 
 @pytest.mark.parametrize(
-    ("wanted", "numbers"), [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13.0, "2-3"], [13, 2, 3]), (4, [4])]
+    ("wanted", "numbers"),
+    [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13.0, "2-3"], [13, 2, 3]), (4, [4])],
 )
-def test_some_images_of_several_files(client: httpx.Client, file: bytes, wanted: object, numbers: list[int]) -> None:
+def test_some_images_of_several_files(
+    client: httpx.Client, file: bytes, wanted: object, numbers: list[int]
+) -> None:
     single = file_of(client, IMAGES[::-1], images_a_code=1)
     answer = post(client, DECODINGS, code=[text(file), text(single)], images=wanted)
     assert [one["index"] for one in answer["data"]] == numbers
@@ -76,7 +83,9 @@ def test_codes_with_labels_and_without(shapes_client: httpx.Client) -> None:
     answer = post(shapes_client, DECODINGS, code=[one["code"] for one in data])
     np.testing.assert_array_equal(painted(answer), IMAGES)
     assert [one["class"] for one in answer["data"]] == [one["class"] for one in data]
-    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx([one["bits_per_dim"] for one in data], 0.1)
+    assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(
+        [one["bits_per_dim"] for one in data], 0.1
+    )
 
 
 def test_a_sheet_a_film_and_a_stream_with_partial_images(client: httpx.Client, file: bytes) -> None:
@@ -87,12 +96,17 @@ def test_a_sheet_a_film_and_a_stream_with_partial_images(client: httpx.Client, f
     assert (film.status_code, film.headers["content-type"]) == (200, "image/webp")
     events = post_for_events(client, DECODINGS, code=text(file), images="4,1", partial_images=2)
     np.testing.assert_array_equal(images(events), IMAGES[[1, 4]])
-    assert {event["type"] for event in events} == {"image_decoding.partial_image", "image_decoding.completed"}
+    assert {event["type"] for event in events} == {
+        "image_decoding.partial_image",
+        "image_decoding.completed",
+    }
     assert [event["index"] for event in named(events, "completed")] == [1, 4]
     assert all("seed" not in event and "guidance" not in event for event in events)
 
 
-def test_another_bit_is_an_error_also_in_a_stream_and_is_seen_on_demand(client: httpx.Client, file: bytes) -> None:
+def test_another_bit_is_an_error_also_in_a_stream_and_is_seen_on_demand(
+    client: httpx.Client, file: bytes
+) -> None:
     code = text(flipped(file))
     response = client.post(DECODINGS, json={"code": code})
     assert_refused(response, 400, "code", "checksum_differs")
@@ -111,7 +125,10 @@ WRONG = {  # label: how a file is changed, the code
     "cut short": (lambda file: file[:-5], "invalid_code"),
     "another bit": (lambda file: file[:-5] + bytes([file[-5] ^ 1]) + file[-4:], "invalid_code"),
     "a later version": (lambda file: file[:7] + b"\x63" + file[8:], "unknown_version"),
-    "another model's": (lambda file: changed(file, coding="0" * 32, precision="int8"), "other_model"),
+    "another model's": (
+        lambda file: changed(file, coding="0" * 32, precision="int8"),
+        "other_model",
+    ),
     "pixels of another shape": (lambda file: changed(file, height=5, width=7), "invalid_code"),
     "more images a code than an index can hold": (
         lambda file: changed(file, codes=Codes(read(file).codes.codes[:1], 2**62)),
@@ -125,33 +142,49 @@ WRONG = {  # label: how a file is changed, the code
 
 
 @pytest.mark.parametrize("label", WRONG)
-def test_a_wrong_code_is_refused_also_of_several(client: httpx.Client, file: bytes, label: str) -> None:
+def test_a_wrong_code_is_refused_also_of_several(
+    client: httpx.Client, file: bytes, label: str
+) -> None:
     change, code = WRONG[label]
     response = client.post(DECODINGS, json={"code": text(change(file))})
     assert_refused(response, 400, "code", code)
-    assert code != "other_model" or "at precision int8; grey at " in response.json()["error"]["message"]
+    assert (
+        code != "other_model"
+        or "at precision int8; grey at " in response.json()["error"]["message"]
+    )
     response = client.post(DECODINGS, json={"code": [text(file), text(change(file))]})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "code")
 
 
 def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) -> None:
-    bomb = changed(file, count=4096, codes=Codes((b"\1" * 300,), 4096), checksums=(0,))  # of a few bytes more
+    # of a few bytes more
+    bomb = changed(file, count=4096, codes=Codes((b"\1" * 300,), 4096), checksums=(0,))
     assert_refused(client.post(DECODINGS, json={"code": text(bomb)}), 400, "code", "invalid_value")
     response = client.post(DECODINGS, json={"code": text(bomb), "images": "4095"})
     assert_refused(response, 400, "images", "invalid_value")
     assert "4096 images" in response.json()["error"]["message"]
 
 
-def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client: httpx.Client) -> None:
+def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(
+    client: httpx.Client,
+) -> None:
     answer, card = post(client, CODES, image=TEXTS), client.get("/v1/models/grey").json()
-    assert (answer["model"], answer["coding"], answer["precision"]) == ("grey", card["coding"], card["precision"])
+    assert (answer["model"], answer["coding"], answer["precision"]) == (
+        "grey",
+        card["coding"],
+        card["precision"],
+    )
     likelihoods = post(client, LIKELIHOODS, image=TEXTS)["data"]
     for index, (one, likelihood) in enumerate(zip(answer["data"], likelihoods, strict=True)):
         data = base64.b64decode(one["code"])
         file = read(data)
         assert (one["index"], one["class"], one["bytes"]) == (index, None, len(data))
         assert (file.coding, file.precision, file.count) == (card["coding"], card["precision"], 1)
-        assert one["bits_per_dim"] == one["bits"] / 35 == pytest.approx(likelihood["bits_per_dim"], rel=0.01)
+        assert (
+            one["bits_per_dim"]
+            == one["bits"] / 35
+            == pytest.approx(likelihood["bits_per_dim"], rel=0.01)
+        )
         assert one["bits"] <= 8 * len(file.codes.codes[0]) < one["bits"] + 9
 
 

@@ -18,10 +18,15 @@ NUMBERS = {"frames": 3, "seconds": 0.5, "scale": 2}
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp", "apng"])
-def test_films_are_those_of_the_library(client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str) -> None:
+def test_films_are_those_of_the_library(
+    client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str
+) -> None:
     accept, fields = {"accept": f"image/{kind}"}, {"seed": 4, **NUMBERS}
     response = client.post(GENERATIONS, json={"n": 2, **fields}, headers=accept)
-    assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (f"image/{kind}", "4")
+    assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (
+        f"image/{kind}",
+        "4",
+    )
     film = tmp_path / f"film.{kind}"
     load(grey_directory, device="cpu").sample(2, seed=4).save(film, **NUMBERS)
     assert response.content == film.read_bytes()
@@ -32,35 +37,74 @@ def test_films_are_those_of_the_library(client: httpx.Client, grey_directory: Pa
     assert b64decode(files[0]) == client.post(GENERATIONS, json=fields, headers=accept).content
 
 
-def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(client: httpx.Client) -> None:
+def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(
+    client: httpx.Client,
+) -> None:
     data, files = {"keep_rows": "3", "seed": "4"}, {"image": FILES["image"]}
     (whole,) = painted(client.post(EDITS, data=data, files=files).json())
     data |= {"size": "10x14", "size_policy": "resize", "frames": "2", "scale": "1"}
-    (first, last), _ = film_frames(client.post(EDITS, data=data, files=files, headers={"accept": "image/webp"}).content)
+    (first, last), _ = film_frames(
+        client.post(EDITS, data=data, files=files, headers={"accept": "image/webp"}).content
+    )
     known = np.vstack((IMAGE[:3], np.full((4, 5), UNPAINTED, np.uint8)))
     for frame, expected in ((first, known), (last, whole)):
         np.testing.assert_array_equal(frame[..., 0], expected.repeat(2, axis=0).repeat(2, axis=1))
 
 
-def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(client: httpx.Client) -> None:
+def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
+    client: httpx.Client,
+) -> None:
     def frames(accept: str, **fields: object) -> int:
         answer = client.post(GENERATIONS, json={"seed": 4, **fields}, headers={"accept": accept})
         return len(film_frames(answer.content)[0])
 
     assert (frames("image/gif"), frames("image/apng"), frames("image/*", scale=1)) == (32, 32, 32)
-    assert b"ANIM" not in client.post(GENERATIONS, json={"seed": 4}, headers={"accept": "image/webp"}).content
+    assert (
+        b"ANIM"
+        not in client.post(GENERATIONS, json={"seed": 4}, headers={"accept": "image/webp"}).content
+    )
 
 
 @pytest.mark.parametrize(
     ("accept", "fields", "param", "words"),
     [
         ("image/gif", {"scale": "2"}, "scale", "a whole number from 1 to 16, not '2'."),
-        ("image/gif", {"n": 1000, "frames": 256, "scale": 16, "seconds": 9}, "frames", "is too large"),
-        ("image/png", {"frames": 9}, "frames", "is for films; send Accept: image/gif, image/webp or image/apng, or"),
-        ("image/gif", {"stream": True}, "stream", "stream is answered with events, not with image/gif"),
-        ("", {"n": 64, "output_format": "gif", "frames": 64, "scale": 16}, "frames", "each of 64 films of 80x112"),
-        ("", {"output_format": "gif", "stream": True}, "output_format", "gif is for films; events have pictures"),
-        ("image/png", {"output_format": "apng"}, "output_format", "apng is for films; send Accept:"),
+        (
+            "image/gif",
+            {"n": 1000, "frames": 256, "scale": 16, "seconds": 9},
+            "frames",
+            "is too large",
+        ),
+        (
+            "image/png",
+            {"frames": 9},
+            "frames",
+            "is for films; send Accept: image/gif, image/webp or image/apng, or",
+        ),
+        (
+            "image/gif",
+            {"stream": True},
+            "stream",
+            "stream is answered with events, not with image/gif",
+        ),
+        (
+            "",
+            {"n": 64, "output_format": "gif", "frames": 64, "scale": 16},
+            "frames",
+            "each of 64 films of 80x112",
+        ),
+        (
+            "",
+            {"output_format": "gif", "stream": True},
+            "output_format",
+            "gif is for films; events have pictures",
+        ),
+        (
+            "image/png",
+            {"output_format": "apng"},
+            "output_format",
+            "apng is for films; send Accept:",
+        ),
     ],
 )
 def test_what_is_no_film_is_refused_with_one_sentence(

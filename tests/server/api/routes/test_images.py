@@ -1,4 +1,6 @@
-"""POST /v1/images/generations and /v1/images/edits: the images, the response's fields and formats, and other sizes."""
+"""POST /v1/images/generations and /v1/images/edits: the images, the response's
+fields and formats, and other sizes.
+"""
 
 import base64
 import io
@@ -25,19 +27,43 @@ def accepted(client: httpx.Client, accept: str, **fields: object) -> httpx.Respo
 
 def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> None:
     answer = generate(client, n=2, seed=7)
-    shape = {"created", "model", "seed", "temperature", "guidance", "data", "size", "output_format", "usage"}
+    shape = {
+        "created",
+        "model",
+        "seed",
+        "temperature",
+        "guidance",
+        "data",
+        "size",
+        "output_format",
+        "usage",
+    }
     assert set(answer) == shape
     shape = {"b64_json", "index", "bits_per_dim", "class", "evidence_bits", "effective_particles"}
     assert [set(one) for one in answer["data"]] == [shape] * 2
-    assert (answer["model"], answer["seed"], answer["size"], answer["output_format"]) == ("grey", 7, "5x7", "png")
+    assert (answer["model"], answer["seed"], answer["size"], answer["output_format"]) == (
+        "grey",
+        7,
+        "5x7",
+        "png",
+    )
     assert painted(generate(client)).shape == (1, 7, 5)
 
 
-def test_colour_images_are_the_models_and_usage_counts_bytes(colour_client: httpx.Client, colour: Transformer) -> None:
+def test_colour_images_are_the_models_and_usage_counts_bytes(
+    colour_client: httpx.Client, colour: Transformer
+) -> None:
     answer = generate(colour_client, n=2, seed=3)
-    np.testing.assert_array_equal(painted(answer), paint(colour, 2, seed=3).images.reshape(2, 3, 4, 3))
+    np.testing.assert_array_equal(
+        painted(answer), paint(colour, 2, seed=3).images.reshape(2, 3, 4, 3)
+    )
     details = {"text_tokens": 0, "image_tokens": 0}
-    usage = {"input_tokens": 0, "input_tokens_details": details, "output_tokens": 72, "total_tokens": 72}
+    usage = {
+        "input_tokens": 0,
+        "input_tokens_details": details,
+        "output_tokens": 72,
+        "total_tokens": 72,
+    }
     assert answer["usage"] == usage
 
 
@@ -54,25 +80,44 @@ def test_a_seed_gives_the_same_images_however_many_follow(client: httpx.Client) 
 
 
 def test_harmless_fields_change_nothing(client: httpx.Client) -> None:
-    auto = dict.fromkeys(("quality", "background", "moderation"), "auto") | {"output_compression": 100, "style": None}
-    plain = {"prompt": "", "response_format": "b64_json", "stream": False, "partial_images": 0, "model": "grey"}
-    people, expected = {"user": "a-user", "safety_identifier": "x"}, generate(client, seed=9)["data"]
+    auto = dict.fromkeys(("quality", "background", "moderation"), "auto") | {
+        "output_compression": 100,
+        "style": None,
+    }
+    plain = {
+        "prompt": "",
+        "response_format": "b64_json",
+        "stream": False,
+        "partial_images": 0,
+        "model": "grey",
+    }
+    people, expected = (
+        {"user": "a-user", "safety_identifier": "x"},
+        generate(client, seed=9)["data"],
+    )
     for size in ("auto", "5x7"):
         assert generate(client, seed=9, size=size, **auto, **plain, **people)["data"] == expected
 
 
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("webp", b"RIFF")])
-def test_an_image_is_of_the_output_format_also_by_accept(colour_client: httpx.Client, kind: str, magic: bytes) -> None:
+def test_an_image_is_of_the_output_format_also_by_accept(
+    colour_client: httpx.Client, kind: str, magic: bytes
+) -> None:
     answer = generate(colour_client, seed=4, output_format=kind)
     assert answer["output_format"] == kind
     file = base64.b64decode(answer["data"][0]["b64_json"])
     assert file.startswith(magic)
     response = accepted(colour_client, f"image/{kind}")
-    assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (f"image/{kind}", "4")
+    assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (
+        f"image/{kind}",
+        "4",
+    )
     np.testing.assert_array_equal(decode(response.content), decode(file))
 
 
-def test_several_images_are_a_contact_sheet_or_an_array(client: httpx.Client, colour_client: httpx.Client) -> None:
+def test_several_images_are_a_contact_sheet_or_an_array(
+    client: httpx.Client, colour_client: httpx.Client
+) -> None:
     expected = painted(generate(client, seed=4, n=5))
     sheet = decode(accepted(client, "image/png", n=5).content)
     padded = np.concatenate((expected, np.zeros((1, 7, 5), np.uint8)))
@@ -89,8 +134,13 @@ def test_several_images_are_a_contact_sheet_or_an_array(client: httpx.Client, co
 ACCEPTED = {  # what is answered where the output format is WebP, and for which Accept
     "application/json": [
         *("*/*", "application/json, image/png", "text/html", "application/problem+json, image/png"),
-        *("text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "text/html, image/gif, */*; q=0.2"),  # Java
-        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",  # a form of a page
+        # Java
+        *(
+            "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
+            "text/html, image/gif, */*; q=0.2",
+        ),
+        # a form of a page
+        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
         "image/png;q=.5, */*;q=.6",
     ],
     "image/webp": ["image/*", "image/avif,image/webp,image/png,*/*;q=0.8", "text/html, image/webp"],
@@ -101,12 +151,19 @@ ACCEPTED = {  # what is answered where the output format is WebP, and for which 
 def test_accept_selects_the_media_type(client: httpx.Client) -> None:
     for kind, asked in ACCEPTED.items():
         for accept in asked:
-            assert accepted(client, accept, output_format="webp").headers["content-type"] == kind, accept
+            assert accepted(client, accept, output_format="webp").headers["content-type"] == kind, (
+                accept
+            )
     twice = [("accept", "text/html;q=0.5"), ("accept", "image/png")]
-    assert client.post(GENERATIONS, json={"seed": 4}, headers=twice).headers["content-type"] == "image/png"
+    assert (
+        client.post(GENERATIONS, json={"seed": 4}, headers=twice).headers["content-type"]
+        == "image/png"
+    )
     response = accepted(client, "image/jpeg")
     assert response.status_code == 406
-    sentence = "Accept: image/jpeg is not supported; use image/png, image/webp, image/gif or image/apng."
+    sentence = (
+        "Accept: image/jpeg is not supported; use image/png, image/webp, image/gif or image/apng."
+    )
     assert response.json()["error"]["message"] == sentence
 
 
@@ -128,11 +185,17 @@ def alpha(image: np.ndarray, mask: np.ndarray) -> str:
 def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx.Client) -> None:
     given = {"image": text(encode(NOISY)), "keep_rows": 4}
     for clean, kept in (({}, NOISY), ({"clean": "auto"}, CLEAN)):
-        np.testing.assert_array_equal(painted(edit(shapes_client, **given, **clean))[0, :4], kept[:4])
+        np.testing.assert_array_equal(
+            painted(edit(shapes_client, **given, **clean))[0, :4], kept[:4]
+        )
 
 
-def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(client: httpx.Client) -> None:
-    assert edit(client, image=FILE, keep_rows=0, n=2)["data"] == generate(client, seed=4, n=2)["data"]
+def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(
+    client: httpx.Client,
+) -> None:
+    assert (
+        edit(client, image=FILE, keep_rows=0, n=2)["data"] == generate(client, seed=4, n=2)["data"]
+    )
     greys = noise(2, 7, 5)
     found = painted(edit(client, image=[text(encode(image)) for image in greys], keep_rows=4, n=3))
     np.testing.assert_array_equal(found[:, :4], greys[[0, 0, 0, 1, 1, 1], :4])
@@ -152,11 +215,22 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
     np.testing.assert_array_equal(painted(several)[1][rows == 255], IMAGE[rows == 255])
 
 
-def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(colour_client: httpx.Client) -> None:
-    answer = edit(colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3)
-    np.testing.assert_array_equal(painted(answer)[:, COLOUR_HOLE == 255], np.stack([COLOUR[COLOUR_HOLE == 255]] * 6))
+def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(
+    colour_client: httpx.Client,
+) -> None:
+    answer = edit(
+        colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3
+    )
+    np.testing.assert_array_equal(
+        painted(answer)[:, COLOUR_HOLE == 255], np.stack([COLOUR[COLOUR_HOLE == 255]] * 6)
+    )
     details = {"text_tokens": 0, "image_tokens": 180}
-    usage = {"input_tokens": 180, "input_tokens_details": details, "output_tokens": 36, "total_tokens": 216}
+    usage = {
+        "input_tokens": 180,
+        "input_tokens_details": details,
+        "output_tokens": 36,
+        "total_tokens": 216,
+    }
     assert answer["usage"] == usage
 
 
@@ -194,13 +268,24 @@ def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for()
     assert len(done) == 2, "an empty one for the header, and the first image"
 
 
-def test_what_no_file_has_room_for_is_refused_at_once(client: httpx.Client, colour_client: httpx.Client) -> None:
+def test_what_no_file_has_room_for_is_refused_at_once(
+    client: httpx.Client, colour_client: httpx.Client
+) -> None:
     resize = {"size_policy": "resize"}
     film = {"n": 1200, "frames": 2, "scale": 16, "size": "300x1", "output_format": "webp"}
-    sheets = [{"n": n, "size": size} for n, size in ((81, "2048x100"), (81, "100x2048"), (4, "2048x2048"))]
+    sheets = [
+        {"n": n, "size": size} for n, size in ((81, "2048x100"), (81, "100x2048"), (4, "2048x2048"))
+    ]
     for fields in (*sheets, film):
-        assert_refused(accepted(client, "image/webp", **fields, **resize), 400, "size", "invalid_value")
-    assert_refused(accepted(colour_client, "image/png", n=2, size="2048x2048", **resize), 400, "size", "invalid_value")
+        assert_refused(
+            accepted(client, "image/webp", **fields, **resize), 400, "size", "invalid_value"
+        )
+    assert_refused(
+        accepted(colour_client, "image/png", n=2, size="2048x2048", **resize),
+        400,
+        "size",
+        "invalid_value",
+    )
     assert accepted(client, "image/webp", size="2048x2048", **resize).status_code == 200
 
 
@@ -213,7 +298,9 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
     assert "uploads_resized_from" not in expected
     array = client.post(EDITS, data=RESIZE, files=files, headers={"accept": NPY})
     assert array.headers["x-scanline-uploads-resized-from"] == "50x70"
-    sent = client.post(EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED})
+    sent = client.post(
+        EDITS, data=RESIZE | {"stream": "true", "keep_rows": "3"}, files={"image": ENLARGED}
+    )
     assert '"uploads_resized_from":["50x70"]' in sent.text.replace('": ', '":')
     assert_refused(client.post(EDITS, data={"seed": "7"}, files=files), 400, "mask", "wrong_size")
     other = {"image": ENLARGED, "mask": encode(resized(KEPT, (10, 14)))}
@@ -221,15 +308,22 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
 
 
 @pytest.mark.parametrize(("route", "data"), [(EDITS, {"keep_rows": "3"}), (LIKELIHOODS, {})])
-def test_of_several_pictures_the_refused_one_is_named(client: httpx.Client, route: str, data: dict) -> None:
+def test_of_several_pictures_the_refused_one_is_named(
+    client: httpx.Client, route: str, data: dict
+) -> None:
     refused = client.post(route, data=data, files=[("image", SMALL), ("image", ENLARGED)])
     assert_refused(refused, 400, "image", "wrong_size")
     assert refused.json()["error"]["message"].startswith("Picture 2 of 2: image is 50x70;")
 
 
 @pytest.mark.parametrize("route", [LIKELIHOODS, CLASSIFICATIONS])
-def test_a_server_that_resizes_scores_pictures_of_any_size(shapes_client: httpx.Client, route: str) -> None:
-    answers = [shapes_client.post(route, files={"image": file}).json() for file in (ENLARGED, encode(IMAGE))]
+def test_a_server_that_resizes_scores_pictures_of_any_size(
+    shapes_client: httpx.Client, route: str
+) -> None:
+    answers = [
+        shapes_client.post(route, files={"image": file}).json()
+        for file in (ENLARGED, encode(IMAGE))
+    ]
     assert answers[0].pop("uploads_resized_from") == ["50x70"]
     assert answers[0]["data"] == answers[1]["data"]
     exact = shapes_client.post(route, data={"size_policy": "exact"}, files={"image": ENLARGED})

@@ -22,11 +22,16 @@ GREYS, COLOURS = noise(2, 7, 5), noise(2, 3, 4, 3)
 NAMES = ["circle", "square", "star"]
 
 
-def scored(client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object) -> list[dict]:
+def scored(
+    client: httpx.Client, images: np.ndarray, route: str = LIKELIHOODS, **fields: object
+) -> list[dict]:
     answer = post(client, route, image=[text(encode(image)) for image in images], **fields)
     assert answer.pop("read_by", "bits") == "bits"
     assert set(answer) == {"created", "model", "typical_bits_per_dim", "data"}
-    assert answer["typical_bits_per_dim"] == client.get(f"/v1/models/{answer['model']}").json()["typical_bits_per_dim"]
+    assert (
+        answer["typical_bits_per_dim"]
+        == client.get(f"/v1/models/{answer['model']}").json()["typical_bits_per_dim"]
+    )
     return answer["data"]
 
 
@@ -38,11 +43,14 @@ def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transfo
     alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
     unknown = {"typical": None, "tail_probability": None, "noisy": False}
     assert scored(client, GREYS) == [
-        {"index": index, "bits_per_dim": pytest.approx(bits, rel=1e-12), **unknown} for index, bits in enumerate(alone)
+        {"index": index, "bits_per_dim": pytest.approx(bits, rel=1e-12), **unknown}
+        for index, bits in enumerate(alone)
     ]
 
 
-def test_bits_of_bytes_have_the_shape(colour_client: httpx.Client, colour: Transformer, client: httpx.Client) -> None:
+def test_bits_of_bytes_have_the_shape(
+    colour_client: httpx.Client, colour: Transformer, client: httpx.Client
+) -> None:
     data = scored(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
     np.testing.assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
@@ -52,7 +60,9 @@ def test_bits_of_bytes_have_the_shape(colour_client: httpx.Client, colour: Trans
     assert client.post(LIKELIHOODS, files=files, data={"per_pixel": "true"}).json()["data"] == data
 
 
-def test_an_evaluated_model_says_how_unusual_an_image_is(shapes_client: httpx.Client, shapes_model: Model) -> None:
+def test_an_evaluated_model_says_how_unusual_an_image_is(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
     (one,) = scored(shapes_client, NOISY[None])
     assert (one["typical"], one["noisy"]) == (False, True)
     assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(NOISY[None])[0])
@@ -68,10 +78,14 @@ def estimates(client: httpx.Client, **fields: object) -> dict:
     return post(client, LIKELIHOODS, **{"image": FILE, **fields})
 
 
-def test_the_estimate_is_that_of_its_completions(shapes_client: httpx.Client, shapes_model: Model) -> None:
+def test_the_estimate_is_that_of_its_completions(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
     fields = {"seed": 4, "particles": 8, "repeats": 6, "class": "star"}
     answer = estimates(shapes_client, mask=MASK, **fields)
-    expected = shapes_model.score_known(IMAGE, mask=HOLE == 255, class_name="star", particles=8, repeats=6, seed=4)
+    expected = shapes_model.score_known(
+        IMAGE, mask=HOLE == 255, class_name="star", particles=8, repeats=6, seed=4
+    )
     assert set(answer) == {"created", "model", "seed", "particles", "repeats", "data"}
     assert (answer["seed"], answer["particles"], answer["repeats"]) == (4, 8, 6)
     assert answer["data"] == [
@@ -85,7 +99,9 @@ def test_the_estimate_is_that_of_its_completions(shapes_client: httpx.Client, sh
     ]
     form = {name: str(value) for name, value in fields.items()}
     assert shapes_client.post(LIKELIHOODS, files=FILES, data=form).json()["data"] == answer["data"]
-    both = estimates(shapes_client, **{**fields, "image": [FILE, text(encode(OTHER))]}, mask=MASK)["data"]
+    both = estimates(shapes_client, **{**fields, "image": [FILE, text(encode(OTHER))]}, mask=MASK)[
+        "data"
+    ]
     assert both[0] == answer["data"][0]
     assert both[1]["evidence_bits"] != both[0]["evidence_bits"]
 
@@ -97,31 +113,52 @@ def test_a_drawn_seed_gives_the_same_estimates_again(shapes_client: httpx.Client
     assert estimates(shapes_client, mask=MASK, seed=drawn["seed"])["data"] == drawn["data"]
 
 
-def test_kept_rows_cost_what_the_model_says_of_them(shapes_client: httpx.Client, shapes_model: Model) -> None:
+def test_kept_rows_cost_what_the_model_says_of_them(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
     data = estimates(shapes_client, image=[FILE, text(encode(OTHER))], keep_rows=3)["data"]
     bits = shapes_model.score(np.stack([IMAGE, OTHER]), per_pixel=True)[:, :3].sum(axis=(1, 2))
     assert [one["evidence_bits"] for one in data] == pytest.approx(bits.tolist(), rel=1e-6)
-    assert [(one["index"], one["known_bytes"], one["standard_error"]) for one in data] == [(0, 15, 0.0), (1, 15, 0.0)]
+    assert [(one["index"], one["known_bytes"], one["standard_error"]) for one in data] == [
+        (0, 15, 0.0),
+        (1, 15, 0.0),
+    ]
 
 
-def test_each_image_is_read_under_every_class_and_mirrored(shapes_client: httpx.Client, shapes_model: Model) -> None:
-    images = np.concatenate([shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES])
+def test_each_image_is_read_under_every_class_and_mirrored(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
+    images = np.concatenate(
+        [shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES]
+    )
     expected = shapes_model.classify(images)
     assert (expected.bits != expected.compared_bits).all()
     data = classified(shapes_client, images)
     assert [(one["index"], one["class"]) for one in data] == list(enumerate(expected.best))
-    assert [list(one["posterior"]) for one in data] == [list(one["bits_per_dim"]) for one in data] == [NAMES] * 9
+    assert (
+        [list(one["posterior"]) for one in data]
+        == [list(one["bits_per_dim"]) for one in data]
+        == [NAMES] * 9
+    )
     posterior = [list(one["posterior"].values()) for one in data]
     np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
-    np.testing.assert_allclose([list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6)
+    np.testing.assert_allclose(
+        [list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6
+    )
     assert all(one["posterior_by_bits"] == one["posterior"] for one in data)
-    assert classified(shapes_client, images, by_bits=True) == data  # a model without a class head has nothing else
+    # a model without a class head has nothing else
+    assert classified(shapes_client, images, by_bits=True) == data
     files = [("image[]", ("a.png", encode(image))) for image in images]
     assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
 
 
-def test_noise_is_removed_and_images_are_typical_or_not(shapes_client: httpx.Client, shapes_model: Model) -> None:
-    before, after = (classified(shapes_client, np.stack([CLEAN, NOISY]), clean=clean) for clean in ("off", "auto"))
+def test_noise_is_removed_and_images_are_typical_or_not(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
+    before, after = (
+        classified(shapes_client, np.stack([CLEAN, NOISY]), clean=clean)
+        for clean in ("off", "auto")
+    )
     assert [[one["noisy"] for one in each] for each in (before, after)] == [[False, True]] * 2
     assert before[0] == after[0]
     assert after[1]["bits_per_dim"] == after[0]["bits_per_dim"] != before[1]["bits_per_dim"]
@@ -129,7 +166,9 @@ def test_noise_is_removed_and_images_are_typical_or_not(shapes_client: httpx.Cli
     expected = shapes_model.classify(NOISY, clean="off")
     assert before[1]["tail_probability"] == pytest.approx(expected.tail_probabilities[0])
     assert before[1]["typical"] is bool(expected.typical[0]) is False
-    assert before[1]["any_class_bits_per_dim"] == pytest.approx(mixture_bits(expected.bits)[0] / 35, rel=1e-6)
+    assert before[1]["any_class_bits_per_dim"] == pytest.approx(
+        mixture_bits(expected.bits)[0] / 35, rel=1e-6
+    )
 
 
 def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
@@ -139,7 +178,9 @@ def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
     assert_refused(response, 429, None, "client_queue_full")
     assert len(classified(shapes_client, noise(1, 7, 5).repeat(most, axis=0))) == most
     too_many = [FILE] * (MAX_IMAGES // readings + 1)
-    assert_refused(shapes_client.post(CLASSIFICATIONS, json={"image": too_many}), 400, "image", "invalid_value")
+    assert_refused(
+        shapes_client.post(CLASSIFICATIONS, json={"image": too_many}), 400, "image", "invalid_value"
+    )
 
 
 def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: Path) -> None:
@@ -147,8 +188,14 @@ def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: 
     images = noise(3, 7, 5)
     law = load(directory, device="cpu").classify(images, by_bits=True)
     sent = {"image": [text(encode(image)) for image in images]}
-    with serve(directory, "--slots", "2", "--max-images-per-request", "21") as server, server.client() as client:
-        full, cheap = post(client, CLASSIFICATIONS, **sent, by_bits=True), post(client, CLASSIFICATIONS, **sent)
+    with (
+        serve(directory, "--slots", "2", "--max-images-per-request", "21") as server,
+        server.client() as client,
+    ):
+        full, cheap = (
+            post(client, CLASSIFICATIONS, **sent, by_bits=True),
+            post(client, CLASSIFICATIONS, **sent),
+        )
         too_many = client.post(CLASSIFICATIONS, json={"image": sent["image"] * 2, "by_bits": True})
         assert_refused(too_many, 400, "image", "invalid_value")
         assert "each counted twice for each class and once for the class head" in too_many.text
@@ -159,10 +206,14 @@ def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: 
         assert one["class"] == law.best[row]
         np.testing.assert_array_equal([*one["posterior"].values()], law.posterior[row])
         assert law.posterior_by_bits is not None
-        np.testing.assert_array_equal([*one["posterior_by_bits"].values()], law.posterior_by_bits[row])
+        np.testing.assert_array_equal(
+            [*one["posterior_by_bits"].values()], law.posterior_by_bits[row]
+        )
         assert one["bits_per_dim"].keys() == one["posterior"].keys()
         assert other == one | dict.fromkeys(by_bits)
 
 
 def test_a_model_without_classes_does_not_classify(client: httpx.Client) -> None:
-    assert_refused(client.post(CLASSIFICATIONS, json={"image": FILE}), 400, "model", "invalid_value")
+    assert_refused(
+        client.post(CLASSIFICATIONS, json={"image": FILE}), 400, "model", "invalid_value"
+    )

@@ -27,13 +27,27 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     assert isinstance(card.pop("created"), int)
     assert "kernel" in card["backend"] or "torch" in card["backend"]
     assert len(card.pop("digest")) == len(card.pop("coding")) == 32
-    assert (card.pop("backend_name"), bool(card.pop("fallbacks"))) in (("cpu", False), ("eager", True))
+    assert (card.pop("backend_name"), bool(card.pop("fallbacks"))) in (
+        ("cpu", False),
+        ("eager", True),
+    )
     del card["backend"]
-    sizes = {"height": 3, "width": 4, "channels": 3, "layers": 2, "heads": 2, "parameters": colour.parameter_count}
+    sizes = {
+        "height": 3,
+        "width": 4,
+        "channels": 3,
+        "layers": 2,
+        "heads": 2,
+        "parameters": colour.parameter_count,
+    }
     unknown = dict.fromkeys(("max_guidance", "failure", "bits_per_dim", "typical_bits_per_dim"))
     assert card == {
         **{"id": "colour", "aliases": [], "object": "model", "owned_by": "scanline", "classes": []},
-        **{"state": "ready", "precision": "exact", "state_bytes_per_image": colour.config.state_bytes_per_image},
+        **{
+            "state": "ready",
+            "precision": "exact",
+            "state_bytes_per_image": colour.config.state_bytes_per_image,
+        },
         "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16},
         **sizes,
         **unknown,
@@ -41,13 +55,20 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
 
 
 def test_the_list_has_every_model(client: httpx.Client) -> None:
-    assert client.get("/v1/models").json() == {"object": "list", "data": [client.get("/v1/models/grey").json()]}
+    assert client.get("/v1/models").json() == {
+        "object": "list",
+        "data": [client.get("/v1/models/grey").json()],
+    }
     assert_refused(client.get("/v1/models/white/../grey2"), 404, "model", "model_not_found")
 
 
 @pytest.fixture(scope="module")
-def several(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colour_directory: Path) -> Iterator[Server]:
-    """Two models that load and one that does not; two threads each, where other servers have one."""
+def several(
+    tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colour_directory: Path
+) -> Iterator[Server]:
+    """Two models that load and one that does not; two threads
+    each, where other servers have one.
+    """
     broken = shutil.copytree(grey_directory, tmp_path_factory.mktemp("models") / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights")
     others = ("--model", str(colour_directory), "--model", str(broken))
@@ -58,7 +79,9 @@ def several(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colo
 of_several = client_of("several")
 
 
-def test_each_paints_its_own(several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer) -> None:
+def test_each_paints_its_own(
+    several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer
+) -> None:
     with connected(several.url) as websocket:
         for name in ("grey", "colour"):
             websocket.send(type="generate", id=name, model=name, n=3, seed=7)
@@ -76,11 +99,15 @@ def test_each_paints_its_own(several: Server, of_several: httpx.Client, grey: Tr
         assert (scored["model"], scored["data"][0]["bits_per_dim"] > 0) == (name, True)
 
 
-def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_path(of_several: httpx.Client) -> None:
+def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_path(
+    of_several: httpx.Client,
+) -> None:
     states = {"grey": "ready", "colour": "ready", "broken": "failed"}
     cards = of_several.get("/v1/models").json()["data"]
     assert {card["id"]: card["state"] for card in cards} == states
-    assert cards[2]["failure"].startswith("broken/model.safetensors is not a readable safetensors file")
+    assert cards[2]["failure"].startswith(
+        "broken/model.safetensors is not a readable safetensors file"
+    )
     assert post(of_several, GENERATIONS)["model"] == "grey"  # the first is the default
     response = of_several.get("/readyz")
     assert (response.status_code, response.json()["models"]) == (200, states)
@@ -88,7 +115,9 @@ def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_p
     assert [metrics.of("engine_up", model_name=name) for name in states] == [1, 1, 0]
 
 
-def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, of_several: httpx.Client) -> None:
+def test_requests_and_jobs_for_a_failed_model_are_refused(
+    several: Server, of_several: httpx.Client
+) -> None:
     sentence = "The model broken cannot be served: broken/model.safetensors is not a readable"
     for path, more in ((GENERATIONS, {"stream": True}), (EDITS, MASKED), (LIKELIHOODS, MASKED)):
         response = of_several.post(path, json={"model": "broken", **more})
@@ -97,11 +126,17 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(several: Server, of_se
         assert "retry-after" not in response.headers
         assert response.headers["x-should-retry"] == "false"
     with connected(several.url) as websocket:
-        assert_error(websocket.paint(type="generate", model="broken").messages[-1], "model", "model_failed", 503)
+        assert_error(
+            websocket.paint(type="generate", model="broken").messages[-1],
+            "model",
+            "model_failed",
+            503,
+        )
         assert websocket.paint(type="generate", model="grey").order[-1] == "done"
 
 
-SHARES: dict[str, tuple[int, int, Any, list]] = {  # label: cores, models, settings; share and threads of each
+# label: cores, models, settings; share and threads of each
+SHARES: dict[str, tuple[int, int, Any, list]] = {
     "a single model": (8, 1, {}, [(1, None)]),
     "several models": (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
     "more models than cores": (2, 3, {}, [(1 / 3, 1)] * 3),
@@ -115,6 +150,11 @@ def test_models_share_the_free_memory_and_the_cores(
 ) -> None:
     cores, models, given, expected = SHARES[label]
     monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
-    copies = tuple(str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models))
-    options = [model.engine.options for model in served_models(Settings(models=copies, **given)).all.values()]
+    copies = tuple(
+        str(shutil.copytree(grey_directory, tmp_path / f"copy{index}")) for index in range(models)
+    )
+    options = [
+        model.engine.options
+        for model in served_models(Settings(models=copies, **given)).all.values()
+    ]
     assert [(one.share, one.threads) for one in options] == expected

@@ -1,4 +1,6 @@
-"""GET /v1/models/{id}/onnx: the same file as `scanline export --onnx` writes, made once for all who wait."""
+"""GET /v1/models/{id}/onnx: the same file as `scanline export --onnx`
+writes, made once for all who wait.
+"""
 
 import asyncio
 import sys
@@ -27,13 +29,17 @@ from tests.support.waiting import PATIENCE
 URL = "/v1/models/grey/onnx"
 
 
-def test_it_is_the_commands_file(client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path) -> None:
+def test_it_is_the_commands_file(
+    client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path
+) -> None:
     response = client.get(URL)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"
     assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
     assert onnx.load_from_string(response.content) == export_step(grey)
-    assert done("export", grey_directory, tmp_path / "step.onnx").startswith(f"{tmp_path / 'step.onnx'}: one step of ")
+    assert done("export", grey_directory, tmp_path / "step.onnx").startswith(
+        f"{tmp_path / 'step.onnx'}: one step of "
+    )
     assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(response.content)
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
@@ -55,21 +61,33 @@ def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None
     assert response.headers["retry-after"] == "2"
 
 
-def test_without_the_extra_it_says_what_to_install(grey_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_what_to_install(
+    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = Settings(models=(str(grey_directory),))
     models = served_models(settings)
     models.default.engine.ready = SimpleNamespace(
         digest="a", class_head=()
     )  # no image is painted here, so that no engine starts
-    monkeypatch.setattr(Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx")))
+    monkeypatch.setattr(
+        Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx"))
+    )
     response = TestClient(build(settings, models)).get(URL)
     message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
-    error = {"message": message, "type": "server_error", "param": None, "code": "onnx_not_installed"}
+    error = {
+        "message": message,
+        "type": "server_error",
+        "param": None,
+        "code": "onnx_not_installed",
+    }
     assert (response.status_code, response.json()) == (501, {"error": error})
 
 
 def test_a_file_may_be_named_in_any_script() -> None:
-    assert _content_disposition("серый.onnx") == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
+    assert (
+        _content_disposition("серый.onnx")
+        == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
+    )
 
 
 NOTE = """
@@ -97,7 +115,9 @@ def exported(found: Exports, directory: Path, digest: str = "first") -> Exported
 def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Path) -> None:
     async def act() -> list[Exported]:
         found = exports(NOTE)
-        return await asyncio.gather(*(found.get(("grey", digest), tmp_path) for digest in ("one", "one", "other")))
+        return await asyncio.gather(
+            *(found.get(("grey", digest), tmp_path) for digest in ("one", "one", "other"))
+        )
 
     first, again, other = asyncio.run(act())
     assert first is again
@@ -128,7 +148,8 @@ def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
         with pytest.raises(ExportError, match="The export failed"):
             exported(found, tmp_path)
     assert runs(tmp_path) == 1
-    found.failed = {name: (0.0, error) for name, (_, error) in found.failed.items()}  # a minute later
+    # a minute later
+    found.failed = {name: (0.0, error) for name, (_, error) in found.failed.items()}
     with pytest.raises(ExportError):
         exported(found, tmp_path)
     assert runs(tmp_path) == 2
@@ -149,7 +170,9 @@ def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
-def test_without_the_extra_onnx_no_child_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_onnx_no_child_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onnx_export, "find_spec", {}.get)
     with pytest.raises(MissingExtraError):
         exported(exports(NOTE), tmp_path)

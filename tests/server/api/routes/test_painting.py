@@ -1,4 +1,6 @@
-"""What is asked of painting reaches the library over every face, and what cannot be had is refused by each."""
+"""What is asked of painting reaches the library over every face, and what
+cannot be had is refused by each.
+"""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +23,16 @@ from scanline.server.settings import Settings
 from tests.support import shapes
 from tests.support.pictures import encode, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused
-from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, generate, post
+from tests.support.server.json_requests import (
+    CLEAN,
+    FILES,
+    HOLE,
+    IMAGE,
+    MASKED,
+    NOISY,
+    generate,
+    post,
+)
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import Server, client_of
@@ -34,9 +45,14 @@ from tests.support.waiting import wait_for
 FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 STAR = {"class": "star", "seed": 7, "temperature": 0.8}
 PICTURE = {"image": MASKED["image"], "keep_rows": 3}
-GUIDED_SLOTS, GUIDED_WAITING, GUIDED_IMAGES = 7, 13, 24  # an odd number of slots: one stays free among guided images
+# an odd number of slots: one stays free among guided images
+GUIDED_SLOTS, GUIDED_WAITING, GUIDED_IMAGES = 7, 13, 24
 GUIDED_ROOM = GUIDED_SLOTS + GUIDED_WAITING
-LIMITS = {"slots": GUIDED_SLOTS, "max-waiting-images": GUIDED_WAITING, "max-images-per-request": GUIDED_IMAGES}
+LIMITS = {
+    "slots": GUIDED_SLOTS,
+    "max-waiting-images": GUIDED_WAITING,
+    "max-images-per-request": GUIDED_IMAGES,
+}
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4}
 
 ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # label: fields, and the library's own
@@ -55,7 +71,9 @@ OF_EDITS = ASKED | {
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED))
+    directory = shapes.evaluate(
+        shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
+    )
     (directory / "generation_config.json").write_text(json.dumps(DEFAULTS))
     return directory
 
@@ -78,25 +96,41 @@ def facts(data: list[dict[str, Any]]) -> list[list[Any]]:
     return [[one[name] for name in FACTS] for one in sorted(data, key=lambda one: one["index"])]
 
 
-def assert_painted(server: Server, client: httpx.Client, url: str, law: Images, **fields: Any) -> None:
+def assert_painted(
+    server: Server, client: httpx.Client, url: str, law: Images, **fields: Any
+) -> None:
     """Every face answers with these images, and says the same of each."""
     answer = post(client, url, **fields)
     np.testing.assert_array_equal(painted(answer), law.array)
     nothing = (None,) * len(law.array)
-    known = (nothing, nothing) if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
+    known = (
+        (nothing, nothing) if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
+    )
     said = zip(law.classes or nothing, law.bits_per_dim, *known, strict=True)
     for row, (name, *numbers) in zip(facts(answer["data"]), said, strict=True):
-        assert row == [name, *(value if value is None else pytest.approx(value, rel=1e-6) for value in numbers)]
+        assert row == [
+            name,
+            *(value if value is None else pytest.approx(value, rel=1e-6) for value in numbers),
+        ]
     events = post_for_events(client, url, **fields)
     np.testing.assert_array_equal(images(events), law.array)
     with connected(server.url) as websocket:
         job = websocket.paint(type="complete" if url == EDITS else "generate", **fields)
     np.testing.assert_array_equal(job.images(), law.array.reshape(len(law.array), -1))
-    for ended in (named(events, "completed"), [one for one in job.messages if one["type"] == "image"]):
+    for ended in (
+        named(events, "completed"),
+        [one for one in job.messages if one["type"] == "image"],
+    ):
         assert facts(ended) == facts(answer["data"])
     if url == EDITS:
-        rest = {name: str(value) for name, value in fields.items() if name not in FILES and value is not None}
-        form = client.post(EDITS, files={name: FILES[name] for name in FILES.keys() & fields.keys()}, data=rest)
+        rest = {
+            name: str(value)
+            for name, value in fields.items()
+            if name not in FILES and value is not None
+        }
+        form = client.post(
+            EDITS, files={name: FILES[name] for name in FILES.keys() & fields.keys()}, data=rest
+        )
         assert form.json()["data"] == answer["data"]
 
 
@@ -113,7 +147,11 @@ def test_generations_are_those_of_the_library_on_every_face(
 @pytest.mark.parametrize("known", [{"mask": HOLE == 255}, {"keep_rows": 3}], ids=["mask", "rows"])
 @pytest.mark.parametrize("label", OF_EDITS)
 def test_completions_are_those_of_the_library_on_every_face(
-    shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model, label: str, known: dict[str, Any]
+    shapes_server: Server,
+    shapes_client: httpx.Client,
+    shapes_model: Model,
+    label: str,
+    known: dict[str, Any],
 ) -> None:
     fields, asked = OF_EDITS[label]
     given = MASKED if "mask" in known else PICTURE
@@ -121,7 +159,9 @@ def test_completions_are_those_of_the_library_on_every_face(
     assert_painted(shapes_server, shapes_client, EDITS, law, n=3, seed=4, **given, **fields)
 
 
-def test_guidance_is_that_of_the_library(guided_server: Server, guided: httpx.Client, guided_model: Model) -> None:
+def test_guidance_is_that_of_the_library(
+    guided_server: Server, guided: httpx.Client, guided_model: Model
+) -> None:
     asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
     law, fields = guided_model.sample(**asked, guidance=2.5), {**STAR, "guidance": 2.5, "n": 3}
     assert (law.array != guided_model.sample(**asked, guidance=1).array).any()
@@ -131,14 +171,20 @@ def test_guidance_is_that_of_the_library(guided_server: Server, guided: httpx.Cl
         assert_painted(guided_server, guided, EDITS, law, **fields, **MASKED, **more)
 
 
-def test_likelihoods_are_of_the_class_and_a_card_has_all(shapes_client: httpx.Client, shapes_model: Model) -> None:
+def test_likelihoods_are_of_the_class_and_a_card_has_all(
+    shapes_client: httpx.Client, shapes_model: Model
+) -> None:
     for name in (None, "circle", "star"):
         (one,) = post(shapes_client, LIKELIHOODS, image=MASKED["image"], **{"class": name})["data"]
-        assert one["bits_per_dim"] == pytest.approx(shapes_model.score(IMAGE, class_name=name)[0], rel=1e-6)
+        assert one["bits_per_dim"] == pytest.approx(
+            shapes_model.score(IMAGE, class_name=name)[0], rel=1e-6
+        )
     assert shapes_client.get("/v1/models/shapes").json()["classes"] == ["circle", "square", "star"]
 
 
-def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided: httpx.Client, guided_model: Model) -> None:
+def test_a_noisy_picture_is_classified_to_within_a_tolerance(
+    guided: httpx.Client, guided_model: Model
+) -> None:
     """Like guidance, it takes logits of all values."""
     picture = {"image": text(encode(NOISY))}
     (one,) = post(guided, CLASSIFICATIONS, **picture)["data"]
@@ -149,7 +195,9 @@ def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided: httpx.Clien
     assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
 
 
-def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server: Server, guided: httpx.Client) -> None:
+def test_a_request_that_says_nothing_gets_the_models_defaults(
+    guided_server: Server, guided: httpx.Client
+) -> None:
     said = {name: value for name, value in DEFAULTS.items() if name != "particles"}
     unsaid, same = (generate(guided, n=3, seed=7, **fields) for fields in ({}, said))
     assert unsaid["data"] == same["data"]
@@ -165,16 +213,26 @@ def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server: Ser
     assert (card["defaults"], card["max_guidance"]) == (DEFAULTS, 10)
 
 
-def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(shapes_client: httpx.Client) -> None:
+def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(
+    shapes_client: httpx.Client,
+) -> None:
     found = []
-    for seed in range(20):  # how far an image is when its partial images are cut is a matter of time
-        events = post_for_events(shapes_client, EDITS, partial_images=3, seed=seed, particles=8, **MASKED)
+    # how far an image is when its partial images are cut is a matter of time
+    for seed in range(20):
+        events = post_for_events(
+            shapes_client, EDITS, partial_images=3, seed=seed, particles=8, **MASKED
+        )
         partial = named(events, "partial_image")
         assert [event["partial_image_index"] for event in partial] == [0, 1, 2]
         pictures, whole = images(events, "partial_image"), images(events)[0]
         for event, picture in zip(partial, pictures, strict=True):
             np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
-            found.append((event.get("provisional"), bool(((picture != whole) & (picture != UNPAINTED)).any())))
+            found.append(
+                (
+                    event.get("provisional"),
+                    bool(((picture != whole) & (picture != UNPAINTED)).any()),
+                )
+            )
         if (True, True) in found:
             break
     assert set(found) <= {(None, False), (True, False), (True, True)}
@@ -182,7 +240,8 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
 
 
 INVALID = "invalid_value"
-WRONG: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {  # label: values, beside which, the parameter, the code
+# label: values, beside which, the parameter, the code
+WRONG: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "class": (["cat", 1, "x" * 300], {}, "class", INVALID),
     "class_": (["star"], {}, "class_", "unknown_parameter"),  # our own name of the field
     "prompt": (["a cat"], {}, "prompt", "prompt_not_supported"),
@@ -194,7 +253,9 @@ WRONG: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {  # label: value
 
 
 @pytest.mark.parametrize("label", WRONG)
-def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: httpx.Client, label: str) -> None:
+def test_what_is_wrong_is_refused_on_every_face(
+    guided_server: Server, guided: httpx.Client, label: str
+) -> None:
     values, beside, param, code = WRONG[label]
     faces = [("complete", EDITS, MASKED)]
     if param != "particles":
@@ -205,23 +266,42 @@ def test_what_is_wrong_is_refused_on_every_face(guided_server: Server, guided: h
             for kind, url, more in faces:
                 response = guided.post(url, json={**more, **fields})
                 assert_refused(response, 400, param, code)
-                assert param != "particles" or f"{param} must be a whole number from 1 to 64, not " in response.text
+                assert (
+                    param != "particles"
+                    or f"{param} must be a whole number from 1 to 64, not " in response.text
+                )
                 assert "cat" not in str(value) or "circle, square, star" in response.text
                 if "stream" not in more:
                     job = websocket.paint(type=kind, id=kind, **{**more, **fields})
                     assert_error({"error": job.messages[-1]["error"]}, param, code)
-        for number in (float("nan"), float("inf")) if param == "guidance" else ():  # httpx does not send it
+        # httpx does not send it
+        for number in (float("nan"), float("inf")) if param == "guidance" else ():
             job = websocket.paint(type="generate", id=1, **{**STAR, "guidance": number})
             assert_error({"error": job.messages[-1]["error"]}, param, code)
 
 
-def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client) -> None:
-    for name, wrong in (("guidance", "strong"), ("guidance", "nan"), ("guidance", "11"), ("particles", "many")):
-        assert_refused(guided.post(EDITS, files=FILES, data={"class": "star", name: wrong}), 400, name, INVALID)
+def test_what_cannot_be_had_is_refused(
+    guided: httpx.Client, shapes_client: httpx.Client, client: httpx.Client
+) -> None:
+    for name, wrong in (
+        ("guidance", "strong"),
+        ("guidance", "nan"),
+        ("guidance", "11"),
+        ("particles", "many"),
+    ):
+        assert_refused(
+            guided.post(EDITS, files=FILES, data={"class": "star", name: wrong}), 400, name, INVALID
+        )
     of_any, of_star = {**PICTURE, "class": "any"}, {**PICTURE, "class": "star"}
     for sender, url, fields, param, code in (
         (guided, EDITS, {**STAR, **MASKED, "guidance": 2, "particles": 4}, "particles", INVALID),
-        (shapes_client, EDITS, {"image": MASKED["image"], "particles": 4}, "mask", "missing_parameter"),
+        (
+            shapes_client,
+            EDITS,
+            {"image": MASKED["image"], "particles": 4},
+            "mask",
+            "missing_parameter",
+        ),
         (shapes_client, GENERATIONS, {"particles": 4}, "particles", "unknown_parameter"),
         *((shapes_client, url, of_any, "class", INVALID) for url in (EDITS, LIKELIHOODS)),
         *((client, url, of_star, "class", INVALID) for url in (EDITS, LIKELIHOODS)),
@@ -230,7 +310,9 @@ def test_what_cannot_be_had_is_refused(guided: httpx.Client, shapes_client: http
         assert_refused(sender.post(url, json=fields), 400, param, code)
 
 
-def test_too_few_slots_name_their_field(shapes_server: Server, shapes_client: httpx.Client, directory: Path) -> None:
+def test_too_few_slots_name_their_field(
+    shapes_server: Server, shapes_client: httpx.Client, directory: Path
+) -> None:
     expected = f"This server has {SLOTS} slots, and an image of 64 particles needs one for each."
     response = shapes_client.post(EDITS, json={**MASKED, "particles": 64, "stream": True})
     assert_refused(response, 400, "particles", INVALID)
@@ -239,22 +321,35 @@ def test_too_few_slots_name_their_field(shapes_server: Server, shapes_client: ht
         job = websocket.paint(type="complete", id=1, particles=64, **MASKED)
         assert job.messages[-1]["error"]["message"] == expected
     models = served_models(settings := Settings(models=(str(directory),)))
-    models.default.engine.ready = Ready(parameters=1, slots=1, device="cpu", state_bytes=1, backend="none")
+    models.default.engine.ready = Ready(
+        parameters=1, slots=1, device="cpu", state_bytes=1, backend="none"
+    )
     answer = TestClient(build(settings, models)).post(GENERATIONS, json={**STAR, "guidance": 2})
     error = answer.json()["error"]
-    assert (answer.status_code, error["param"], error["code"]) == (400, "guidance", "guidance_not_supported")
-    for code, param in (("too_many_particles", "particles"), ("guidance_not_supported", "guidance")):
-        error = from_exception(EngineFailedError("This server has fewer slots.", code))  # than it had before
+    assert (answer.status_code, error["param"], error["code"]) == (
+        400,
+        "guidance",
+        "guidance_not_supported",
+    )
+    for code, param in (
+        ("too_many_particles", "particles"),
+        ("guidance_not_supported", "guidance"),
+    ):
+        # than it had before
+        error = from_exception(EngineFailedError("This server has fewer slots.", code))
         assert (error.status, error.body["error"]["param"]) == (400, param)
 
 
-def test_the_limits_count_every_particle(shapes_server: Server, shapes_client: httpx.Client) -> None:
+def test_the_limits_count_every_particle(
+    shapes_server: Server, shapes_client: httpx.Client
+) -> None:
     response = shapes_client.post(EDITS, json={**MASKED, "n": MAX_IMAGES // 16 + 1})
     assert_refused(response, 400, "particles", INVALID)
     response = shapes_client.post(EDITS, json={**MASKED, "n": ROOM // 20 + 1, "particles": 20})
     assert_refused(response, 429, None, "client_queue_full")
     assert str(20 * (ROOM // 20 + 1)) in response.json()["error"]["message"]
-    # the room of refused requests is free again, and images without a choice of particles count once
+    # the room of refused requests is free again, and images
+    # without a choice of particles count once
     data = post(shapes_client, EDITS, image=MASKED["image"], keep_rows=2, n=ROOM - 1)["data"]
     assert [one["effective_particles"] for one in data] == [1.0] * (ROOM - 1)
     assert Metrics(shapes_client).of("num_images_reserved") == 0
@@ -265,11 +360,19 @@ def test_the_limits_count_every_particle(shapes_server: Server, shapes_client: h
 def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: httpx.Client) -> None:
     response = guided.post(GENERATIONS, json={**STAR, "guidance": 2, "n": GUIDED_IMAGES // 2 + 1})
     assert_refused(response, 400, "guidance", INVALID)
-    assert f"take {GUIDED_IMAGES + 2} slots, two each unless it is 1, above the limit of" in response.text
+    assert (
+        f"take {GUIDED_IMAGES + 2} slots, two each unless it is 1, above the limit of"
+        in response.text
+    )
     response = guided.post(GENERATIONS, json={**STAR, "guidance": 2, "n": GUIDED_ROOM // 2 + 1})
     assert_refused(response, 429, None, "client_queue_full")
     assert f"{GUIDED_ROOM + 2} images, each guided image counted as two, " in response.text
     # the room of refused requests is free again
-    assert len(post(guided, GENERATIONS, **STAR, guidance=3.75, n=GUIDED_ROOM // 2)["data"]) == GUIDED_ROOM // 2
+    assert (
+        len(post(guided, GENERATIONS, **STAR, guidance=3.75, n=GUIDED_ROOM // 2)["data"])
+        == GUIDED_ROOM // 2
+    )
     assert Metrics(guided).of("num_images_reserved") == 0
-    wait_for(lambda: any("guidance=3.75" in line for line in guided_server.log), "a line of the log")
+    wait_for(
+        lambda: any("guidance=3.75" in line for line in guided_server.log), "a line of the log"
+    )

@@ -1,4 +1,6 @@
-"""Invalid fields, pictures, codes and bodies: each a 4xx error of the one shape, which names what is wrong."""
+"""Invalid fields, pictures, codes and bodies: each a 4xx error of the one
+shape, which names what is wrong.
+"""
 
 import io
 import json
@@ -14,7 +16,15 @@ from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header, of_scans, pixels
 from tests.support.server.json_requests import IMAGE, MASKED
-from tests.support.server.routes import CLASSIFICATIONS, CODES, DECODINGS, EDITS, GENERATIONS, LIKELIHOODS, STEPS
+from tests.support.server.routes import (
+    CLASSIFICATIONS,
+    CODES,
+    DECODINGS,
+    EDITS,
+    GENERATIONS,
+    LIKELIHOODS,
+    STEPS,
+)
 from tests.support.server.running_server import Server
 from tests.support.shapes import MAX_IMAGES
 
@@ -27,7 +37,8 @@ ALL, NOTHING = text(encode(KNOWN)), text(encode(KNOWN * 0))
 LOW, CUT = text(encode(noise(6, 5))), text(FILE[:50])
 ROWS, RESIZED = {"keep_rows": 3}, {"size_policy": "resize"}
 INVALID, UNKNOWN = "invalid_value", "unknown_parameter"
-# route, a field, wrong values of it, and the code; what is beside it. None leaves a field out; the field is named.
+# route, a field, wrong values of it, and the code; what is beside it. None
+# leaves a field out; the field is named.
 WRONG: list[tuple[str, str, list[Any], str, dict[str, Any]]] = [
     (GENERATIONS, "n", [0, 2001, "4"], INVALID, {}),
     (GENERATIONS, "seed", [-2, 2**63], INVALID, {}),
@@ -49,7 +60,8 @@ WRONG: list[tuple[str, str, list[Any], str, dict[str, Any]]] = [
     (EDITS, "image", ["seven!", "https://localhost/seven.png"], "invalid_base64", ROWS),
     (EDITS, "image", [[GIVEN, CUT]], "invalid_image", ROWS),
     (EDITS, "image", [text(of_scans(5000))], "invalid_image", ROWS | RESIZED),
-    (EDITS, "image", [text(encode(np.dstack((IMAGE, KNOWN))))], "invalid_mask", {}),  # nothing transparent
+    # nothing transparent
+    (EDITS, "image", [text(encode(np.dstack((IMAGE, KNOWN))))], "invalid_mask", {}),
     (EDITS, "n", [1000, 10**4300 - 1], INVALID, ROWS | {"image": [GIVEN] * 3}),
     (EDITS, "mask", [None], "missing_parameter", {}),
     (EDITS, "mask", [LOW], "wrong_size", {}),
@@ -103,7 +115,9 @@ def given(server: Server) -> dict[str, dict[str, Any]]:
     return {**pictures, GENERATIONS: {}, DECODINGS: {"code": text(file)}, STEPS: step}
 
 
-@pytest.mark.parametrize("case", WRONG, ids=lambda case: f"{case[0].rpartition('/')[2]} {case[1]} {case[3]}")
+@pytest.mark.parametrize(
+    "case", WRONG, ids=lambda case: f"{case[0].rpartition('/')[2]} {case[1]} {case[3]}"
+)
 def test_the_wrong_field_is_named(
     client: httpx.Client, shapes_client: httpx.Client, given: dict[str, dict[str, Any]], case: tuple
 ) -> None:
@@ -111,7 +125,8 @@ def test_the_wrong_field_is_named(
     sender = shapes_client if route in (LIKELIHOODS, CLASSIFICATIONS) else client
     for value in values:
         fields = {**given[route], **beside, field: value}
-        content = json.dumps({name: one for name, one in fields.items() if one is not None})  # NaN too, unlike httpx
+        # NaN too, unlike httpx
+        content = json.dumps({name: one for name, one in fields.items() if one is not None})
         response = sender.post(route, content=content, headers={"content-type": "application/json"})
         assert_refused(response, 400, field, code)
 
@@ -136,11 +151,21 @@ def animated(kind: str) -> bytes:
 BOMB = zlib.compress(bytes(10_000_000))
 PICTURES = {  # the code: unsupported pictures
     "invalid_image": [
-        *(b"", b"a picture of a seven", FILE[:8], encode(IMAGE, "GIF"), animated("PNG"), animated("WEBP")),
+        *(
+            b"",
+            b"a picture of a seven",
+            FILE[:8],
+            encode(IMAGE, "GIF"),
+            animated("PNG"),
+            animated("WEBP"),
+        ),
         claiming(60_000),
         *(with_chunk(kind, b"a\0\0" + BOMB) for kind in (b"zTXt", b"iCCP")),  # which unpack to much
     ],
-    "wrong_size": [*(encode(np.zeros(size, np.uint8)) for size in ((28, 28), (5, 7), (4000, 4000))), claiming(9000)],
+    "wrong_size": [
+        *(encode(np.zeros(size, np.uint8)) for size in ((28, 28), (5, 7), (4000, 4000))),
+        claiming(9000),
+    ],
 }
 
 
@@ -150,24 +175,53 @@ def test_an_unsupported_picture_is_refused(client: httpx.Client, code: str) -> N
         assert_refused(client.post(LIKELIHOODS, json={"image": text(data)}), 400, "image", code)
 
 
-def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(client: httpx.Client) -> None:
-    """A bomb in the picture itself, of which only the rows are decompressed; a file that is decoded in a thread."""
+def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(
+    client: httpx.Client,
+) -> None:
+    """A bomb in the picture itself, of which only the rows are decompressed; a
+    file that is decoded in a thread.
+    """
     packed = chunk(b"IDAT", zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000)))
-    assert client.post(LIKELIHOODS, json={"image": text(FILE[:33] + packed + FILE[-12:])}).status_code == 200
+    assert (
+        client.post(LIKELIHOODS, json={"image": text(FILE[:33] + packed + FILE[-12:])}).status_code
+        == 200
+    )
     data = with_chunk(b"tEXt", b"a\0" + b"b" * 200_000)
-    commented, plain = (client.post(LIKELIHOODS, json={"image": text(one)}).json()["data"] for one in (data, FILE))
+    commented, plain = (
+        client.post(LIKELIHOODS, json={"image": text(one)}).json()["data"] for one in (data, FILE)
+    )
     assert commented == plain
 
 
 UPLOAD = ("upload", FILE, "application/octet-stream")
 FORMS = {  # label: files, text fields, the parameter that is named, the code
     "no image": ({"mask": UPLOAD}, {}, "image", "missing_parameter"),
-    "text where a file belongs": ({"image": (None, b"seven.png")}, {"keep_rows": "3"}, "image", "invalid_image"),
-    "a file where text belongs": ({"image": UPLOAD, "keep_rows": UPLOAD}, {}, "keep_rows", "invalid_value"),
+    "text where a file belongs": (
+        {"image": (None, b"seven.png")},
+        {"keep_rows": "3"},
+        "image",
+        "invalid_image",
+    ),
+    "a file where text belongs": (
+        {"image": UPLOAD, "keep_rows": UPLOAD},
+        {},
+        "keep_rows",
+        "invalid_value",
+    ),
     "no images to paint": ({"image": UPLOAD}, {"n": "0", "keep_rows": "3"}, "n", "invalid_value"),
-    "rows that are no number": ({"image": UPLOAD}, {"keep_rows": "half"}, "keep_rows", "invalid_value"),
+    "rows that are no number": (
+        {"image": UPLOAD},
+        {"keep_rows": "half"},
+        "keep_rows",
+        "invalid_value",
+    ),
     "a field twice": ({"image": UPLOAD}, {"n": ["1", "2"], "keep_rows": "3"}, "n", "invalid_value"),
-    "a misspelt field": ({"image": UPLOAD}, {"seeds[]": "1", "keep_rows": "3"}, "seeds", "unknown_parameter"),
+    "a misspelt field": (
+        {"image": UPLOAD},
+        {"seeds[]": "1", "keep_rows": "3"},
+        "seeds",
+        "unknown_parameter",
+    ),
 }
 
 
@@ -178,7 +232,9 @@ UNREAD = {  # fields of a form that cannot be read, and the sentence
 
 
 @pytest.mark.parametrize("field", UNREAD)
-def test_a_text_of_a_form_that_is_no_number_gets_our_sentence(client: httpx.Client, field: str) -> None:
+def test_a_text_of_a_form_that_is_no_number_gets_our_sentence(
+    client: httpx.Client, field: str
+) -> None:
     value, sentence = UNREAD[field]
     answer = client.post(EDITS, files={"image": UPLOAD}, data={"keep_rows": "3", field: value})
     assert answer.json()["error"]["message"] == sentence
@@ -198,7 +254,11 @@ BODIES = {  # the code: bodies that are no JSON object
         *(b"", b"n=4&seed=7", b'{"\\ud800": 1}', b'{"n": "\xff"}'),
         *(b"[" * 1000 + b"]" * 1000, b'{"n": ' + b"9" * 10_000 + b"}"),
     ],
-    "json_too_complex": [b"[" * 99_999, b"{" + b'"a":1,' * 99_999 + b'"a":1}', b'{"user":"' + b"\\/" * 99_999 + b'"}'],
+    "json_too_complex": [
+        b"[" * 99_999,
+        b"{" + b'"a":1,' * 99_999 + b'"a":1}',
+        b'{"user":"' + b"\\/" * 99_999 + b'"}',
+    ],
 }
 
 
@@ -206,13 +266,25 @@ BODIES = {  # the code: bodies that are no JSON object
 @pytest.mark.parametrize("code", BODIES)
 def test_a_body_that_is_no_object_is_refused(client: httpx.Client, url: str, code: str) -> None:
     for content in BODIES[code]:
-        assert_refused(client.post(url, content=content, headers={"content-type": "application/json"}), 400, None, code)
+        assert_refused(
+            client.post(url, content=content, headers={"content-type": "application/json"}),
+            400,
+            None,
+            code,
+        )
 
 
 @pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
-def test_a_body_that_is_too_large_is_refused_with_a_length_and_in_chunks(colour_client: httpx.Client, url: str) -> None:
-    for content in (b'{"user": "' + b"x" * 100_000 + b'"}', iter((b'{"user": "', *[b"x" * 1000] * 200, b'"}'))):
-        response = colour_client.post(url, content=content, headers={"content-type": "application/json"})
+def test_a_body_that_is_too_large_is_refused_with_a_length_and_in_chunks(
+    colour_client: httpx.Client, url: str
+) -> None:
+    for content in (
+        b'{"user": "' + b"x" * 100_000 + b'"}',
+        iter((b'{"user": "', *[b"x" * 1000] * 200, b'"}')),
+    ):
+        response = colour_client.post(
+            url, content=content, headers={"content-type": "application/json"}
+        )
         assert_refused(response, 413, None, "body_too_large")
 
 

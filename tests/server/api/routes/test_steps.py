@@ -19,10 +19,17 @@ IMAGE = noise(3, 4, 3)
 
 def inspected(client: httpx.Client, **fields: object) -> dict:
     picture = {"image": text(encode(IMAGE))}
-    return post(client, STEPS, **picture, **{"layer": LAYER, "head": HEAD, "first": FIRST, "steps": COUNT, **fields})
+    return post(
+        client,
+        STEPS,
+        **picture,
+        **{"layer": LAYER, "head": HEAD, "first": FIRST, "steps": COUNT, **fields},
+    )
 
 
-def test_every_number_is_that_of_the_recurrence(colour_client: httpx.Client, colour: Transformer) -> None:
+def test_every_number_is_that_of_the_recurrence(
+    colour_client: httpx.Client, colour: Transformer
+) -> None:
     answer = inspected(colour_client)
     c, m = colour.config.key_width, colour.config.value_width
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
@@ -31,18 +38,28 @@ def test_every_number_is_that_of_the_recurrence(colour_client: httpx.Client, col
         name: torch.tensor(np.frombuffer(b64decode(answer[name]), "<f4")).reshape(shape)
         for name, shape in shapes.items()
     }
-    q, k, v, phi_q, phi_k, s, z, y = (arrays[name] for name in ("q", "k", "v", "phi_q", "phi_k", "s", "z", "y"))
+    q, k, v, phi_q, phi_k, s, z, y = (
+        arrays[name] for name in ("q", "k", "v", "phi_q", "phi_k", "s", "z", "y")
+    )
     assert (len(q), len(s), answer["steps"]) == (COUNT, COUNT + 1, COUNT)
     assert_close("phi(q)", torch.nn.functional.elu(q) + 1, phi_q)
     assert_close("phi(k)", torch.nn.functional.elu(k) + 1, phi_k)
     assert_close("s", s[:-1] + phi_k.unsqueeze(2) * v.unsqueeze(1), s[1:])
     assert_close("z", z[:-1] + phi_k, z[1:])
-    assert_close("y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / (phi_q * z[1:]).sum(dim=1, keepdim=True), y)
+    assert_close(
+        "y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / (phi_q * z[1:]).sum(dim=1, keepdim=True), y
+    )
     images, state = torch.tensor(IMAGE).reshape(1, -1), State.zeros(colour.config, 1)
     with torch.inference_mode():
-        bits = colour.bits(colour.parallel(images, state, FIRST + COUNT), images, 0, FIRST + COUNT)[0, FIRST:]
+        bits = colour.bits(colour.parallel(images, state, FIRST + COUNT), images, 0, FIRST + COUNT)[
+            0, FIRST:
+        ]
     assert_close("s of the model", state.s[LAYER, 0, HEAD], s[-1])
-    drawn = arrays["probabilities"].gather(1, images[0, FIRST : FIRST + COUNT].long().unsqueeze(1)).squeeze(1)
+    drawn = (
+        arrays["probabilities"]
+        .gather(1, images[0, FIRST : FIRST + COUNT].long().unsqueeze(1))
+        .squeeze(1)
+    )
     assert_close("bits", bits.float(), -drawn.log2())
     assert_close("sum", torch.ones(COUNT), arrays["probabilities"].sum(dim=1))
 

@@ -1,4 +1,6 @@
-"""The accounts of what one client and all may hold, and how much of its bytes is parsed in one iteration."""
+"""The accounts of what one client and all may hold, and how much of its
+bytes is parsed in one iteration.
+"""
 
 import asyncio
 from time import perf_counter
@@ -14,8 +16,22 @@ from scanline.server.settings import Settings
 
 def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
     budget = SharedLimit(10, 0.5)
-    steps = [("a", 5, True), ("a", 1, False), ("a", -1, True), ("b", 2, True), ("b", 1, False), ("a", -3, True)]
-    steps += [("b", 0, True), ("b", 1, True), ("a", 0, True), ("a", 1, True), ("a", 1, False), ("c", 2, False)]
+    steps = [
+        ("a", 5, True),
+        ("a", 1, False),
+        ("a", -1, True),
+        ("b", 2, True),
+        ("b", 1, False),
+        ("a", -3, True),
+    ]
+    steps += [
+        ("b", 0, True),
+        ("b", 1, True),
+        ("a", 0, True),
+        ("a", 1, True),
+        ("a", 1, False),
+        ("c", 2, False),
+    ]
     for client, amount, has_room in steps:
         budget.add(client, amount)
         assert budget.has_room(client) == has_room, (client, amount)
@@ -23,7 +39,8 @@ def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
     budget.add("a", 1)
     assert budget.has_room("a"), "a share is at least one"
     budget = SharedLimit(10, 0.5)
-    for amount, has_room in ((10, True), (1, False)):  # connections of proxies are limited by the process only
+    # connections of proxies are limited by the process only
+    for amount, has_room in ((10, True), (1, False)):
         budget.add(None, amount)
         assert budget.has_room(None) == has_room
 
@@ -58,15 +75,21 @@ def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]
 
 
 CLIENTS = {  # by address; None is a proxy
-    **{"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7"},  # an IPv4 client of a socket for both
+    # an IPv4 client of a socket for both
+    **{"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7"},
     **{"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64"},
     **{"10.1.2.3": None, "2001:db8:ffff::9": None, "": ""},  # a unix socket, unless it is a proxy
 }
 
 
 @pytest.mark.parametrize(("address", "client"), CLIENTS.items())
-def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(address: str, client: str | None) -> None:
-    assert Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9"))).client(address) == client
+def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(
+    address: str, client: str | None
+) -> None:
+    assert (
+        Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9"))).client(address)
+        == client
+    )
     assert Budgets(Settings(trusted_proxies=("unix",))).client("") is None
 
 
@@ -81,7 +104,8 @@ def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_itera
                 while perf_counter() < began + QUOTA_SECONDS:
                     pass
 
-            # "many 1" is a connection of the client "many"; a trusted proxy, whose clients are many, has no quota.
+            # "many 1" is a connection of the client "many"; a trusted proxy,
+            # whose clients are many, has no quota.
             quotas.run(None if connection.startswith("proxy") else connection.split()[0], parse)
 
         for connection in ("many 1", "many 2", "many 3", "other 1", "proxy 1", "proxy 2"):
@@ -103,7 +127,9 @@ def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_itera
 
 
 def test_a_quota_ends_with_the_first_request_that_is_to_be_handled() -> None:
-    """Its handling takes several times as long as its parsing: others do not wait for that of 64 requests."""
+    """Its handling takes several times as long as its parsing: others do
+    not wait for that of 64 requests.
+    """
 
     async def begun_by_iteration() -> list[int]:
         quotas, begun = ParseQuotas(), [0]

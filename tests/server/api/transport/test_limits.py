@@ -1,4 +1,6 @@
-"""Limits of a connection, and budgets of the process, of which one client (an address of 127.0.0.0/8) has a share."""
+"""Limits of a connection, and budgets of the process, of which one client (an
+address of 127.0.0.0/8) has a share.
+"""
 
 import asyncio
 import socket
@@ -26,16 +28,34 @@ from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
-from tests.support.server.sockets import answer_to, exchange, open_connection, post_request, response_on
+from tests.support.server.sockets import (
+    answer_to,
+    exchange,
+    open_connection,
+    post_request,
+    response_on,
+)
 from tests.support.waiting import PATIENCE, wait_for
 
 MAX_HEAD = 4096  # bytes of a head
 URL = "/v1/images/generations"
 TOO_LONG = {  # label: what is sent, status, code
     "an address without end": (b"GET /" + b"a" * 64 * MAX_HEAD, 414, "address_too_long"),
-    "a header without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\na: " + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
-    "257 headers": (b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a:b\r\n" * 256 + b"\r\n", 431, "headers_too_long"),
-    "a name without end": (b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a" * 64 * MAX_HEAD, 431, "headers_too_long"),
+    "a header without end": (
+        b"GET / HTTP/1.1\r\nhost: [::1]\r\na: " + b"a" * 64 * MAX_HEAD,
+        431,
+        "headers_too_long",
+    ),
+    "257 headers": (
+        b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a:b\r\n" * 256 + b"\r\n",
+        431,
+        "headers_too_long",
+    ),
+    "a name without end": (
+        b"GET / HTTP/1.1\r\nhost: [::1]\r\n" + b"a" * 64 * MAX_HEAD,
+        431,
+        "headers_too_long",
+    ),
 }
 HEAD = "POST {} HTTP/1.1\r\nhost: [::1]\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
 JSON, FORM = "application/json", "multipart/form-data; boundary=x"
@@ -49,14 +69,20 @@ SLOW = {  # label: what is sent, and no more
 NO_HTTP = {
     "text": b"paint me a seven\r\n\r\n",
     "TLS": bytes.fromhex("16030100a5010000a10303") + bytes(160),
-    "a broken chunk": b"POST %b HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nseven\r\n" % URL.encode(),
+    "a broken chunk": b"POST %b HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nseven\r\n"
+    % URL.encode(),
 }
 
 
 @pytest.fixture(scope="module")
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Short timeouts, and heads of at most four kilobytes."""
-    options = {"receive-timeout": 2.5, "keep-alive-timeout": 1, "slots": 4, "max-head-bytes": MAX_HEAD}
+    options = {
+        "receive-timeout": 2.5,
+        "keep-alive-timeout": 1,
+        "slots": 4,
+        "max-head-bytes": MAX_HEAD,
+    }
     with serve_with(grey_directory, {**options, **NO_DELAY}) as server:
         yield server
 
@@ -65,7 +91,13 @@ def strict_server(grey_directory: Path) -> Iterator[Server]:
 def late_responses(strict_server: Server) -> dict[str, bytes]:
     """The responses to all slow clients, which wait for their timeouts at the same time."""
     with ThreadPoolExecutor(len(SLOW)) as pool:
-        return dict(zip(SLOW, pool.map(lambda sent: exchange(strict_server, sent), SLOW.values()), strict=True))
+        return dict(
+            zip(
+                SLOW,
+                pool.map(lambda sent: exchange(strict_server, sent), SLOW.values()),
+                strict=True,
+            )
+        )
 
 
 @pytest.mark.parametrize("label", TOO_LONG)
@@ -75,16 +107,24 @@ def test_a_long_head_is_refused(strict_server: Server, label: str) -> None:
 
 
 def head_of(size: int) -> bytes:
-    """A head that counts as so many bytes: its address, names and values, and four for each header."""
+    """A head that counts as so many bytes: its address, names and
+    values, and four for each header.
+    """
     first = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\na: "
-    counted = len("/healthz") + len("host[::1]") + len("connectionclose") + len("a") + 3 * HEADER_BYTES
+    counted = (
+        len("/healthz") + len("host[::1]") + len("connectionclose") + len("a") + 3 * HEADER_BYTES
+    )
     return first + b"x" * (size - counted) + b"\r\n\r\n"
 
 
 def test_a_head_of_the_limit_passes_and_one_byte_more_does_not(strict_server: Server) -> None:
     assert answer_to(strict_server, head_of(MAX_HEAD)).status_code == 200
     assert_refused(answer_to(strict_server, head_of(MAX_HEAD + 1)), 431, None, "headers_too_long")
-    most = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n" + b"a:b\r\n" * 254 + b"\r\n"
+    most = (
+        b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n"
+        + b"a:b\r\n" * 254
+        + b"\r\n"
+    )
     assert answer_to(strict_server, most).status_code == 200
 
 
@@ -100,7 +140,8 @@ def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Ser
 def test_heads_and_bodies_within_the_limit_are_accepted(strict_server: Server) -> None:
     headers = {"a": "b" * (MAX_HEAD - 200), "connection": "close"}
     assert httpx.get(f"{strict_server.url}/healthz", headers=headers).status_code == 200
-    large = post_request(URL, {"user": "x" * 50_000}, connection="close")  # in one piece with its head
+    # in one piece with its head
+    large = post_request(URL, {"user": "x" * 50_000}, connection="close")
     assert answer_to(strict_server, large).status_code == 200
     fields = {"user": "x" * 3000}
     both = post_request(URL, fields) + post_request(URL, fields, connection="close")
@@ -116,7 +157,9 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
-def test_a_head_or_body_that_does_not_come_in_time_is_refused(late_responses: dict[str, bytes], label: str) -> None:
+def test_a_head_or_body_that_does_not_come_in_time_is_refused(
+    late_responses: dict[str, bytes], label: str
+) -> None:
     assert_refused(sockets.parse_response(late_responses[label]), 408, None, "receive_timeout")
 
 
@@ -137,9 +180,13 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
     assert_refused(sockets.parse_response(data), 408, None, "receive_timeout")
 
 
-def test_a_silent_or_idle_connection_is_closed(late_responses: dict[str, bytes], strict_server: Server) -> None:
+def test_a_silent_or_idle_connection_is_closed(
+    late_responses: dict[str, bytes], strict_server: Server
+) -> None:
     assert late_responses["nothing"] == b""
-    assert exchange(strict_server, b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n").startswith(b"HTTP/1.1 200 OK")
+    assert exchange(strict_server, b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n").startswith(
+        b"HTTP/1.1 200 OK"
+    )
 
 
 def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server) -> None:
@@ -172,7 +219,8 @@ def test_a_websocket_message_has_a_limit_of_its_own() -> None:
 
     async def limits() -> list[int | None]:
         config = uvicorn.Config(
-            FastAPI(), **uvicorn_options(settings, HttpCounters(), max_message_bytes=lambda: next(sizes))
+            FastAPI(),
+            **uvicorn_options(settings, HttpCounters(), max_message_bytes=lambda: next(sizes)),
         )
         return [config.ws(config, ServerState(), {}).conn.max_message_size for _ in range(2)]
 
@@ -190,8 +238,14 @@ BODY = (
 
 @pytest.fixture(scope="module")
 def small_server(grey_directory: Path) -> Iterator[Server]:
-    limits = {"max-connections": CONNECTIONS, "max-arriving-bytes": 2_000_000, "max-unread-bytes": 400_000}
-    with serve_with(grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}) as server:
+    limits = {
+        "max-connections": CONNECTIONS,
+        "max-arriving-bytes": 2_000_000,
+        "max-unread-bytes": 400_000,
+    }
+    with serve_with(
+        grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}
+    ) as server:
         yield server
 
 
@@ -212,14 +266,18 @@ def assert_refused_for_now(response: httpx.Response, code: str) -> None:
 @contextmanager
 def open_many(server: Server, count: int, receive_buffer: int = 0) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)]
+        yield [
+            stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)
+        ]
 
 
 def answered(server: Server, source: str) -> bool:
     return answer_to(server, GET, source).status_code == 200
 
 
-def test_one_client_has_a_share_of_all_connections(small_server: Server, client: httpx.Client) -> None:
+def test_one_client_has_a_share_of_all_connections(
+    small_server: Server, client: httpx.Client
+) -> None:
     """One beyond it is refused, and closed even if its client does not close."""
     before = Metrics(client).errors("too_many_connections")
     with open_many(small_server, int((CONNECTIONS - 1) * SHARE)):  # `client` has one
@@ -235,16 +293,22 @@ def test_one_client_has_a_share_of_all_connections(small_server: Server, client:
 
 
 def assert_received(response: httpx.Response) -> None:
-    """The body was read to its end, and then refused for what is in it: a text that is longer than a picture."""
+    """The body was read to its end, and then refused for what is in it: a
+    text that is longer than a picture.
+    """
     assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
 
 
 def wait_for_arriving(client: httpx.Client, size: float) -> None:
-    """Wait until the server has so many bytes of what is not complete, so that they came before what is sent next."""
+    """Wait until the server has so many bytes of what is not complete, so that
+    they came before what is sent next.
+    """
     wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") >= size)
 
 
-def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client: httpx.Client) -> None:
+def test_bodies_beyond_a_share_wait_and_are_refused(
+    small_server: Server, client: httpx.Client
+) -> None:
     with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
@@ -253,10 +317,14 @@ def test_bodies_beyond_a_share_wait_and_are_refused(small_server: Server, client
         large = {"user": "x" * 600_000}
         assert_received(client.post(GENERATIONS, json=large))
         first.close()
-        assert_received(answer_to(small_server, post_request(GENERATIONS, large, connection="close"), ONE))
+        assert_received(
+            answer_to(small_server, post_request(GENERATIONS, large, connection="close"), ONE)
+        )
 
 
-def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server: Server, client: httpx.Client) -> None:
+def test_a_body_that_waited_for_room_is_received_once_there_is_some(
+    small_server: Server, client: httpx.Client
+) -> None:
     with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
@@ -266,7 +334,9 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
         assert_received(response_on(second))
 
 
-HEAD = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n" + b"".join(b"x-%d: %s\r\n" % (one, b"a" * 250) for one in range(100))
+HEAD = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n" + b"".join(
+    b"x-%d: %s\r\n" % (one, b"a" * 250) for one in range(100)
+)
 MANY = {"max-connections": 1000, "max-arriving-bytes": 2_000_000, "client-share": SHARE, **NO_DELAY}
 
 
@@ -281,7 +351,9 @@ def arriving(client: httpx.Client) -> float:
 
 
 @pytest.mark.parametrize("rest", [b"", b"x-unfinished: " + b"b" * 200])
-def test_unfinished_heads_count_as_arriving_until_they_end(many_server: Server, rest: bytes) -> None:
+def test_unfinished_heads_count_as_arriving_until_they_end(
+    many_server: Server, rest: bytes
+) -> None:
     with many_server.client() as client, ExitStack() as stack:
 
         def send_head() -> socket.socket:
@@ -300,13 +372,20 @@ def test_unfinished_heads_count_as_arriving_until_they_end(many_server: Server, 
         assert answered(many_server, "127.0.0.3")
         heads[0].sendall(b"\r\n" * bool(rest) + b"connection: close\r\n\r\n")
         assert response_on(heads[0]).status_code == 200
-        wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") == (most - 1) * each)
+        wait_for_metrics(
+            client, lambda now: now.of("connection_arriving_bytes") == (most - 1) * each
+        )
     with many_server.client() as client:
         wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") == 0)
 
 
-def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, client: httpx.Client) -> None:
-    before, message = Metrics(client).errors("too_much_arriving"), frame(Opcode.TEXT, b" " * 700_000)
+def test_an_unfinished_message_counts_as_a_body_does(
+    small_server: Server, client: httpx.Client
+) -> None:
+    before, message = (
+        Metrics(client).errors("too_much_arriving"),
+        frame(Opcode.TEXT, b" " * 700_000),
+    )
     with open_many(small_server, 2) as (first, second):
         for connection in (first, second):
             open_websocket(connection)
@@ -319,12 +398,16 @@ def test_an_unfinished_message_counts_as_a_body_does(small_server: Server, clien
     assert Metrics(client).errors("too_much_arriving") == before + 1
 
 
-def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server: Server, client: httpx.Client) -> None:
+def test_a_client_that_reads_nothing_on_many_connections_loses_some(
+    small_server: Server, client: httpx.Client
+) -> None:
     before = Metrics(client).errors("too_much_unread")
     with open_many(small_server, 8, receive_buffer=4096) as connections:
         for connection in connections:
             connection.sendall(sockets.GET_ASSET)
-        wait_for(lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection")
+        wait_for(
+            lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection"
+        )
         # another client loses nothing
         assert client.get(f"/assets/{sockets.ASSET.name}").content == sockets.ASSET.read_bytes()
         assert Metrics(client).of("connection_unread_bytes") > 0

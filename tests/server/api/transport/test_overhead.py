@@ -1,7 +1,8 @@
-"""A client that keeps the server busy without a model's work is delayed; its images, and other clients, are not.
+"""A client that keeps the server busy without a model's work is delayed; its
+images, and other clients, are not.
 
-Times are measured from a client's first byte, so that a slow machine can only make them longer. What must not be
-delayed is read from the server's log.
+Times are measured from a client's first byte, so that a slow machine can only make them longer.
+What must not be delayed is read from the server's log.
 """
 
 import re
@@ -34,7 +35,9 @@ NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def server(grey_directory: Path) -> Iterator[Server]:
-    with serve_with(grey_directory, {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}) as server:
+    with serve_with(
+        grey_directory, {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}
+    ) as server:
         yield server
 
 
@@ -45,15 +48,24 @@ def get(server: Server, source: str, path: str = "/v1/models") -> None:
 
 def delays(server: Server, source: str, path: str = "") -> list[float]:
     """The delays of a client's requests of that path, as they are logged."""
-    lines = [line for line in server.log if re.search(rf"\bclient={source}\s", line) and f" path={path}" in line]
+    lines = [
+        line
+        for line in server.log
+        if re.search(rf"\bclient={source}\s", line) and f" path={path}" in line
+    ]
     return [float(found[1]) for line in lines if (found := re.search(r"delayed=([\d.]+)", line))]
 
 
-def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(server: Server) -> None:
+def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(
+    server: Server,
+) -> None:
     count = BURST + BEYOND
     with open_connection(server, source="127.0.1.1") as connection:
         began = time.monotonic()
-        connection.sendall(NOT_FOUND * (count - 1) + NOT_FOUND.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n"))
+        connection.sendall(
+            NOT_FOUND * (count - 1)
+            + NOT_FOUND.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+        )
         get(server, "127.0.1.2")
         answers = read_until_closed(connection)
     assert answers.count(b"HTTP/1.1 404 ") == count, "none is refused"
@@ -63,8 +75,14 @@ def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(ser
 
 CAUSES = {  # what is sent on a connection of its own, and what it costs
     "a refused connection": (b"\0\r\n\r\n", rate_limit.CONNECTION_UNITS),
-    "a wrong request for images": (post_request(EDITS, WRONG, connection="close"), 1 + rate_limit.FAILED_WORK_UNITS),
-    "a websocket without a job": (WEBSOCKET_HEAD + b"\r\n" + frame(Opcode.CLOSE), rate_limit.WEBSOCKET_UNITS),
+    "a wrong request for images": (
+        post_request(EDITS, WRONG, connection="close"),
+        1 + rate_limit.FAILED_WORK_UNITS,
+    ),
+    "a websocket without a job": (
+        WEBSOCKET_HEAD + b"\r\n" + frame(Opcode.CLOSE),
+        rate_limit.WEBSOCKET_UNITS,
+    ),
 }
 
 
@@ -116,7 +134,9 @@ SMALL = {  # what is sent on connections, again and again until the client has t
 
 
 @pytest.mark.parametrize("label", SMALL)
-def test_small_pieces_and_connections_without_a_request_are_overhead(server: Server, label: str) -> None:
+def test_small_pieces_and_connections_without_a_request_are_overhead(
+    server: Server, label: str
+) -> None:
     source = f"127.0.1.{20 + list(SMALL).index(label)}"
 
     def is_delayed() -> bool:

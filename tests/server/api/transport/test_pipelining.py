@@ -1,4 +1,6 @@
-"""Where an HTTP message ends; and requests one behind the other: answered in order, in constant memory."""
+"""Where an HTTP message ends; and requests one behind the other:
+answered in order, in constant memory.
+"""
 
 import asyncio
 import socket
@@ -44,7 +46,9 @@ OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings:
 @pytest.fixture(scope="module")
 def slow_server(grey_directory: Path) -> Iterator[Server]:
     """A server of few slots, so that a long job is running when its client leaves."""
-    with serve_with(grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}) as server:
+    with serve_with(
+        grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}
+    ) as server:
         yield server
 
 
@@ -66,19 +70,25 @@ def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
 
 
 def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Server) -> None:
-    body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(b"\r\n", b"\\r\\n")
+    body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(
+        b"\r\n", b"\\r\\n"
+    )
     head = b"POST %b HTTP/1.1\r\nhost: [::1]\r\ncontent-type: application/json\r\n" % URL.encode()
     chunked = head + b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     large = post_request(URL, {"n": 1, "user": "x" * 60_000})
     with open_connection(slow_server) as connection:
-        sending = threading.Thread(target=connection.sendall, args=((chunked + GET + large) * 3 + LAST_GET,))
+        sending = threading.Thread(
+            target=connection.sendall, args=((chunked + GET + large) * 3 + LAST_GET,)
+        )
         sending.start()
         data = read_until_closed(connection)
         sending.join()
     assert data.count(b"HTTP/1.1 200 OK") == 10, data[:2000]
 
 
-def test_a_flood_takes_constant_memory_and_others_are_answered(slow_server: Server, client: httpx.Client) -> None:
+def test_a_flood_takes_constant_memory_and_others_are_answered(
+    slow_server: Server, client: httpx.Client
+) -> None:
     """Two floods: one whose answers are read, and one whose answers are not."""
     before, stopped = peak(slow_server), threading.Event()
 
@@ -101,7 +111,10 @@ def test_a_flood_takes_constant_memory_and_others_are_answered(slow_server: Serv
             except ConnectionError:  # a flood may be closed
                 return
 
-    with open_connection(slow_server) as read, open_connection(slow_server, receive_buffer=4096) as unread:
+    with (
+        open_connection(slow_server) as read,
+        open_connection(slow_server, receive_buffer=4096) as unread,
+    ):
         threads = [threading.Thread(target=flood, args=(one,)) for one in (read, unread)]
         threads.append(threading.Thread(target=drain, args=(read,)))
         for thread in threads:
@@ -122,7 +135,9 @@ def test_a_flood_takes_constant_memory_and_others_are_answered(slow_server: Serv
     [("close", GET), ("reset", FLOOD * 10_000), ("half-close", b"POST ")],
     ids=["a request", "a flood", "half a head"],
 )
-def test_a_client_that_leaves_is_seen(slow_server: Server, client: httpx.Client, close: str, behind: bytes) -> None:
+def test_a_client_that_leaves_is_seen(
+    slow_server: Server, client: httpx.Client, close: str, behind: bytes
+) -> None:
     cancelled = Metrics(client).of("request_success_total", finished_reason="cancelled")
     with open_connection(slow_server) as connection:
         connection.sendall(post_request(URL, {"n": LONG}) + behind)
@@ -152,7 +167,9 @@ def test_a_body_of_many_possible_ends_is_parsed_in_several_turns() -> None:
         await send({"type": "http.response.body"})
 
     async def serve() -> bytes:
-        server = uvicorn.Server(uvicorn.Config(answer, lifespan="off", **{**options, "http": Counting}))
+        server = uvicorn.Server(
+            uvicorn.Config(answer, lifespan="off", **{**options, "http": Counting})
+        )
         body = (b"x" * 600 + b"\r\n\r\n") * 200
         head = b"POST / HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n"
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -181,12 +198,16 @@ def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: 
 
 def test_a_websocket_behind_an_unanswered_request_opens_after_it(slow_server: Server) -> None:
     with open_connection(slow_server) as connection:
-        connection.sendall(post_request(URL, {"n": 3}) + WEBSOCKET_HEAD + b"\r\n" + bytes([0x89, 0x80, 0, 0, 0, 0]))
+        connection.sendall(
+            post_request(URL, {"n": 3}) + WEBSOCKET_HEAD + b"\r\n" + bytes([0x89, 0x80, 0, 0, 0, 0])
+        )
         data = until(connection, b"\x8a\x00")
     assert data.index(b"HTTP/1.1 200 OK") < data.index(b"HTTP/1.1 101 ")
 
 
-PIECES = st.sampled_from([b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"x"])
+PIECES = st.sampled_from(
+    [b"\r", b"\n", b"\r\n", b"\r\n\r\n", b"0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"x"]
+)
 BODIES = st.lists(PIECES, max_size=6).map(b"".join)
 
 
@@ -243,8 +264,13 @@ class Reader:
                 self.ends.append(self.read)
 
 
-@given(st.lists(st.tuples(st.sampled_from([b"", b"\r\n", b"\r\n\r\n"]), MESSAGES), max_size=6), st.data())
-def test_each_message_ends_a_slice_however_it_arrives(messages: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from([b"", b"\r\n", b"\r\n\r\n"]), MESSAGES), max_size=6),
+    st.data(),
+)
+def test_each_message_ends_a_slice_however_it_arrives(
+    messages: list[tuple[bytes, bytes]], data: st.DataObject
+) -> None:
     sent, ends = b"", []
     for blank, message in messages:
         sent += blank + message

@@ -1,4 +1,6 @@
-"""Generated clients on bare sockets: whatever they do, the server answers others and leaks nothing."""
+"""Generated clients on bare sockets: whatever they do, the server
+answers others and leaks nothing.
+"""
 
 import os
 import socket
@@ -123,14 +125,27 @@ def open_files(server: Server) -> int:
 @pytest.fixture(scope="module")
 def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
     """At its end all connections of generated clients are gone, and their work."""
-    limits = {"max-head-bytes": 4096, "max-messages-per-second": 100_000, "max-waiting-images": 1_000_000}
-    options = {"slots": 64, "client-share": 1, "receive-timeout": 3, "send-timeout": 3, **limits, **NO_DELAY}
+    limits = {
+        "max-head-bytes": 4096,
+        "max-messages-per-second": 100_000,
+        "max-waiting-images": 1_000_000,
+    }
+    options = {
+        "slots": 64,
+        "client-share": 1,
+        "receive-timeout": 3,
+        "send-timeout": 3,
+        **limits,
+        **NO_DELAY,
+    }
     with serve_with(grey_directory, options) as server:
         yield server
         with server.client() as client:
             wait_until_idle(client, "websocket_connections")
             generate(client)
-            assert not [one for one in Metrics(client).samples if one.labels.get("code") == "internal_error"]
+            assert not [
+                one for one in Metrics(client).samples if one.labels.get("code") == "internal_error"
+            ]
     log = "".join(server.log)
     assert "[error" not in log, log[log.index("[error") :][:5000]
 

@@ -1,4 +1,6 @@
-"""Clients that stop in any phase: opening a websocket, sending a message, reading an answer, or during a drain."""
+"""Clients that stop in any phase: opening a websocket, sending a message,
+reading an answer, or during a drain.
+"""
 
 import asyncio
 import signal
@@ -28,7 +30,9 @@ from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
 HANDSHAKES = {  # each is no websocket handshake, though it begins as one
-    "200 headers": WEBSOCKET_HEAD + b"".join(b"a%d: b\r\n" % number for number in range(200)) + b"\r\n",
+    "200 headers": WEBSOCKET_HEAD
+    + b"".join(b"a%d: b\r\n" % number for number in range(200))
+    + b"\r\n",
     "a header of 9 kB": WEBSOCKET_HEAD + b"a: " + b"x" * 9000 + b"\r\n\r\n",
     "an address of 9 kB": WEBSOCKET_HEAD.replace(b"stream", b"s" * 9000) + b"\r\n",
     "a body that never comes": WEBSOCKET_HEAD + b"content-length: 5\r\n\r\n",
@@ -53,31 +57,41 @@ ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client
 def strict_server(grey_directory: Path) -> Iterator[Server]:
     """Two seconds for everything."""
     seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
-    with serve_with(grey_directory, {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}) as server:
+    with serve_with(
+        grey_directory, {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}
+    ) as server:
         yield server
 
 
 @pytest.fixture
 def client(strict_server: Server) -> Iterator[httpx.Client]:
-    """It keeps no connection: the server closes one that waits, maybe just as the next request is sent."""
+    """It keeps no connection: the server closes one that waits, maybe
+    just as the next request is sent.
+    """
     with strict_server.client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
         yield client
 
 
 @pytest.mark.parametrize("label", HANDSHAKES)
-def test_what_is_no_handshake_is_refused_and_closed(strict_server: Server, client: httpx.Client, label: str) -> None:
+def test_what_is_no_handshake_is_refused_and_closed(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
     before = Metrics(client).errors("invalid_websocket_handshake")
     response = answer_to(strict_server, HANDSHAKES[label])
     assert_refused(response, 400, None, "invalid_websocket_handshake")
     assert response.headers["connection"] == "close"
     assert Metrics(client).errors("invalid_websocket_handshake") == before + 1
     request_id = response.headers["x-request-id"]
-    (line,) = wait_for(lambda: [line for line in strict_server.log if request_id in line], "its log line")
+    (line,) = wait_for(
+        lambda: [line for line in strict_server.log if request_id in line], "its log line"
+    )
     assert "request" in line
 
 
 @pytest.mark.parametrize("label", UNFINISHED)
-def test_a_message_without_end_closes_its_websocket(strict_server: Server, client: httpx.Client, label: str) -> None:
+def test_a_message_without_end_closes_its_websocket(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
     before = Metrics(client).errors("receive_timeout")
     first, more = UNFINISHED[label]
     with open_connection(strict_server) as connection:
@@ -102,7 +116,9 @@ def test_a_websocket_whose_messages_follow_each_other_stays_open(strict_server: 
     """Each ends where the next begins, for longer than one may take."""
 
     def answers() -> bytes:
-        """What the server sends until it has answered all; nothing where a busy machine held this client."""
+        """What the server sends until it has answered all; nothing where
+        a busy machine held this client.
+        """
         with open_connection(strict_server) as connection:
             open_websocket(connection)
             connection.sendall(MESSAGE[:1])
@@ -136,23 +152,32 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
-def test_a_client_that_reads_nothing_is_disconnected(strict_server: Server, client: httpx.Client, label: str) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
     before = Metrics(client).errors("send_timeout")
     with open_connection(strict_server, receive_buffer=4096) as connection:
         UNREAD[label](connection)
         logged = len(strict_server.log)
-        wait_for(lambda: any("send_timeout" in line for line in strict_server.log[logged:]), "the connection's end")
+        wait_for(
+            lambda: any("send_timeout" in line for line in strict_server.log[logged:]),
+            "the connection's end",
+        )
         assert Metrics(client).errors("send_timeout") == before + 1
         wait_for_metrics(client, lambda now: now.of("num_images_reserved") == 0)
         read_until_closed(connection)
 
 
 @pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
-def test_a_client_that_reads_slowly_is_not(strict_server: Server, client: httpx.Client, label: str) -> None:
+def test_a_client_that_reads_slowly_is_not(
+    strict_server: Server, client: httpx.Client, label: str
+) -> None:
     """For three times as long as one may read nothing."""
 
     def is_connected() -> bool:
-        """Whether it is after six seconds; False where a busy machine held this client for longer than it may."""
+        """Whether it is after six seconds; False where a busy machine held
+        this client for longer than it may.
+        """
         before = Metrics(client).errors("send_timeout")
         with open_connection(strict_server, receive_buffer=65536) as connection:
             UNREAD[label](connection)
@@ -258,7 +283,9 @@ class LargeAnswer:
 
 
 async def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> None:
-    """What is unread is what is counted: an application holds no next part, which may be large, for the client."""
+    """What is unread is what is counted: an application holds no next part,
+    which may be large, for the client.
+    """
     answer = LargeAnswer()
     async with leaving_unread(answer) as (transport, _):
         assert transport.written >= answer.made * len(answer.part)

@@ -1,4 +1,6 @@
-"""scanline train on anyone's pictures: a folder or an array becomes a model directory, and its subfolders classes."""
+"""scanline train on anyone's pictures: a folder or an array becomes a model
+directory, and its subfolders classes.
+"""
 
 import itertools
 import json
@@ -20,7 +22,12 @@ from safetensors.torch import load_file
 import scanline as package
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_card import metadata
-from scanline.model.formats.model_dir import CLASS_HEAD, read_evaluation, read_info, write_evaluation
+from scanline.model.formats.model_dir import (
+    CLASS_HEAD,
+    read_evaluation,
+    read_info,
+    write_evaluation,
+)
 from tests.support.commands import done, refused, scanline
 from tests.support.pictures import encode
 from tests.support.saved_models import assert_same_weights, files
@@ -47,7 +54,9 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "more").mkdir()
     for i, image in enumerate(bars(200)):
         kind = ("PNG", "BMP", "WEBP")[i % 3]
-        (folder / ("more" if i % 2 else "") / f"{i:03d}").write_bytes(encode(image, kind, lossless=True))
+        (folder / ("more" if i % 2 else "") / f"{i:03d}").write_bytes(
+            encode(image, kind, lossless=True)
+        )
     (folder / "broken.png").write_bytes(encode(bars(1)[0])[:50])
     (folder / "notes.txt").write_text("not a picture")
     return folder
@@ -68,7 +77,9 @@ def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return out, train(pictures, out, "--updates", 20, "--batch", 8)
 
 
-def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], pictures: Path) -> None:
+def test_a_folder_becomes_a_complete_model_directory(
+    trained: tuple[Path, str], pictures: Path
+) -> None:
     out, said = trained
     assert files(out) == FILES
     assert package.load(out).sample(2, seed=1).array.shape == (2, 8, 8)
@@ -85,8 +96,13 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
     assert lines[1].endswith("; notes.txt: it is not a picture")
     network = r"network: 2 layers of width 32, [\d,]+ weights, predicts categorical; 20 updates, .+"
     assert re.fullmatch(network, lines[2])
-    assert re.fullmatch(r"update 20: \d\.\d+ bits/dim, test \d\.\d+, [\d.e+]+ images/s, 0 s left", lines[-5])
-    assert re.fullmatch(rf"{out}: \d\.\d+ \+- \d\.\d+ bits/dim on \d+ test images, after 20 updates in .+", lines[-4])
+    assert re.fullmatch(
+        r"update 20: \d\.\d+ bits/dim, test \d\.\d+, [\d.e+]+ images/s, 0 s left", lines[-5]
+    )
+    assert re.fullmatch(
+        rf"{out}: \d\.\d+ \+- \d\.\d+ bits/dim on \d+ test images, after 20 updates in .+",
+        lines[-4],
+    )
     assert lines[-3:] == [
         f"paint with it: scanline sample --model {out} -n 64 --out sheet.png",
         f"serve it:      scanline serve --model {out}",
@@ -115,15 +131,23 @@ def test_a_folder_becomes_a_complete_model_directory(trained: tuple[Path, str], 
 
 
 @pytest.mark.slow
-def test_interrupted_and_resumed(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_and_resumed(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGINT and then SIGTERM reach a real process, each after the first row that it reports."""
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as this process: the sums of other numbers of threads differ
+    # as this process: the sums of other numbers of threads differ
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     out, whole = tmp_path / "split", tmp_path / "whole"
     command = [SCANLINE, "train", "--out", out, "--no-compile", "--json"]
-    arguments, resumed = [*command, "--data", pictures, "--updates", "60", "--batch", "8"], [*command, "--resume"]
+    arguments, resumed = (
+        [*command, "--data", pictures, "--updates", "60", "--batch", "8"],
+        [*command, "--resume"],
+    )
     stops = 0
     for command, number in ((arguments, signal.SIGINT), (resumed, signal.SIGTERM)):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
             process.stdout.readline()
             process.send_signal(number)
             rest, said = process.stdout.read(), process.stderr.read()
@@ -132,7 +156,9 @@ def test_interrupted_and_resumed(pictures: Path, tmp_path: Path, monkeypatch: py
         stops += 1
         assert process.returncode == 128 + number
         update = json.loads(rest.splitlines()[-1])["update"]
-        expected = f"interrupted after update {update}; continue with: scanline train --resume --out {out}"
+        expected = (
+            f"interrupted after update {update}; continue with: scanline train --resume --out {out}"
+        )
         assert said.splitlines()[-1] == expected
         assert "Traceback" not in said
         assert load_model(out).config.size == "8x8"
@@ -157,11 +183,23 @@ def test_a_resumed_run_wants_the_same_pictures(pictures: Path, tmp_path: Path) -
     (folder / "new.png").unlink()
     os.rename(folder, tmp_path / "moved")
     assert refused("train", "--resume", "--out", tmp_path / "out") == f"{folder} does not exist"
-    done("train", "--no-compile", "--resume", "--out", tmp_path / "out", "--data", tmp_path / "moved", "--updates", 3)
+    done(
+        "train",
+        "--no-compile",
+        "--resume",
+        "--out",
+        tmp_path / "out",
+        "--data",
+        tmp_path / "moved",
+        "--updates",
+        3,
+    )
     assert torch.load(tmp_path / "out" / "training.pt", weights_only=True)["update"] == 3
 
 
-def test_a_run_of_minutes_ends_with_them(pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_minutes_ends_with_them(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a clock that goes on by 0.3 s whenever it is read."""
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.3 * next(ticks))
@@ -172,16 +210,32 @@ def test_a_run_of_minutes_ends_with_them(pictures: Path, tmp_path: Path, monkeyp
     assert "0.05 minutes, " in said
 
 
-def test_layers_are_added_to_a_model(trained: tuple[Path, str], pictures: Path, tmp_path: Path) -> None:
+def test_layers_are_added_to_a_model(
+    trained: tuple[Path, str], pictures: Path, tmp_path: Path
+) -> None:
     start, out = load_model(trained[0]), tmp_path / "deeper"
     layers = start.config.layers + 1
-    train(pictures, out, "--from", trained[0], "--layers", layers, "--updates", 1, "--learning-rate", 1e-9)
+    train(
+        pictures,
+        out,
+        "--from",
+        trained[0],
+        "--layers",
+        layers,
+        "--updates",
+        1,
+        "--learning-rate",
+        1e-9,
+    )
     after = load_model(out)
     assert after.config == replace(start.config, layers=layers)
     for name, tensor in start.state_dict().items():
         assert (tensor - after.state_dict()[name]).abs().max() < 1e-3, name
     card = (out / "README.md").read_text()
-    assert f"| first weights | those of `{trained[0].name}`, with layers added up to {layers} |" in card
+    assert (
+        f"| first weights | those of `{trained[0].name}`, with layers added up to {layers} |"
+        in card
+    )
     done("train", "--no-compile", "--resume", "--out", out, "--updates", 2)
 
 
@@ -195,13 +249,19 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(tmp_path: Path) -> None:
+def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(
+    tmp_path: Path,
+) -> None:
     dots = np.zeros((60, 16, 16), np.uint8)
-    for image, (row, column) in zip(dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True):
+    for image, (row, column) in zip(
+        dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True
+    ):
         image[row : row + 2, column : column + 2] = 255
     np.save(tmp_path / "dots.npy", dots)
     train(tmp_path / "dots.npy", tmp_path / "out", "--updates", 1)
-    sentence = "| positions | 64 of 256 per image and update; the background is sampled and reweighted |"
+    sentence = (
+        "| positions | 64 of 256 per image and update; the background is sampled and reweighted |"
+    )
     assert sentence in (tmp_path / "out" / "README.md").read_text()
     mixing = tmp_path / "mixing"
     train(tmp_path / "dots.npy", mixing, "--updates", 1, "--neighbours")
@@ -212,7 +272,18 @@ def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed
     assert "| positions |" not in card
 
 
-OPTIONS = ("--classes", "--unlabelled", 0.25, "--contrast", 6, "--batch", 4, "--schedule", "constant", "--no-compile")
+OPTIONS = (
+    "--classes",
+    "--unlabelled",
+    0.25,
+    "--contrast",
+    6,
+    "--batch",
+    4,
+    "--schedule",
+    "constant",
+    "--no-compile",
+)
 LINES = 'Lines in "noise"'  # the name that their folder gives them
 
 
@@ -227,7 +298,9 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
         path = folder / ("Row" if i % 2 else "tall_column") / f"{i}.png"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(encode(image))
-    (folder / "README.md").write_text(f"---\n# metadata\n---\n\n# {LINES}\n\nDrawn here.\n\n## More\n")
+    (folder / "README.md").write_text(
+        f"---\n# metadata\n---\n\n# {LINES}\n\nDrawn here.\n\n## More\n"
+    )
     return folder
 
 
@@ -237,7 +310,9 @@ def classified(lines: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return out, done("train", "--data", lines, "--out", out, *OPTIONS, "--updates", 6)
 
 
-def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tuple[Path, str]) -> None:
+def test_the_model_knows_the_subfolders_and_its_card_states_them(
+    classified: tuple[Path, str],
+) -> None:
     out, said = classified
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()
@@ -262,29 +337,44 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified: tup
     assert (weights(out)["classes"].norm(dim=1) > 0).all()
 
 
-def test_two_parts_end_in_the_weights_of_a_whole_run(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+def test_two_parts_end_in_the_weights_of_a_whole_run(
+    classified: tuple[Path, str], lines: Path, tmp_path: Path
+) -> None:
     done("train", "--data", lines, "--out", tmp_path, *OPTIONS, "--updates", 3)
-    write_evaluation(tmp_path, read_evaluation(tmp_path) | {"quality": {}})  # figures of the weights so far
+    # figures of the weights so far
+    write_evaluation(tmp_path, read_evaluation(tmp_path) | {"quality": {}})
     done("train", "--resume", "--out", tmp_path, "--no-compile", "--updates", 6)
     assert_same_weights(weights(tmp_path), weights(classified[0]))
     assert read_evaluation(tmp_path) == read_evaluation(classified[0])
 
 
-def test_from_continues_with_classes_and_without(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+def test_from_continues_with_classes_and_without(
+    classified: tuple[Path, str], lines: Path, tmp_path: Path
+) -> None:
     options = ("--updates", 1, "--batch", 2, "--no-compile", "--data", lines)
     done("train", *options, "--from", classified[0], "--out", tmp_path / "without")
     assert load_model(tmp_path / "without").config.classes == ()
     assert not (tmp_path / "without" / "classes.png").exists()
-    done("train", *options, "--from", tmp_path / "without", "--classes", "--out", tmp_path / "again")
+    done(
+        "train", *options, "--from", tmp_path / "without", "--classes", "--out", tmp_path / "again"
+    )
     assert load_model(tmp_path / "again").config.classes == load_model(classified[0]).config.classes
 
 
-def test_options_that_do_not_fit_are_refused(classified: tuple[Path, str], lines: Path, tmp_path: Path) -> None:
+def test_options_that_do_not_fit_are_refused(
+    classified: tuple[Path, str], lines: Path, tmp_path: Path
+) -> None:
     new = ("train", "--data", lines, "--out", tmp_path / "new")
     for options, said in (
         (("--unlabelled", 0.3), "--unlabelled needs --classes, whose labels it leaves out"),
-        (("--contrast", 6), "--contrast needs --classes: it compares each picture's class with another one"),
-        (("--classes", "--unlabelled", 1, "--updates", 1), "unlabelled must be above 0 and below 1, not 1.0"),
+        (
+            ("--contrast", 6),
+            "--contrast needs --classes: it compares each picture's class with another one",
+        ),
+        (
+            ("--classes", "--unlabelled", 1, "--updates", 1),
+            "unlabelled must be above 0 and below 1, not 1.0",
+        ),
     ):
         assert refused(*new, *options) == said
     flat = ("train", "--data", lines / "Row", "--out", tmp_path / "new", "--classes")
@@ -297,7 +387,9 @@ def test_options_that_do_not_fit_are_refused(classified: tuple[Path, str], lines
     moved.rename(lines / "tall_column" / "1.png")
     said = refused("train", "--resume", "--out", classified[0], "--updates", 9)
     (lines / "tall_column" / "1.png").rename(moved)
-    assert said.startswith(f"the pictures in {lines} or their classes have changed since the run began: ")
+    assert said.startswith(
+        f"the pictures in {lines} or their classes have changed since the run began: "
+    )
 
 
 def test_a_class_head_is_fitted_to_a_model_that_is_there(
@@ -308,10 +400,14 @@ def test_a_class_head_is_fitted_to_a_model_that_is_there(
     before = load_file(out / CLASS_HEAD)
     (out / CLASS_HEAD).unlink()
     said = done("train", "--class-head", "--out", out, "--data", lines)
-    assert re.match(rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said)
+    assert re.match(
+        rf"{out}: the class head reads \d+\.\d% of the training images that it had not seen\n", said
+    )
     after = load_file(out / CLASS_HEAD)  # of so few lines the run has seen all as well
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
-    (out / "generation_config.json").write_text('{"class": "any", "guidance": 3, "temperature": 0.5}')
+    (out / "generation_config.json").write_text(
+        '{"class": "any", "guidance": 3, "temperature": 0.5}'
+    )
     other = shutil.copytree(lines, tmp_path / "other")
     (other / "README.md").unlink()
     done("evaluate", out, "--data", other, "--save", "--class-samples", 4)
@@ -328,12 +424,17 @@ def test_a_class_head_is_fitted_to_a_model_that_is_there(
     assert near["training_images"] + read_evaluation(out)["images"] == 60
     assert near["samples_least"] <= near["samples_median"]
     assert sum(count for _, _, count in guided["mistakes"]) == round(6 * (1 - guided["as_asked"]))
-    assert f"3 samples of each class, guidance 2, temperature 1: the class head takes {guided['as_asked']:.1%}" in said
+    assert (
+        f"3 samples of each class, guidance 2, temperature 1: the class head takes {guided['as_asked']:.1%}"
+        in said
+    )
     card, before = ((each / "README.md").read_text().splitlines() for each in (out, classified[0]))
     new = [line for line in card if line not in before]
     assert [line for line in card if line not in new] == before
     ways = ("1, temperature 1", "2, temperature 1", "3, temperature 0.5 (the default)")
-    assert [line.split(" | ")[0] for line in new] == [f"| 3 samples of each class, guidance {way}" for way in ways]
+    assert [line.split(" | ")[0] for line in new] == [
+        f"| 3 samples of each class, guidance {way}" for way in ways
+    ]
     together = "--guidance and --class-samples go together, for a model with a class head"
     assert refused("evaluate", out, "--data", lines, "--guidance", 2) == together
     only = "--class-head trains no network: give it --out and --data, and at most --device"

@@ -1,4 +1,6 @@
-"""scanline train: from published files to a model directory, and what it prints without a terminal."""
+"""scanline train: from published files to a model directory, and
+what it prints without a terminal.
+"""
 
 import itertools
 import json
@@ -36,7 +38,11 @@ TRAIN = ("train", "--no-compile", "--preset", "tiny", "--data")
 @pytest.fixture(autouse=True, scope="module")
 def preset() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(PRESETS, "tiny", Preset("mnist", small_models.config(height=28, width=28, layers=1), RECIPE))
+        patch.setitem(
+            PRESETS,
+            "tiny",
+            Preset("mnist", small_models.config(height=28, width=28, layers=1), RECIPE),
+        )
         yield
 
 
@@ -47,18 +53,24 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(data: Path, tmp_path: Path) -> None:
+def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(
+    data: Path, tmp_path: Path
+) -> None:
     train, state = (*TRAIN, data, "--out", tmp_path), tmp_path / "training.pt"
     done(*train)
     before = state.read_bytes()
     said = refused(*train)
-    assert "already holds a training run; continue it with --resume, or name another directory" in said
+    assert (
+        "already holds a training run; continue it with --resume, or name another directory" in said
+    )
     assert state.read_bytes() == before
     said = refused(*train, "--resume", "--batch", 3)
     assert said == f"{state} is of another recipe: batch is 2 there, 3 here"
 
 
-def test_options_override_the_preset(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_the_preset(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(DIGESTS, "mnist", open_data(data).digest)
     options = ("--updates", 2, "--batch", 1, "--redrawn", 0.75, "--json")
     result = done(*TRAIN, data, "--out", tmp_path, *options)
@@ -81,8 +93,12 @@ def test_options_override_the_preset(tmp_path: Path, data: Path, monkeypatch: py
         ((28, 28, 1), {"start": "elsewhere"}, "elsewhere"),
     ],
 )
-def test_the_model_a_run_begins_from(shape: tuple[int, int, int], given: dict[str, Any], start: str | None) -> None:
-    images = ImageSet(np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, "")
+def test_the_model_a_run_begins_from(
+    shape: tuple[int, int, int], given: dict[str, Any], start: str | None
+) -> None:
+    images = ImageSet(
+        np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, ""
+    )
     assert TrainingOptions(Path("out"), **given).start_for(images) == start
 
 
@@ -97,20 +113,41 @@ def test_short_runs_are_not_compiled() -> None:
 def test_minutes_of_a_gpu_and_the_minutes_after_them(
     tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a CPU that is measured as a GPU is, by a clock that goes on by 0.3 s whenever it is read."""
+    """On a CPU that is measured as a GPU is, by a clock that goes
+    on by 0.3 s whenever it is read.
+    """
     ticks = itertools.count()
-    monkeypatch.setattr("scanline.model.training.run.clock.time", SimpleNamespace(monotonic=lambda: 0.3 * next(ticks)))
+    monkeypatch.setattr(
+        "scanline.model.training.run.clock.time",
+        SimpleNamespace(monotonic=lambda: 0.3 * next(ticks)),
+    )
     changed = {"MEASURED_ON": "cpu", "BATCHES": (2, 4), "BATCH_SECONDS": 1e-9, "PLATEAU_UPDATES": 1}
     for name, value in changed.items():
         monkeypatch.setattr(sizing, name, value)
     first, second, cache = tmp_path / "first", tmp_path / "second", tmp_path / "cache"
-    minutes = ("train", "--data", data, "--classes", "--minutes", 0.1, "--compile-cache", cache, "--no-compile")
+    minutes = (
+        "train",
+        "--data",
+        data,
+        "--classes",
+        "--minutes",
+        0.1,
+        "--compile-cache",
+        cache,
+        "--no-compile",
+    )
     said = done(*minutes, "--layers", 1, "--width", 32, "--checkpoint-mb", 2.3, "--out", first)
-    assert re.search(r"1 layers of width 32, .+; 0.1 minutes, [24] pictures .+, the rate falls in the last 40%\n", said)
+    assert re.search(
+        r"1 layers of width 32, .+; 0.1 minutes, [24] pictures .+, the rate falls in the last 40%\n",
+        said,
+    )
     assert f"train it further: scanline train --from {first / 'plateau'} --data" in said
     assert sum(path.stat().st_size for path in first.rglob("*") if path.is_file()) < 2.3e6
     assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
-    assert ", rate 0.005 falling to zero in the last 40% of it; seed 0 |" in (first / "README.md").read_text()
+    assert (
+        ", rate 0.005 falling to zero in the last 40% of it; seed 0 |"
+        in (first / "README.md").read_text()
+    )
     said = done("train", "--resume", "--out", first, "--minutes", 0.12, "--no-compile")
     assert "the checkpoint had no room for the optimiser's state, which starts anew\n" in said
     assert not torch.load(first / "training.pt", weights_only=True)["optimiser"]
@@ -124,7 +161,9 @@ def test_minutes_of_a_gpu_and_the_minutes_after_them(
     shifted = tmp_path / "shifted"
     shifted.mkdir()
     blobs.write(shifted, shift=1)
-    said = refused("train", "--data", shifted, "--classes", "--from", first, "--out", tmp_path / "third")
+    said = refused(
+        "train", "--data", shifted, "--classes", "--from", first, "--out", tmp_path / "third"
+    )
     assert said.startswith("the labels of the training pictures are shifted: first reads ")
 
 
@@ -133,8 +172,13 @@ def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> 
     train = (*TRAIN, data, "--out", tmp_path)
     options = ("--updates", 1, "--branches", 2, "--branch-updates", 1)
     assert "1 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
-    assert " passes) by each of 2 branches, averaged every 1 updates; " in (tmp_path / "README.md").read_text()
-    ran = scanline("train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2)
+    assert (
+        " passes) by each of 2 branches, averaged every 1 updates; "
+        in (tmp_path / "README.md").read_text()
+    )
+    ran = scanline(
+        "train", "--no-compile", "--resume", "--out", tmp_path, "--updates", 4, "--processes", 2
+    )
     sentence = "scanline: a run has several branches, or several processes that share every batch, but not both\n"
     assert (ran.status, ran.err) == (2, sentence)
 
@@ -150,11 +194,15 @@ def limited(most: int, *arguments: object) -> str:
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
     train = (*TRAIN, data, "--out", tmp_path)
     model, curve = tmp_path / "model.safetensors", tmp_path / "loss.png"
-    assert limited(1000, *train) == f"scanline: {model}: File too large; there is no checkpoint yet\n"
+    assert (
+        limited(1000, *train) == f"scanline: {model}: File too large; there is no checkpoint yet\n"
+    )
     done(*train, "--updates", 2)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     again = f"scanline train --resume --out {tmp_path}"
-    kept = f"File too large; the last checkpoint is intact, so make room and continue with: {again}\n"
+    kept = (
+        f"File too large; the last checkpoint is intact, so make room and continue with: {again}\n"
+    )
     assert limited(1000, *train, "--resume") == f"scanline: {model}: {kept}"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     most = model.stat().st_size + 1000  # the model fits, the plot of the loss does not
@@ -170,7 +218,9 @@ def row(update: int, seconds: float, bits: float, test: float | None = None) -> 
 
 def test_refused_files_are_named_up_to_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
     left_out = tuple(Refused(f"{i}.png", "it is empty") for i in range(NAMED + 1_234))
-    images = ImageSet(np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", left_out)
+    images = ImageSet(
+        np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", left_out
+    )
     print_images(Path("folder"), images, to_stderr=True)
     out, err = capsys.readouterr()
     lines = ["folder: 2 pictures of 3x2 grey to train on, 1 to test on"]
@@ -187,12 +237,15 @@ def test_a_line_every_half_minute_and_at_each_test(capsys: pytest.CaptureFixture
         report(row(30, LINE_SECONDS + 1, 3.0))
         report(row(40, LINE_SECONDS + 11, 2.0, test=2.5))
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "update 20: 4.500 bits/dim, 40 images/s, 98 s left"  # 10 updates of 4 images a second
+    # 10 updates of 4 images a second
+    assert first == "update 20: 4.500 bits/dim, 40 images/s, 98 s left"
     assert second == "update 40: 3.500 bits/dim, test 2.500, 10 images/s, 6 min left"
 
 
 def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[str]) -> None:
-    with training_progress(TrainingConfig(updates=1000, batch=4), "name", as_json=False, peak=160.0) as report:
+    with training_progress(
+        TrainingConfig(updates=1000, batch=4), "name", as_json=False, peak=160.0
+    ) as report:
         report(row(10, 1.0, 5.0))
         report(row(20, 2.0, 5.0, test=5.0))
         logging.getLogger("scanline.training").info("an update is one CUDA graph")
@@ -201,11 +254,18 @@ def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[
     assert said.endswith("\nan update is one CUDA graph\n")
 
 
-def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(capsys: pytest.CaptureFixture[str]) -> None:
-    with training_progress(TrainingConfig(updates=10**9, minutes=300), "name", as_json=False) as report:
+def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with training_progress(
+        TrainingConfig(updates=10**9, minutes=300), "name", as_json=False
+    ) as report:
         report(row(10, 60, 5.0, test=5.0))
         report(row(20, 18_000 - 90, 5.0, test=5.0))
-    assert [line.rpartition(", ")[2] for line in capsys.readouterr().out.splitlines()] == ["5.0 h left", "90 s left"]
+    assert [line.rpartition(", ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "5.0 h left",
+        "90 s left",
+    ]
 
 
 def test_as_json_each_row_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,7 +273,9 @@ def test_as_json_each_row_is_an_object(capsys: pytest.CaptureFixture[str]) -> No
         report(row(1, 2.0, 5.0))
         report(row(2, 3.0, 4.0, test=4.5))
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(each["update"], each["bits_per_dim"], each["test_bits_per_dim"]) for each in found] == [
+    assert [
+        (each["update"], each["bits_per_dim"], each["test_bits_per_dim"]) for each in found
+    ] == [
         (1, 5.0, None),
         (2, 4.0, 4.5),
     ]

@@ -1,4 +1,6 @@
-"""Hosts killed, cut off, paused and worse while clients wait: each is answered once; costs are printed (`-rP`)."""
+"""Hosts killed, cut off, paused and worse while clients wait: each is answered
+once; costs are printed (`-rP`).
+"""
 
 import subprocess
 import time
@@ -13,14 +15,21 @@ import pytest
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 from tests.support.hosts.hosts import MODELS, Host, unavailable_reason
-from tests.support.hosts.three_machines import HEAD, INGRESS, PAINTER, WORKERS, Machines, three_machines
+from tests.support.hosts.three_machines import (
+    HEAD,
+    INGRESS,
+    PAINTER,
+    WORKERS,
+    Machines,
+    three_machines,
+)
 from tests.support.hosts.work import answered, work, work_answered
 from tests.support.waiting import wait_for
 
 SLOW = "32kbit"  # a second, of a link
-# The clock jumps on one host by libfaketime in its processes: no namespace has a time of day. Monotonic clocks stay
-# right, as where a clock is set. libfaketime 0.9.10 then breaks `clock_nanosleep`, on which Python sleeps; a library
-# before it calls the kernel's.
+# The clock jumps on one host by libfaketime in its processes: no namespace has a time of day.
+# Monotonic clocks stay right, as where a clock is set. libfaketime 0.9.10 then breaks
+# `clock_nanosleep`, on which Python sleeps; a library before it calls the kernel's.
 SLEEP = r"""
 #include <errno.h>
 #include <sys/syscall.h>
@@ -36,12 +45,19 @@ LIBRARY, OFFSET = MODELS / "sleep.so", MODELS / "clock"  # on the host
 @cache
 def faketime() -> Path | None:
     """libfaketime for programs with threads, and None where it or a compiler is missing."""
-    return next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None) if which("cc") else None
+    return (
+        next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None) if which("cc") else None
+    )
 
 
 def environment(host: Host) -> dict[str, str]:
     """Variables for `ray start`, after which `set_clock` sets the clock of all that it starts."""
-    subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", host.path(LIBRARY)], input=SLEEP, text=True, check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-xc", "-", "-o", host.path(LIBRARY)],
+        input=SLEEP,
+        text=True,
+        check=True,
+    )
     set_clock(host, 0)
     return {
         "LD_PRELOAD": f"{LIBRARY} {faketime()}",
@@ -65,7 +81,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     if reason := unavailable_reason():
         pytest.skip(f"no hosts in namespaces: {reason}")
     directory = tmp_path_factory.mktemp("models") / "small"
-    save_model(small_models.model(small_models.config(height=14, width=14, layers=1), seed=3), directory)
+    save_model(
+        small_models.model(small_models.config(height=14, width=14, layers=1), seed=3), directory
+    )
     with three_machines(directory) as machines:
         machines.deploy()
         yield machines
@@ -84,7 +102,9 @@ def painter(machines: Machines) -> Host:
 
 
 def at_full_strength(machines: Machines, since: float) -> float:
-    """Seconds until all replicas are up again, each with an engine, and nothing waits or is painted."""
+    """Seconds until all replicas are up again, each with an engine,
+    and nothing waits or is painted.
+    """
     machines.wait_for_strength()
     return time.monotonic() - since
 
@@ -132,10 +152,14 @@ def test_a_link_carries_less_than_is_sent(machines: Machines, painter: Host) -> 
     answered(begun, fault)
     painter.speed_up()
     assert machines.in_cluster(painter.name)
-    print(f"full strength {at_full_strength(machines, time.monotonic()):.1f} s after the link is as before")
+    print(
+        f"full strength {at_full_strength(machines, time.monotonic()):.1f} s after the link is as before"
+    )
 
 
-def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(machines: Machines, painter: Host) -> None:
+def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(
+    machines: Machines, painter: Host
+) -> None:
     with work(machines) as begun:
         fault = time.monotonic()
         painter.pause()
@@ -171,7 +195,8 @@ def test_a_clock_jumps_by_an_hour(machines: Machines, seconds: int) -> None:
 
     machines.rejoin(INGRESS, **environment(host))
     machines.wait_for_strength()
-    # Clients elsewhere: Serve's proxy measures `request_timeout_s` by the clock, and ends what is in progress there.
+    # Clients elsewhere: Serve's proxy measures `request_timeout_s` by the clock,
+    # and ends what is in progress there.
     with work(machines) as begun:
         fault = time.monotonic()
         set_clock(host, seconds)
@@ -182,7 +207,9 @@ def test_a_clock_jumps_by_an_hour(machines: Machines, seconds: int) -> None:
     joined_again(machines, host)
 
 
-def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(machines: Machines, painter: Host) -> None:
+def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(
+    machines: Machines, painter: Host
+) -> None:
     host, others = machines.hosts[INGRESS], (machines.hosts[HEAD], painter)
     replicas = [machines.replicas_of(other) for other in others]
     with machines.clients_at(INGRESS), work(machines) as begun:
@@ -191,7 +218,9 @@ def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(machines: 
     answered(begun, fault)
     assert begun.lost
     given_up(machines, host, fault)
-    assert [machines.replicas_of(other) for other in others] == replicas, "replicas that were not cut off stay"
+    assert [machines.replicas_of(other) for other in others] == replicas, (
+        "replicas that were not cut off stay"
+    )
     work_answered(machines)
     host.join(*others)
     joined_again(machines, host)
@@ -214,18 +243,34 @@ def test_the_head_is_lost_and_with_it_the_cluster(machines: Machines) -> None:
     answered(begun, fault)
     for worker in WORKERS:
         given_up(machines, machines.hosts[worker], fault)
-    with machines.clients_at(INGRESS), machines.client() as client, pytest.raises(httpx.TransportError):
+    with (
+        machines.clients_at(INGRESS),
+        machines.client() as client,
+        pytest.raises(httpx.TransportError),
+    ):
         client.get("/healthz")
     back = time.monotonic()
     machines.start()
     machines.deploy()
-    print(f"full strength {at_full_strength(machines, back):.1f} s after `ray start` on all machines")
+    print(
+        f"full strength {at_full_strength(machines, back):.1f} s after `ray start` on all machines"
+    )
 
 
 @pytest.mark.skipif(which("redis-server") is None, reason="redis-server not found")
 def test_the_head_is_lost_and_started_again_where_redis_has_its_state(machines: Machines) -> None:
     other, port = machines.hosts[INGRESS], 6390
-    other.run("redis-server", "--port", str(port), "--protected-mode", "no", "--save", "", "--daemonize", "yes")
+    other.run(
+        "redis-server",
+        "--port",
+        str(port),
+        "--protected-mode",
+        "no",
+        "--save",
+        "",
+        "--daemonize",
+        "yes",
+    )
     redis = {"RAY_REDIS_ADDRESS": f"{other.address}:{port}"}
     machines.start(**redis)
     machines.deploy()

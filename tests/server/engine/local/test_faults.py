@@ -33,10 +33,17 @@ from tests.support.waiting import PATIENCE, wait_for
 
 def test_a_request_that_crashes_the_engine_must_not_be_retried(grey_directory: Path) -> None:
     settings = Settings(models=(str(grey_directory),), slots=4, threads=1)
-    with serve_in_process(settings, FaultyOptions) as (at, _), httpx.Client(base_url=at, timeout=PATIENCE) as client:
+    with (
+        serve_in_process(settings, FaultyOptions) as (at, _),
+        httpx.Client(base_url=at, timeout=PATIENCE) as client,
+    ):
         crashing = client.post(GENERATIONS, json={"seed": engines.CRASHING_SEED})
         error = crashing.json()["error"]
-        assert (crashing.status_code, error["type"], error["code"]) == (500, "server_error", "engine_failed")
+        assert (crashing.status_code, error["type"], error["code"]) == (
+            500,
+            "server_error",
+            "engine_failed",
+        )
         assert crashing.headers["x-should-retry"] == "false"
         assert ONE_SENTENCE.fullmatch(error["message"])
         assert client.post(GENERATIONS, json={"seed": 5}).status_code == 200
@@ -55,7 +62,9 @@ def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_director
 
 
 async def started(directory: Path, timeout: float = inf) -> RecordingClient:
-    return await RecordingClient(EngineOptions(directory, "cpu", slots=1, threads=1, timeout=timeout)).started()
+    return await RecordingClient(
+        EngineOptions(directory, "cpu", slots=1, threads=1, timeout=timeout)
+    ).started()
 
 
 async def test_a_killed_engine_is_not_ready_at_once(grey_directory: Path) -> None:
@@ -74,7 +83,9 @@ def short_kill(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
-    """A stopped process whose kill has no effect stands for one that waits for a device that hangs."""
+    """A stopped process whose kill has no effect stands for one
+    that waits for a device that hangs.
+    """
     process = engine.process.process
     kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
     try:
@@ -85,7 +96,9 @@ def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
 
 
 @pytest.mark.usefixtures("short_kill")
-async def test_an_engine_that_cannot_be_killed(grey_directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_engine_that_cannot_be_killed(
+    grey_directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     engine = await started(grey_directory, timeout=3)
     with not_to_be_killed(engine) as process:
         with engine.reserve(2), engine.paint(engines.ENDLESS, seed=0) as job:
@@ -138,7 +151,11 @@ def client(loading: Server) -> Iterator[httpx.Client]:
 def assert_not_ready(response: httpx.Response) -> None:
     __tracebackhide__ = True
     error = response.json()["error"]
-    assert (response.status_code, error["type"], error["code"]) == (503, "server_error", "not_ready")
+    assert (response.status_code, error["type"], error["code"]) == (
+        503,
+        "server_error",
+        "not_ready",
+    )
     assert int(response.headers["retry-after"]) > 0
 
 
@@ -167,8 +184,12 @@ def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
     assert not [line for line in loading.log if "/readyz" in line]
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading: Server, directory: Path) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(
+    loading: Server, directory: Path
+) -> None:
     (directory / "gate").open("wb").close()
     assert loading.wait_until_exited() == 2
-    assert loading.log[-1].startswith(f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file")
+    assert loading.log[-1].startswith(
+        f"scanline: {directory / 'model.safetensors'} is not a readable safetensors file"
+    )
     assert not [line for line in loading.log if "Traceback" in line]

@@ -1,4 +1,6 @@
-"""An engine that dies is restarted, its jobs are replayed, and requests that kill engines are found and refused."""
+"""An engine that dies is restarted, its jobs are replayed, and requests that
+kill engines are found and refused.
+"""
 
 import asyncio
 import errno
@@ -76,8 +78,12 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed
     async def all_three() -> Replayed:
         faulty_engine.events.clear()
         restarts = faulty_engine.restarts
-        paint, stream, score = await asyncio.gather(painted(faulty_engine, IMAGES, seed=7), streamed(), scored())
-        return Replayed(paint, *stream, score, faulty_engine.events.copy(), faulty_engine.restarts - restarts)
+        paint, stream, score = await asyncio.gather(
+            painted(faulty_engine, IMAGES, seed=7), streamed(), scored()
+        )
+        return Replayed(
+            paint, *stream, score, faulty_engine.events.copy(), faulty_engine.restarts - restarts
+        )
 
     return runner.run(all_three())
 
@@ -102,7 +108,9 @@ def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transform
 
 def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
     expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
-    np.testing.assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
+    np.testing.assert_array_equal(
+        [np.frombuffer(image, np.uint8) for image in replayed.streamed], expected
+    )
     assert sorted(replayed.ended) == list(range(IMAGES))
 
 
@@ -110,11 +118,17 @@ def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transfor
     generator = Generator(grey, 1, threads=1)
     alone = [generator.score(image[None])[0] for image in SCORED]
     generator.close()
-    np.testing.assert_array_equal([replayed.scored.task.bits[index] for index in range(IMAGES)], alone)
+    np.testing.assert_array_equal(
+        [replayed.scored.task.bits[index] for index in range(IMAGES)], alone
+    )
 
 
 def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
-    done = Counter((event.request, event.index) for event in replayed.events if isinstance(event, Finished | Scored))
+    done = Counter(
+        (event.request, event.index)
+        for event in replayed.events
+        if isinstance(event, Finished | Scored)
+    )
     assert set(done.values()) == {1}
     assert len(done) == 3 * IMAGES
 
@@ -162,7 +176,9 @@ async def test_an_idle_engine_sends_heartbeats(faulty_engine: RecordingClient) -
 
 async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Transformer) -> None:
     def counted() -> tuple[int, list[str], int]:
-        threads = [thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")]
+        threads = [
+            thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")
+        ]
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
         return len(os.listdir("/proc/self/fd")), sorted(threads), len(children)
 
@@ -178,7 +194,11 @@ async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Tra
     assert sum(isinstance(event, Finished) for event in faulty_engine.events) == 2
     assert_equals_offline(grey, job, seed=5)
     assert counted() == before
-    assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())
+    assert (
+        faulty_engine.jobs,
+        faulty_engine.quarantine.inside,
+        faulty_engine.quarantine.waiting,
+    ) == ({}, {}, set())
 
 
 async def test_an_engine_that_cannot_be_restarted_is_given_up(
@@ -186,7 +206,9 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(
 ) -> None:
     """The server's copy of its model is damaged after the first load."""
     monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
-    engine = await RecordingClient(EngineOptions(grey_directory, "cpu", slots=1, threads=1)).started()
+    engine = await RecordingClient(
+        EngineOptions(grey_directory, "cpu", slots=1, threads=1)
+    ).started()
     os.truncate(engine.directory / "model.safetensors", 100)
     with engine.paint(engines.ENDLESS, seed=0, temperature=1.0) as job:
         engine.signal(signal.SIGKILL)
@@ -248,8 +270,12 @@ def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engin
     assert crash(quarantine) == (Verdict(culprit=1), [])
 
 
-@given(requests=st.integers(1, 300), crashing=st.sets(st.integers(0, 299), max_size=3), data=st.data())
-def test_exactly_the_culprits_are_found_in_few_crashes(requests: int, crashing: set[int], data: st.DataObject) -> None:
+@given(
+    requests=st.integers(1, 300), crashing=st.sets(st.integers(0, 299), max_size=3), data=st.data()
+)
+def test_exactly_the_culprits_are_found_in_few_crashes(
+    requests: int, crashing: set[int], data: st.DataObject
+) -> None:
     """The engine crashes whenever it has a culprit, after any of the others have ended."""
     quarantine = Quarantine()
     for request in range(requests):
@@ -280,7 +306,9 @@ async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray
     return job.task.images
 
 
-async def test_others_are_painted_beside_a_crash(faulty_engine: RecordingClient, grey: Transformer) -> None:
+async def test_others_are_painted_beside_a_crash(
+    faulty_engine: RecordingClient, grey: Transformer
+) -> None:
     crashes = faulty_engine.restarts
     ends = (end(faulty_engine, seed) for seed in (1, engines.CRASHING_SEED, 2))
     first, crashing, second = await asyncio.gather(*ends, return_exceptions=True)
@@ -291,7 +319,9 @@ async def test_others_are_painted_beside_a_crash(faulty_engine: RecordingClient,
     assert faulty_engine.restarts <= crashes + 4
 
 
-async def test_exhausted_memory_counts_twice(faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_exhausted_memory_counts_twice(
+    faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         await end(faulty_engine, engines.OUT_OF_MEMORY_SEED)
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
@@ -299,4 +329,8 @@ async def test_exhausted_memory_counts_twice(faulty_engine: RecordingClient, cap
 
 async def test_it_paints_afterwards(faulty_engine: RecordingClient, grey: Transformer) -> None:
     np.testing.assert_array_equal(await end(faulty_engine, seed=3), paint(grey, 3, seed=3).images)
-    assert (faulty_engine.jobs, faulty_engine.quarantine.inside, faulty_engine.quarantine.waiting) == ({}, {}, set())
+    assert (
+        faulty_engine.jobs,
+        faulty_engine.quarantine.inside,
+        faulty_engine.quarantine.waiting,
+    ) == ({}, {}, set())

@@ -1,4 +1,6 @@
-"""A server's copy of a model's files, with which a restarted engine paints the model that was served before, or not."""
+"""A server's copy of a model's files, with which a restarted engine paints the
+model that was served before, or not.
+"""
 
 import asyncio
 import fcntl
@@ -53,7 +55,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_copy_is_the_same_model_and_is_removed(grey_directory: Path, grey: Transformer, temporary: Path) -> None:
+def test_the_copy_is_the_same_model_and_is_removed(
+    grey_directory: Path, grey: Transformer, temporary: Path
+) -> None:
     copy = ModelCopy(grey_directory)
     assert copy.directory.name == grey_directory.name
     copy_weights(grey_directory, copy.directory)
@@ -62,7 +66,9 @@ def test_the_copy_is_the_same_model_and_is_removed(grey_directory: Path, grey: T
     assert list(temporary.iterdir()) == []
 
 
-def test_a_model_that_changes_then_is_refused(tmp_path: Path, grey_directory: Path, colour_directory: Path) -> None:
+def test_a_model_that_changes_then_is_refused(
+    tmp_path: Path, grey_directory: Path, colour_directory: Path
+) -> None:
     model = shutil.copytree(grey_directory, tmp_path / "model")
     copy = ModelCopy(model)
     (model / "config.json").write_bytes((colour_directory / "config.json").read_bytes())
@@ -85,7 +91,9 @@ def test_what_goes_with_the_weights_may_not_change_either(
 
 
 def test_only_the_copy_of_a_killed_server_is_removed(grey_directory: Path, temporary: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDING, grey_directory], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING, grey_directory], stdout=subprocess.PIPE, text=True
+    ) as server:
         held = Path(server.stdout.readline().strip())
         try:
             mine = ModelCopy(grey_directory)
@@ -99,13 +107,17 @@ def test_only_the_copy_of_a_killed_server_is_removed(grey_directory: Path, tempo
     assert sorted(temporary.iterdir()) == sorted([mine.directory.parent, another.directory.parent])
 
 
-def test_a_place_that_cannot_be_written(grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_cannot_be_written(
+    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ValueError, match=r"cannot be copied to .*: No such file or directory"):
         ModelCopy(grey_directory)
 
 
-def test_weights_for_which_there_is_no_room_name_the_full_disk(grey_directory: Path, temporary: Path) -> None:
+def test_weights_for_which_there_is_no_room_name_the_full_disk(
+    grey_directory: Path, temporary: Path
+) -> None:
     copy = ModelCopy(grey_directory)
     (copy.directory / "model.safetensors").symlink_to("/dev/full")
     expected = f"{grey_directory}/model.safetensors cannot be copied to {temporary}: No space left on device"
@@ -149,11 +161,15 @@ def other_model(directory: Path) -> None:
     save_model(small_models.model(small_models.GREY, seed=5), directory)
 
 
-@pytest.mark.parametrize("change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"])
+@pytest.mark.parametrize(
+    "change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"]
+)
 async def test_files_that_change_change_no_image_and_no_request_to_come(
     directory: Path, grey: Transformer, change: Callable[[Path], None]
 ) -> None:
-    """The engine is killed when the first bytes of a job are here, after its model directory was changed."""
+    """The engine is killed when the first bytes of a job are here, after
+    its model directory was changed.
+    """
     engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
     with engine.paint(IMAGES, seed=1, stream=True) as first:
         await engine.wait_for(Pixels)
@@ -164,7 +180,10 @@ async def test_files_that_change_change_no_image_and_no_request_to_come(
         await with_deadline(second.wait())
     await engine.close()
     assert engine.restarts == 1
-    assert (engine.options.backend, engine.process.options.backend) == ("auto", engine.ready.backend_name)
+    assert (engine.options.backend, engine.process.options.backend) == (
+        "auto",
+        engine.ready.backend_name,
+    )
     np.testing.assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
     np.testing.assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
@@ -185,7 +204,11 @@ def remove_all(temporary: Path) -> None:
 
 @pytest.mark.parametrize("clean", [remove_files, remove_all])
 async def test_an_engine_restarts_where_temporary_files_were_removed(
-    directory: Path, grey: Transformer, temporary: Path, clean: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    directory: Path,
+    grey: Transformer,
+    temporary: Path,
+    clean: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(forkserver._forkserver, "_forkserver_address", None)  # type: ignore[attr-defined]
     monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
@@ -220,7 +243,9 @@ async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
     directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "marker"
-    engine = await RecordingClient(ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)).started()
+    engine = await RecordingClient(
+        ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)
+    ).started()
     with engine.paint(ENDLESS, seed=0, stream=True) as job:
         await engine.wait_for(Pixels)
         marker.touch()
@@ -233,7 +258,9 @@ async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
     assert caught.value.code == "model_changed"
     assert ONE_SENTENCE.fullmatch(str(caught.value))
     assert engine.restarts == 1
-    (record,) = [record for record in caplog.records if "the engine is not served" in record.message]
+    (record,) = [
+        record for record in caplog.records if "the engine is not served" in record.message
+    ]
     assert record.levelname == "CRITICAL"
 
 

@@ -1,4 +1,6 @@
-"""A server with two API processes, one of which answers at a time where a test wants to know which."""
+"""A server with two API processes, one of which answers at a time
+where a test wants to know which.
+"""
 
 import os
 import signal
@@ -13,7 +15,13 @@ from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.waiting import wait_for
 
 KEY = "sk-shared"
-LIMITS = {"slots": 4, "max-images-per-request": LONG, "max-waiting-images": 4 * LONG, "client-share": 1, "api-key": KEY}
+LIMITS = {
+    "slots": 4,
+    "max-images-per-request": LONG,
+    "max-waiting-images": 4 * LONG,
+    "client-share": 1,
+    "api-key": KEY,
+}
 # a client stays with its process
 KEPT = {"request-timeout": 36_000, "keep-alive-timeout": 600}
 OPTIONS = arguments({"api-processes": 2, **LIMITS, **KEPT, **NO_DELAY})
@@ -33,7 +41,10 @@ def processes(shared_server: Server) -> list[int]:
 
 def wait_for_processes(server: Server) -> list[int]:
     """Both API processes, once there are two that listen."""
-    found = wait_for(lambda: server.api_processes() if len(server.api_processes()) == 2 else [], "two API processes")
+    found = wait_for(
+        lambda: server.api_processes() if len(server.api_processes()) == 2 else [],
+        "two API processes",
+    )
     for process in found:
         with only(server, process), server.client() as client:
             assert client.get("/healthz").status_code == 200
@@ -48,7 +59,9 @@ def only(server: Server, process: int) -> Iterator[None]:
         os.kill(other, signal.SIGSTOP)
         # On a busy machine it may accept the next connection before it stops.
         status = Path(f"/proc/{other}/status")
-        wait_for(lambda status=status: "(stopped)" in status.read_text(), "a process that stands still")
+        wait_for(
+            lambda status=status: "(stopped)" in status.read_text(), "a process that stands still"
+        )
     try:
         yield
     finally:

@@ -1,4 +1,6 @@
-"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one engine; neither needs the other."""
+"""`scanline serve --api-processes 2`: two processes speak HTTP and paint with one
+engine; neither needs the other.
+"""
 
 import os
 import re
@@ -67,7 +69,9 @@ def assert_paints(client: httpx.Client, model: Transformer, seed: int = 1) -> No
     np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
 
 
-def test_both_paint_and_count_together(shared_server: Server, processes: list[int], grey: Transformer) -> None:
+def test_both_paint_and_count_together(
+    shared_server: Server, processes: list[int], grey: Transformer
+) -> None:
     clients = [client_of(shared_server, process) for process in processes]
     assert_paints(clients[0], grey)
     before = wait_until_idle(clients[0])
@@ -87,18 +91,24 @@ def test_both_paint_and_count_together(shared_server: Server, processes: list[in
         client.close()
 
 
-def test_counters_keep_what_a_stopped_or_ended_process_counted(shared_server: Server, processes: list[int]) -> None:
+def test_counters_keep_what_a_stopped_or_ended_process_counted(
+    shared_server: Server, processes: list[int]
+) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         requests = Metrics(client).of("http_requests_total")
         with only(shared_server, processes[0]):
             assert requests <= Metrics(client).of("http_requests_total") <= requests + 1
         requests = Metrics(client).of("http_requests_total")
         os.kill(processes[1], signal.SIGKILL)
-        wait_for(lambda: processes[1] not in shared_server.api_processes(), "the end of the process")
+        wait_for(
+            lambda: processes[1] not in shared_server.api_processes(), "the end of the process"
+        )
         assert Metrics(client).of("http_requests_total") >= requests
 
 
-def test_a_killed_engine_costs_no_byte(shared_server: Server, processes: list[int], grey: Transformer) -> None:
+def test_a_killed_engine_costs_no_byte(
+    shared_server: Server, processes: list[int], grey: Transformer
+) -> None:
     with ExitStack() as stack:
         sockets = [websocket_of(shared_server, process, stack) for process in processes]
         for seed, socket in enumerate(sockets):
@@ -108,7 +118,9 @@ def test_a_killed_engine_costs_no_byte(shared_server: Server, processes: list[in
             assert_finishes(socket, grey, seed)
 
 
-def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int], grey: Transformer) -> None:
+def test_a_killed_process_is_replaced(
+    shared_server: Server, processes: list[int], grey: Transformer
+) -> None:
     """It loses its own requests only, and leaves no descriptor in the main process."""
 
     def open_files() -> int:
@@ -130,14 +142,17 @@ def test_a_killed_process_is_replaced(shared_server: Server, processes: list[int
     assert killed not in after
     (new,) = set(after) - {other}
     with closing(client_of(shared_server, new)) as client:
-        idle = wait_until_idle(client)  # the lost request has left the engine, which did not paint on for it
+        # the lost request has left the engine, which did not paint on for it
+        idle = wait_until_idle(client)
         assert idle.of("generation_tokens_total") - painted_before < LONG * small_models.GREY.bytes
         assert_paints(client, grey)
     assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
-def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(shared_server: Server, processes: list[int]) -> None:
+def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(
+    shared_server: Server, processes: list[int]
+) -> None:
     with closing(client_of(shared_server, processes[0])) as client:
         assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
         os.kill(shared_server.process.pid, signal.SIGSTOP)
@@ -153,7 +168,9 @@ def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(shared_server:
             wait_for(lambda probe=probe: client.get(probe).status_code == 200, "the main process")
 
 
-def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_directory: Path, grey: Transformer) -> None:
+def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(
+    grey_directory: Path, grey: Transformer
+) -> None:
     # the second holds for one that is stopped before the main process has heard of it
     patient = ("--engine-timeout", "10", "--load-timeout", "60", "--drain-seconds", str(PATIENCE))
     with serve(grey_directory, *OPTIONS, *patient) as server, ExitStack() as stack:
@@ -173,12 +190,16 @@ def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_director
         assert server.wait_until_exited() == 0
 
 
-def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Path, grey: Transformer) -> None:
+def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(
+    tmp_path: Path, grey: Transformer
+) -> None:
     directory = tmp_path / "changing"
     save_model(grey, directory)
     with serve(directory, *OPTIONS) as server, ExitStack() as stack:
         first, second = wait_for_processes(server)
-        clients = [stack.enter_context(closing(client_of(server, process))) for process in (first, second)]
+        clients = [
+            stack.enter_context(closing(client_of(server, process))) for process in (first, second)
+        ]
         streaming = websocket_of(server, second, stack)
         begin(streaming, 1)
         save_model(small_models.model(replace(small_models.GREY, height=4)), directory)
@@ -186,12 +207,18 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
             # the other process hears of it a moment later
-            wait_for(lambda client=client: client.get("/v1/models/changing").json() == card, "the new model")
+            wait_for(
+                lambda client=client: client.get("/v1/models/changing").json() == card,
+                "the new model",
+            )
             assert_paints(client, new)
         assert_finishes(streaming, grey, 1)
         (directory / "config.json").write_bytes(b"no model")
         refused = wait_for(
-            lambda: None if "reload_in_progress" in (answer := clients[1].post(RELOAD)).text else answer, "an answer"
+            lambda: (
+                None if "reload_in_progress" in (answer := clients[1].post(RELOAD)).text else answer
+            ),
+            "an answer",
         )
         error = refused.json()["error"]
         assert (refused.status_code, error["code"]) == (409, "model_not_loadable")
@@ -206,39 +233,59 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path: Pat
 
 def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: Path) -> None:
     server = Server(grey_directory, *OPTIONS)
-    wait_for(lambda: "an API process has started" in "".join(server.log), "a process that is not ready yet")
+    wait_for(
+        lambda: "an API process has started" in "".join(server.log),
+        "a process that is not ready yet",
+    )
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_until_exited() == 0
 
 
 def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path) -> None:
-    for signals, status in (((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGKILL,), -signal.SIGKILL)):
+    for signals, status in (
+        ((signal.SIGINT, signal.SIGINT), 130),
+        ((signal.SIGKILL,), -signal.SIGKILL),
+    ):
         with serve(grey_directory, *OPTIONS) as server, ExitStack() as stack:
             begin(websocket_of(server, wait_for_processes(server)[0], stack), 1, LONG)
             for number in signals:
                 server.process.send_signal(number)
-                wait_for(lambda: server.process.poll() is not None or "draining" in "".join(server.log), "a reaction")
-            assert server.wait_until_exited() == status  # which waits until all processes have closed the log
+                wait_for(
+                    lambda: server.process.poll() is not None or "draining" in "".join(server.log),
+                    "a reaction",
+                )
+            # which waits until all processes have closed the log
+            assert server.wait_until_exited() == status
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(tmp_path: Path, grey: Transformer) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(
+    tmp_path: Path, grey: Transformer
+) -> None:
     save_model(grey, tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")
     server = Server(tmp_path / "broken", *OPTIONS)
     assert server.wait_until_exited() == 2
     log = "".join(server.log)
     assert "Traceback" not in log
-    assert len([line for line in log.splitlines() if "model.safetensors" in line and "[" not in line]) == 1, log
+    assert (
+        len([line for line in log.splitlines() if "model.safetensors" in line and "[" not in line])
+        == 1
+    ), log
 
 
 TWO = "--api-processes", "2"
 
 
 def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False) -> list[int]:
-    """The status that each API process gives to a request for its list of models, on a new connection."""
+    """The status that each API process gives to a request for its
+    list of models, on a new connection.
+    """
     found = []
     for process in wait_for_processes(server):
-        with only(server, process), server.client(headers=bearer(key) if key else {}, verify=verify) as client:
+        with (
+            only(server, process),
+            server.client(headers=bearer(key) if key else {}, verify=verify) as client,
+        ):
             found.append(client.get("/v1/models").status_code)
     return found
 
@@ -265,7 +312,9 @@ def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path: P
                 answer = client.post("/v1/images/classifications", json=sent)
                 assert answer.status_code == 200, answer.text
                 (one,) = answer.json()["data"]
-                by_head = [name for name, posterior in said.items() if posterior == one["posterior"]]
+                by_head = [
+                    name for name, posterior in said.items() if posterior == one["posterior"]
+                ]
                 assert answer.json()["read_by"] == ("head" if by_head else "bits")
                 found.append(by_head[0] if by_head else "bits")
 
@@ -299,7 +348,9 @@ def reload_of(client: httpx.Client) -> int | None:
     return None if "reload_in_progress" in answer.text else answer.status_code
 
 
-def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer, tmp_path: Path) -> None:
+def test_both_use_a_renewed_certificate(
+    grey_directory: Path, grey: Transformer, tmp_path: Path
+) -> None:
     cert, key = tmp_path / "now/cert.pem", tmp_path / "now/key.pem"
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -307,31 +358,41 @@ def test_both_use_a_renewed_certificate(grey_directory: Path, grey: Transformer,
     (tmp_path / "now").symlink_to("first")
     with serve(grey_directory, *TWO, "--tls-cert", str(cert), "--tls-key", str(key)) as server:
         for process in wait_for_processes(server):
-            with only(server, process), server.client(verify=ssl.create_default_context(cafile=str(cert))) as client:
+            with (
+                only(server, process),
+                server.client(verify=ssl.create_default_context(cafile=str(cert))) as client,
+            ):
                 assert_paints(client, grey)
         (tmp_path / "next").symlink_to("second")
         (tmp_path / "next").replace(tmp_path / "now")  # both files at once
         trusting = ssl.create_default_context(cafile=str(cert))
         wait_for(lambda: renewed(server, trusting), "the second certificate in both processes")
         wait_for(lambda: have_read(server), "three lines about the files")
-        # A process that ends beside a key that does not fit is replaced by one with the certificate of the others.
+        # A process that ends beside a key that does not fit is replaced by one
+        # with the certificate of the others.
         write_certificate(tmp_path / "other.pem", key, "other")
         replace_one(server)
         assert answers(server, verify=trusting) == [200, 200]
 
 
 def have_read(server: Server) -> bool:
-    """Whether both processes, and the one that starts them, have read the changed files: each once, if those changed at
-    once, and were not read half written."""
+    """Whether both processes, and the one that starts them, have read the changed files: each once,
+    if those changed at once, and were not read half written."""
     return "".join(server.log).count(" again") >= 3
 
 
 def replace_one(server: Server) -> None:
-    """Kill an API process once it is logged that a file is broken, and return when another one has its place."""
-    wait_for(lambda: "the previous content stays in use" in "".join(server.log), "a line about the file")
+    """Kill an API process once it is logged that a file is broken, and
+    return when another one has its place.
+    """
+    wait_for(
+        lambda: "the previous content stays in use" in "".join(server.log), "a line about the file"
+    )
     first, _ = wait_for_processes(server)
     os.kill(first, signal.SIGKILL)
-    wait_for(lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process")
+    wait_for(
+        lambda: first not in (now := server.api_processes()) and len(now) == 2, "another process"
+    )
 
 
 def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
@@ -343,15 +404,21 @@ def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
         raise
 
 
-def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory: Path, tmp_path: Path) -> None:
+def test_both_serve_a_unix_socket_and_read_the_keys_again(
+    grey_directory: Path, tmp_path: Path
+) -> None:
     path, keys = tmp_path / "scanline.sock", tmp_path / "keys"
     keys.write_text("studio sk-first\n")
-    with serve(grey_directory, *TWO, "--unix-socket", str(path), "--api-keys-file", str(keys)) as server:
+    with serve(
+        grey_directory, *TWO, "--unix-socket", str(path), "--api-keys-file", str(keys)
+    ) as server:
         assert answers(server) == [401, 401]
         assert answers(server, "sk-first") == [200, 200]
         (tmp_path / "next").write_text("studio sk-second\n")
         (tmp_path / "next").replace(keys)
-        wait_for(lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes")
+        wait_for(
+            lambda: answers(server, "sk-second") == [200, 200], "the second key in both processes"
+        )
         assert answers(server, "sk-first") == [401, 401]
         wait_for(lambda: have_read(server), "three lines about the files")
         # A process that ends beside a broken file is replaced by one with the keys of the others.

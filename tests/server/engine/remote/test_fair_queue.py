@@ -20,7 +20,9 @@ from scanline.server.settings import Settings
 
 
 def asked(client: str, images: int, number: int = 0) -> ShardedJob:
-    return ShardedJob(Job(GenerateRequest(number, images, seed=7, client=client)), deque(range(images)))
+    return ShardedJob(
+        Job(GenerateRequest(number, images, seed=7, client=client)), deque(range(images))
+    )
 
 
 def dispatch(queue: FairQueue, times: int) -> list[str]:
@@ -80,7 +82,9 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
 
 def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() -> None:
     images = (0, 1, 3, 4, 5, 7)
-    request = GenerateRequest(0, 9, seed=0, only=images, digest="model", codes=Codes((b"", b"", b""), length=3))
+    request = GenerateRequest(
+        0, 9, seed=0, only=images, digest="model", codes=Codes((b"", b"", b""), length=3)
+    )
     sharded = ShardedJob(Job(request), deque(images))
     assert (sharded.slots, sharded.digest) == (3, "model")
     assert [sharded.slots_of((index,)) for index in images] == [0, 1, 0, 0, 1, 1]
@@ -88,7 +92,9 @@ def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() ->
 
 
 @pytest.mark.parametrize("processes", [2, 3, 8, 100])
-def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(processes: int) -> None:
+def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(
+    processes: int,
+) -> None:
     settings = Settings(api_processes=processes, max_frames_per_second=1000)
     part = part_of(settings)
     for name in ("max_connections", "max_websockets", "max_unread_bytes", "max_frames_per_second"):
@@ -99,11 +105,16 @@ def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(p
     assert part.max_images_per_request == settings.max_images_per_request
 
 
-def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs() -> None:
+def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs() -> (
+    None
+):
     settings = Settings(api_processes=2, max_connections=300)  # of which one client may have 150
     connections = Budgets(part_of(settings)).connections
     assert (connections.limit, connections.client_limit("a")) == (150, 112)
-    shares = {share: part_of(Settings(api_processes=2, client_share=share)).client_share for share in (0.1, 0.9, 1.0)}
+    shares = {
+        share: part_of(Settings(api_processes=2, client_share=share)).client_share
+        for share in (0.1, 0.9, 1.0)
+    }
     assert shares == pytest.approx({0.1: 0.15, 0.9: 0.95, 1.0: 1.0})
 
 
@@ -123,13 +134,23 @@ def test_what_processes_count_is_added_and_what_they_say_of_the_engine_is_not() 
 
     only_there = GaugeMetricFamily(PREFIX + "websocket_connections", "Open websockets.", value=7)
     merged = MergedMetrics([of_process(3, 10), [*of_process(4, 11), only_there]]).collect()
-    values = {sample.name.removeprefix(PREFIX): sample.value for family in merged for sample in family.samples}
-    assert values == {"http_requests_total": 7, "engine_steps_total": 11, "websocket_connections": 7}
+    values = {
+        sample.name.removeprefix(PREFIX): sample.value
+        for family in merged
+        for sample in family.samples
+    }
+    assert values == {
+        "http_requests_total": 7,
+        "engine_steps_total": 11,
+        "websocket_connections": 7,
+    }
 
 
 def test_every_metric_that_is_not_a_sum_exists() -> None:
     """The engine's are looked up in their own tables; here, those of a server without models."""
-    measured = process_metrics(ModelRegistry([], 1, 1.0), HttpCounters(), LoopLag(), None, Budgets(Settings()))
+    measured = process_metrics(
+        ModelRegistry([], 1, 1.0), HttpCounters(), LoopLag(), None, Budgets(Settings())
+    )
     names = {family.name for family in measured.collect()}
     assert names >= LARGEST, LARGEST - names
     assert {PREFIX + name for name in OF_ENGINE} <= LARGEST

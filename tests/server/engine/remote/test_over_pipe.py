@@ -11,7 +11,15 @@ import pytest
 from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
 from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
 from scanline.server.engine.local.engine_client import STOPPED
-from scanline.server.engine.remote.over_pipe import ApiEnd, CallError, FindEngine, MainEnd, Methods, PipeEnd, Statuses
+from scanline.server.engine.remote.over_pipe import (
+    ApiEnd,
+    CallError,
+    FindEngine,
+    MainEnd,
+    Methods,
+    PipeEnd,
+    Statuses,
+)
 from tests.support.engine.engines import with_deadline
 from tests.support.engine.jobs import PaintJob
 
@@ -42,7 +50,9 @@ def broken_registry(model: str, digest: str) -> None:
 
 
 @asynccontextmanager
-async def both_ends(find_engine: FindEngine = broken_registry) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
+async def both_ends(
+    find_engine: FindEngine = broken_registry,
+) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
     one, other = Pipe()
     methods: Methods = METHODS
     api, main = ApiEnd(one, no_digests, methods), MainEnd(other, find_engine, methods)
@@ -89,7 +99,9 @@ async def test_what_one_job_cannot_take_in_is_cancelled_and_the_others_get_their
         api.submit("any", second)
         first.task = None  # type: ignore[assignment]
         first._pass_on = broken_registry  # type: ignore[method-assign,assignment]
-        api._receive_all([{"model": None}, Finished(0, 0, bytes(35), 1.0), Finished(1, 0, bytes(35), 1.0)])
+        api._receive_all(
+            [{"model": None}, Finished(0, 0, bytes(35), 1.0), Finished(1, 0, bytes(35), 1.0)]
+        )
         assert first.failure == Failed(0, NOT_TAKEN_IN)
         assert second.failure is None
         assert second.has_ended

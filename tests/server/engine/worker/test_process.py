@@ -1,4 +1,6 @@
-"""The process of an engine: what it imports before it is forked, its commands, and the pipe to it."""
+"""The process of an engine: what it imports before it is forked,
+its commands, and the pipe to it.
+"""
 
 import asyncio
 import gc
@@ -16,20 +18,40 @@ import torch
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import CannotLoad, Event, Finished, GenerateRequest, Ready, Scheduled, Stop
+from scanline.model.sampling.messages import (
+    CannotLoad,
+    Event,
+    Finished,
+    GenerateRequest,
+    Ready,
+    Scheduled,
+    Stop,
+)
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engine.engines import RecordingClient
 from tests.support.waiting import PATIENCE
 
 
-def test_a_started_engine_reports_its_resources(faulty_engine: RecordingClient, grey: Transformer) -> None:
+def test_a_started_engine_reports_its_resources(
+    faulty_engine: RecordingClient, grey: Transformer
+) -> None:
     generator = Generator(grey, 1, threads=1)
-    how = (generator.backend.name, generator.digest, generator.backend_name, generator.fallbacks, generator.codings)
-    assert faulty_engine.ready == Ready(grey.parameter_count, 4, "cpu", grey.config.state_bytes_per_image, *how)
+    how = (
+        generator.backend.name,
+        generator.digest,
+        generator.backend_name,
+        generator.fallbacks,
+        generator.codings,
+    )
+    assert faulty_engine.ready == Ready(
+        grey.parameter_count, 4, "cpu", grey.config.state_bytes_per_image, *how
+    )
 
 
-def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(engine: Engine) -> None:
+def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(
+    engine: Engine,
+) -> None:
     ours, theirs = multiprocessing.Pipe()
     thread = threading.Thread(target=run, args=(engine, theirs))
     thread.start()
@@ -42,8 +64,17 @@ def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waite
     thread.join(PATIENCE)
     assert not thread.is_alive()
     gc.unfreeze()  # which the engine's process does not do
-    assert all(any(not isinstance(event, Scheduled) for event in message) for message in messages if message)
-    events = [event for message in messages for event in message if isinstance(event, Scheduled | Finished)]
+    assert all(
+        any(not isinstance(event, Scheduled) for event in message)
+        for message in messages
+        if message
+    )
+    events = [
+        event
+        for message in messages
+        for event in message
+        if isinstance(event, Scheduled | Finished)
+    ]
     assert [type(event) for event in events] == [Scheduled, Finished]
 
 
@@ -52,11 +83,15 @@ async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path: Path) -> N
     engine.start()
     await asyncio.wait_for(engine.failed.wait(), PATIENCE)
     await engine.close()
-    assert engine.events == [CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")]
+    assert engine.events == [
+        CannotLoad(f"{tmp_path} is not a model directory: config.json is missing")
+    ]
     assert engine.load_error is not None
 
 
-def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 5000)
     assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
@@ -70,7 +105,9 @@ def import_anew() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "scanline"]:
         del sys.modules[name]
     asked = mock.Mock(side_effect=AssertionError("an import asks for a GPU"))
-    with mock.patch.multiple(torch.cuda, is_available=asked, device_count=asked, init=asked, _lazy_init=asked):
+    with mock.patch.multiple(
+        torch.cuda, is_available=asked, device_count=asked, init=asked, _lazy_init=asked
+    ):
         importlib.import_module("scanline.server.engine.worker.preloaded")
 
 
@@ -114,7 +151,9 @@ async def test_what_arrives_is_handled_on_the_loop_before_the_end_is_known() -> 
 
 
 async def test_a_full_pipe_holds_up_neither_the_loop_nor_the_end() -> None:
-    """Nobody reads the other end: what does not fit waits in the writer, and is lost with the other process."""
+    """Nobody reads the other end: what does not fit waits in the writer,
+    and is lost with the other process.
+    """
     ours, theirs = multiprocessing.Pipe()
     pipe = Pipe(ours, lambda messages: None, "tested")
     pipe.send(bytes(10_000_000))

@@ -1,4 +1,6 @@
-"""On your device, in a real browser: the model is downloaded on request and paints what the server paints."""
+"""On your device, in a real browser: the model is downloaded on request
+and paints what the server paints.
+"""
 
 import asyncio
 import re
@@ -22,7 +24,9 @@ from tests.support.server.json_requests import GENERATIONS, post
 from tests.support.server.running_server import Server, serve
 
 IMAGES = 12
-EQUAL = re.compile(rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal")
+EQUAL = re.compile(
+    rf"Server: [\d,]+ pixels/s · (\d+) of {IMAGES} images equal · ([\d.]+) % of bytes equal"
+)
 CLASSES = (("7", "seven"), ("horse",))
 MODELS = {
     "colour": small_models.config(channels=3),
@@ -44,7 +48,9 @@ def export_in_a_thread() -> None:
 
     async def export(exports: Exports, directory: Path) -> Exported:
         model = await asyncio.to_thread(lambda: export_step(load_model(directory)))
-        return Exported(bytearray(model.SerializeToString(deterministic=True)), f'"{directory.name}"')
+        return Exported(
+            bytearray(model.SerializeToString(deterministic=True)), f'"{directory.name}"'
+        )
 
     Exports._export = export  # type: ignore[method-assign]
 
@@ -80,7 +86,9 @@ def paint(visitor: Visitor, seed: str = LARGEST) -> None:
     visitor.see("#device-count").fill(str(IMAGES))
     visitor.see("#device-seed").fill(seed)
     visitor.see("#device-go").click()
-    done = re.compile(rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser · \d+\.\d+ bits/dim$")
+    done = re.compile(
+        rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser · \d+\.\d+ bits/dim$"
+    )
     expect(visitor.see("#device-meter")).to_have_text(done)
     expect(visitor.see("#device-compare")).to_be_visible()
     expect(visitor.see("#device-gallery canvas")).to_have_count(IMAGES)
@@ -94,9 +102,14 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(images), float(percentage)
 
 
-def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(visit: Visit, models: Server) -> None:
+def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(
+    visit: Visit, models: Server
+) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
-    visitor.page.route("**/assets/*.gz", lambda route: route.continue_() if route.request.method == "HEAD" else None)
+    visitor.page.route(
+        "**/assets/*.gz",
+        lambda route: route.continue_() if route.request.method == "HEAD" else None,
+    )
     visitor.see("#device-go").click()
     expect(visitor.see("#device-meter")).to_contain_text(" of ")
     expect(visitor.see("#device-progress")).to_be_visible()
@@ -123,7 +136,9 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
 
 
 def follow_a_drawing(visitor: Visitor, server: Server) -> None:
-    """Completions of a drawing, painted in this browser after each stroke: those of the API with one particle."""
+    """Completions of a drawing, painted in this browser after each stroke:
+    those of the API with one particle.
+    """
     visitor.see("#tab-complete").click()
     visitor.unfold()
     visitor.see("#complete-seed").fill(str(SEED))
@@ -142,7 +157,9 @@ def test_every_kind_of_model_is_painted(visit: Visit, all_models: Server, name: 
 
 
 def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
-    """Paints and compares: images equal up to rounding, which can change single bytes; their bits are the API's."""
+    """Paints and compares: images equal up to rounding, which can change single
+    bytes; their bits are the API's.
+    """
     expect(visitor.see("#model")).to_have_value(name)
     wait_for_size(visitor)
     paint(visitor)
@@ -150,9 +167,16 @@ def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
     assert images >= IMAGES - 1
     assert percentage > 95
     expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
-    fields = {"model": name, "n": IMAGES, "seed": int(LARGEST), "class": "any" if MODELS[name].classes else None}
+    fields = {
+        "model": name,
+        "n": IMAGES,
+        "seed": int(LARGEST),
+        "class": "any" if MODELS[name].classes else None,
+    }
     with server.client() as client:
-        expected = np.mean([image["bits_per_dim"] for image in post(client, GENERATIONS, **fields)["data"]])
+        expected = np.mean(
+            [image["bits_per_dim"] for image in post(client, GENERATIONS, **fields)["data"]]
+        )
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
     assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
 
@@ -160,7 +184,9 @@ def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
 def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: str) -> None:
-    """Those of another class are others, and so are those of none; where the class is drawn, each is one of them."""
+    """Those of another class are others, and so are those of none; where the
+    class is drawn, each is one of them.
+    """
     visitor = visit(f"{all_models.url}/?model={model}#device")
     expect(visitor.see("#model")).to_have_value(model)
     images = []
@@ -170,15 +196,25 @@ def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: 
             wait_for_size(visitor)
         paint(visitor)
         assert compare(visitor)[0] >= IMAGES - 1
-        images.append([visitor.pixels(canvas).tobytes() for canvas in visitor.see("#device-gallery canvas").all()])
+        images.append(
+            [
+                visitor.pixels(canvas).tobytes()
+                for canvas in visitor.see("#device-gallery canvas").all()
+            ]
+        )
     assert not set(images[0]) & set(images[1])
     assert not set(images[1]) & set(images[2])
-    assert sum(image in pair for image, *pair in zip(images[3], images[1], images[2], strict=True)) == IMAGES
+    assert (
+        sum(image in pair for image, *pair in zip(images[3], images[1], images[2], strict=True))
+        == IMAGES
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pixels", *OTHERS])
-def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Server, name: str) -> None:
+def test_codes_are_made_and_painted_in_the_browser(
+    visit: Visit, all_models: Server, name: str
+) -> None:
     """From a model that was downloaded."""
     visitor = visit(f"{all_models.url}/?model={name}#device", reduced_motion="reduce")
     paint(wait_for_size(visitor))
@@ -195,7 +231,9 @@ def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Ser
 
     # Its link waits for the model.
     visitor.page.reload()
-    expect(visitor.see("#notice")).to_contain_text("load the model under “On your device”, then come back.")
+    expect(visitor.see("#notice")).to_contain_text(
+        "load the model under “On your device”, then come back."
+    )
     visitor.see("#tab-device").click()
     paint(wait_for_size(visitor))
     visitor.see("#tab-compress").click()
@@ -204,7 +242,9 @@ def test_codes_are_made_and_painted_in_the_browser(visit: Visit, all_models: Ser
 
 def test_workers_share_the_images_and_one_download_on_request(visit: Visit, models: Server) -> None:
     visitor = visit("about:blank")
-    visitor.page.add_init_script("Object.defineProperty(navigator, 'hardwareConcurrency', { value: 3 })")
+    visitor.page.add_init_script(
+        "Object.defineProperty(navigator, 'hardwareConcurrency', { value: 3 })"
+    )
     requests: list[tuple[str, str]] = []
     visitor.page.on("request", lambda request: requests.append((request.method, request.url)))
     visitor.page.goto(f"{models.url}/#device")
@@ -246,9 +286,16 @@ def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before: bool) -> None:
-    """`before` it begins, as without the extra onnx: the answer to a HEAD has no body that could say so."""
+    """`before` it begins, as without the extra onnx: the answer to a
+    HEAD has no body that could say so.
+    """
     visitor = visit("about:blank")
-    error = {"message": "There is no model of that name.", "type": "x", "param": None, "code": "model_not_found"}
+    error = {
+        "message": "There is no model of that name.",
+        "type": "x",
+        "param": None,
+        "code": "model_not_found",
+    }
 
     def refuse(route: Route) -> None:
         if route.request.method == "HEAD":
@@ -266,7 +313,9 @@ def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before
     visitor.expect_errors("501")
 
 
-def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit: Visit, models: Server) -> None:
+def test_an_invalid_field_is_reported_and_nothing_is_downloaded(
+    visit: Visit, models: Server
+) -> None:
     visitor = wait_for_size(visit(f"{models.url}/#device"))
     for field, wrong, right, message in (
         ("count", "65", "4", "The number of images must be an integer from 1 to 64."),

@@ -27,7 +27,11 @@ def write_certificate(cert: Path, key: Path, name: str, password: bytes | None =
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(private, hashes.SHA256())
     )
-    encryption = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
+    encryption = (
+        serialization.BestAvailableEncryption(password)
+        if password
+        else serialization.NoEncryption()
+    )
     pem = serialization.Encoding.PEM
     key.write_bytes(private.private_bytes(pem, serialization.PrivateFormat.PKCS8, encryption))
     cert.write_bytes(certificate.public_bytes(pem))

@@ -1,6 +1,8 @@
-"""python confined.py FAMILIES CALLS COMMAND...: run a command with these system calls and address families alone.
+"""python confined.py FAMILIES CALLS COMMAND...: run a command with these
+system calls and address families alone.
 
-As systemd's SystemCallFilter= with SystemCallErrorNumber=EPERM, and RestrictAddressFamilies=; by libseccomp.
+As systemd's SystemCallFilter= with SystemCallErrorNumber=EPERM, and
+RestrictAddressFamilies=; by libseccomp.
 """
 
 import ctypes

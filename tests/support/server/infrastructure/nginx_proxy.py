@@ -13,7 +13,8 @@ from tests.support.waiting import PATIENCE, wait_for
 
 CONF = Path(__file__).parents[4] / "deploy/kubernetes/ray/nginx.conf"
 BINARY = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")  # Debian's; others have it built in
+# Debian's; others have it built in
+STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
 SHORT = {  # seconds and limits that a test can wait for and reach
     "client_header_timeout 10s": "client_header_timeout 2s",
     "client_body_timeout 30s": "client_body_timeout 2s",
@@ -40,7 +41,9 @@ class NginxProxy:
 
 @contextmanager
 def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxProxy]:
-    """nginx in front of `upstream` (HOST:PORT) with SHORT limits, for as long as the context lasts."""
+    """nginx in front of `upstream` (HOST:PORT) with SHORT limits,
+    for as long as the context lasts.
+    """
     outer, inner = free_port(), free_port()
     conf, log = folder / "nginx.conf", folder / "access.log"
     conf.write_text(configured(upstream, outer, inner, folder, {**SHORT, **changes}))
@@ -56,7 +59,9 @@ def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxP
 
 
 def configured(upstream: str, outer: int, inner: int, folder: Path, changes: dict[str, str]) -> str:
-    """The configuration with other addresses, paths and limits; each text to replace must be there."""
+    """The configuration with other addresses, paths and limits;
+    each text to replace must be there.
+    """
     text = CONF.read_text()
     replaced = {
         "scanline-serve-svc:8000": upstream,

@@ -33,12 +33,16 @@ class Collector:
             return [span for span in self.spans if matches(span)]
 
         with self.arrived:
-            assert self.arrived.wait_for(lambda: len(found()) >= count, PATIENCE), [span.name for span in self.spans]
+            assert self.arrived.wait_for(lambda: len(found()) >= count, PATIENCE), [
+                span.name for span in self.spans
+            ]
             return found()
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes}
+    return {
+        pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes
+    }
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""The proxies of deploy/proxies, each with its configuration in front of servers of this machine."""
+"""The proxies of deploy/proxies, each with its configuration in
+front of servers of this machine.
+"""
 
 import re
 import shutil
@@ -25,9 +27,11 @@ SERVER_LINE = re.compile(rf"^ *server .*{ADDRESS}.*$", re.MULTILINE)
 
 
 @contextmanager
-def proxy_before(name: str, addresses: Sequence[str], folder: Path, edit: Callable[[str], str] = str) -> Iterator[str]:
-    """Yield the URL of a proxy in front of servers (HOST:PORT), with no other change of its file than addresses and
-    what `edit` does."""
+def proxy_before(
+    name: str, addresses: Sequence[str], folder: Path, edit: Callable[[str], str] = str
+) -> Iterator[str]:
+    """Yield the URL of a proxy in front of servers (HOST:PORT), with no other change of its file
+    than addresses and what `edit` does."""
     program, *arguments = COMMANDS[name]
     binary = shutil.which(program, path=PATH)
     if binary is None:
@@ -35,7 +39,9 @@ def proxy_before(name: str, addresses: Sequence[str], folder: Path, edit: Callab
     port = free_port()
     file = folder / name
     file.write_text(edit(configured(name, addresses, port)))
-    process = subprocess.Popen([binary, *arguments, str(file)], cwd=folder, env={"HOME": str(folder)})
+    process = subprocess.Popen(
+        [binary, *arguments, str(file)], cwd=folder, env={"HOME": str(folder)}
+    )
     try:
         wait_for(lambda: accepts(port) or process.poll() is not None, program)
         yield f"http://127.0.0.1:{port}"

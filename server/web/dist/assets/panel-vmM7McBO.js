@@ -1,4 +1,4 @@
-import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-C1vhOx5J.js";var ee=`<div class="controls">
+import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-ruszo4D4.js";var ee=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -146,7 +146,8 @@ import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d a
   </ol>
   </div>
 </div>
-`,te=`"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops, never optimised.
+`,te=`"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq.
+4): literal loops, never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -165,11 +166,11 @@ def causal_linear_attention(
     z: Tensor | None = None,  # [B, H, C]
     weight: Tensor | None = None,  # [B, N]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running sums of
-    phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
+    """Compute y_i = phi(q_i)^T s_i / (phi(q_i)^T z_i + 1e-6) for every i, s and z being the running
+    sums of phi(k_j) v_j^T and phi(k_j) over j <= i (eq. 10-12), from the given state or from zero.
 
-    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own query it counts once.
-    Without weights, it is 1.
+    weight: how many times phi(k_j) counts for the queries after j and in the state; for its own
+    query it counts once. Without weights, it is 1.
 
     Return y [B, H, N, M] and the state after the last position, s [B, H, C, M] and z [B, H, C]. The
     arguments are not changed.
@@ -203,7 +204,9 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) + 1e-6) (eq. 4)."""
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of
+    phi(q_i)^T phi(k_j) + 1e-6) (eq. 4).
+    """
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)
@@ -218,10 +221,12 @@ def linear_attention(
                 normaliser = normaliser + similarity
             y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
     return y
-`,ne=`"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys of its sequence.
+`,ne=`"""Linear attention without a causal mask (eq. 4-6): every query
+attends to all keys of its sequence.
 
-One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor exists. Plain torch with its
-autograd is all it needs, on any device: two products. The reference is \`reference.linear_attention\`.
+One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor
+exists. Plain torch with its autograd is all it needs, on any device: two products. The
+reference is \`reference.linear_attention\`.
 """
 
 import torch
@@ -235,7 +240,9 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where shapes do not fit."""
+    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype;
+    ValueError where shapes do not fit.
+    """
     batch, heads, _, key_width = phi_q.shape
     keys = phi_k.shape[2]
     if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):
@@ -248,8 +255,9 @@ def linear_attention(
     normaliser = phi_q.to(sum_dtype) @ z.unsqueeze(-1)
     y = numerator.to(sum_dtype) / (normaliser + EPSILON)
     return y.to(v.dtype)
-`,re=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and greys that follow
-no smooth curve. Parameters are [..., 256] logits; \`log_prob\` and \`sample\` read the same softmax.
+`,re=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black,
+white, and greys that follow no smooth curve. Parameters are [..., 256] logits; \`log_prob\`
+and \`sample\` read the same softmax.
 """
 
 from dataclasses import dataclass
@@ -263,8 +271,8 @@ VALUES = 256
 
 
 def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
-    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those with the class, u
-    those without and w the guidance [...].
+    """Return the logits [..., 256] that a guided byte is drawn from: u + w (c - u), c being those
+    with the class, u those without and w the guidance [...].
 
     Source: classifier-free guidance, Ho and Salimans 2022, eq. 6, there of scores, here of logits.
     """
@@ -272,12 +280,14 @@ def guided(with_class: Tensor, without: Tensor, guidance: Tensor) -> Tensor:
 
 
 def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarray) -> np.ndarray:
-    """Return the bits [B, n] float64 of bytes that are known to within \`tolerances\` [B]: of all that differ no more
-    from \`values\` [B, n] uint8, under \`parameters\` [B, n, 256]. numpy's: no image's bits depend on the others."""
+    """Return the bits [B, n] float64 of bytes that are known to within \`tolerances\` [B]: of all
+    that differ no more from \`values\` [B, n] uint8, under \`parameters\` [B, n, 256]. numpy's: no
+    image's bits depend on the others."""
     all_values = np.arange(VALUES, dtype=np.int16)
     away = np.abs(all_values - values[..., None].astype(np.int16))
     excluded = away > tolerances[:, None, None].astype(np.int16)
-    with np.errstate(divide="ignore", invalid="ignore"):  # of values that are ruled out; of numbers that are not finite
+    # of values that are ruled out; of numbers that are not finite
+    with np.errstate(divide="ignore", invalid="ignore"):
         weights = parameters.astype(np.float64)
         weights -= weights.max(axis=-1, keepdims=True)
         np.exp(weights, out=weights)
@@ -288,7 +298,9 @@ def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarra
 
 
 def pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Return which of the values with \`weights\` [..., n] the uniform [..., 1] picks, int64 [..., 1]."""
+    """Return which of the values with \`weights\` [..., n] the
+    uniform [..., 1] picks, int64 [..., 1].
+    """
     cumulative = weights.cumsum(dim=-1)
     target = uniform * cumulative[..., -1:]
     picked = (target >= cumulative).sum(dim=-1, keepdim=True)
@@ -305,7 +317,9 @@ class Categorical:
         return VALUES
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., 1] of the bytes \`values\` [..., 1] under \`parameters\` [..., 256]."""
+        """Return the natural log-probability [..., 1] of the bytes \`values\` [...,
+        1] under \`parameters\` [..., 256].
+        """
         logs = F.log_softmax(parameters.float(), dim=-1)
         return logs.gather(-1, values.long())
 
@@ -317,10 +331,11 @@ class Categorical:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes [..., 1] uint8, one for each row of \`parameters\` [..., 256]; where \`known\`, those of \`values\`.
+        """Return bytes [..., 1] uint8, one for each row of \`parameters\` [...,
+        256]; where \`known\`, those of \`values\`.
 
-        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used. temperature [...] > 0 divides
-        the logits.
+        uniforms [..., 1, 2] in (0, 1): the first picks the value, the second is not used.
+        temperature [...] > 0 divides the logits.
         """
         logits = parameters.float() / temperature.unsqueeze(-1)
         picked = pick(torch.softmax(logits, dim=-1), uniforms[..., 0, :1])
@@ -336,13 +351,15 @@ class Categorical:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from logits [..., 256] with the class
-        and without."""
-        return self.sample(guided(with_class, without, guidance), uniforms, temperature, values, known)
+        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from logits [...,
+        256] with the class and without."""
+        return self.sample(
+            guided(with_class, without, guidance), uniforms, temperature, values, known
+        )
 `,ie=`"""Feature maps phi, which turn keys and queries into positive features (section 3.2.1).
 
-A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that the normaliser
-phi(q)^T z of eq. 20 is never zero. FEATURE_MAPS lists all of them.
+A map is a function on a tensor [..., C] that keeps its shape and is positive everywhere, so that
+the normaliser phi(q)^T z of eq. 20 is never zero. FEATURE_MAPS lists all of them.
 """
 
 from collections.abc import Callable
@@ -357,8 +374,8 @@ FeatureMap = Callable[["torch.Tensor"], "torch.Tensor"]
 def elu_plus_one(x: "torch.Tensor") -> "torch.Tensor":
     """Return phi(x) = elu(x) + 1 (eq. 7), elementwise on [..., C], in the dtype of x.
 
-    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on which a query with
-    few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
+    Below zero it is e^x. Computed as (e^x - 1) + 1 it would lose the digits of small features, on
+    which a query with few keys before it depends: an error of 6e-8 in float32, 4e-3 in bfloat16.
     """
     from torch.nn.functional import relu
 
@@ -373,21 +390,24 @@ def feature_map(name: str) -> FeatureMap:
     try:
         return FEATURE_MAPS[name]
     except KeyError:
-        raise ValueError(f"unknown feature map {name!r}; known: {', '.join(sorted(FEATURE_MAPS))}") from None
-`,ae=`"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are conditioned on each
-other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is the paper's distribution of a byte
-(section 4.2). Log-probability and sampling share \`_split\` and \`_mean\`, so that what is sampled is what was trained.
+        raise ValueError(
+            f"unknown feature map {name!r}; known: {', '.join(sorted(FEATURE_MAPS))}"
+        ) from None
+`,ae=`"""Distribution of the C bytes of a step: one mixture of K discretised logistics, whose channels are
+conditioned on each other (Salimans et al., "PixelCNN++", 2017, section 2.2). With one channel it is
+the paper's distribution of a byte (section 4.2). Log-probability and sampling share \`_split\` and
+\`_mean\`, so that what is sampled is what was trained.
 
-A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and the last bin take
-the tails. Within a component, the mean of a channel is moved by what the pixel's earlier channels were, relative to
-their own means, times coefficients that the network predicts: green's by a (R - mu_R), blue's by b (R - mu_R) +
-c (G - mu_G).
+A byte x has the value x / 127.5 - 1; its bin reaches half a step to either side, and the first and
+the last bin take the tails. Within a component, the mean of a channel is moved by what the pixel's
+earlier channels were, relative to their own means, times coefficients that the network predicts:
+green's by a (R - mu_R), blue's by b (R - mu_R) + c (G - mu_G).
 
-Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw scales;
-K x C (C - 1) / 2 coefficients, for colour (a, b, c).
+Parameters of C channels are [..., K + 2 K C + K C (C - 1) / 2]: K logits; K x C means; K x C raw
+scales; K x C (C - 1) / 2 coefficients, for colour (a, b, c).
 
-A guided byte is drawn as a categorical one, from the logarithms of the probabilities of its 256 values in two mixtures,
-one with the class and one without.
+A guided byte is drawn as a categorical one, from the logarithms of the probabilities of its 256
+values in two mixtures, one with the class and one without.
 """
 
 import math
@@ -401,8 +421,8 @@ from scanline.kernels.categorical.reference import VALUES, Categorical, guided, 
 
 LOG_SCALE_FLOOR = -7.0
 HALF_BIN = 1 / 255
-# Of a guided byte: a probability below it counts as it. Far from all means logarithms differ without bound, and mixed
-# they would choose the byte.
+# Of a guided byte: a probability below it counts as it. Far from all means logarithms differ
+# without bound, and mixed they would choose the byte.
 MIN_PROBABILITY = 2.0**-40
 SCALES = ("exp", "elu")
 
@@ -411,7 +431,8 @@ SCALES = ("exp", "elu")
 class PixelLogistics:
     """The distribution of the \`channels\` bytes of a step, by \`components\` logistics.
 
-    scale: "exp" (floored at e^-7, as the authors' loss) or "elu" (elu(x) + 1.0001, as their sampler).
+    scale: "exp" (floored at e^-7, as the authors' loss) or "elu"
+    (elu(x) + 1.0001, as their sampler).
     """
 
     components: int
@@ -420,7 +441,9 @@ class PixelLogistics:
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
-            raise ValueError(f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}")
+            raise ValueError(
+                f"unknown scale parametrisation {self.scale!r}; known: {', '.join(SCALES)}"
+            )
 
     @property
     def width(self) -> int:
@@ -433,10 +456,12 @@ class PixelLogistics:
         return self.channels * (self.channels - 1) // 2
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., C] of each of a pixel's bytes \`values\` [..., C] given its earlier
-        ones, under \`parameters\` [..., width]: differences of the log-sums over components."""
+        """Return the natural log-probability [..., C] of each of a pixel's bytes
+        \`values\` [..., C] given its earlier ones, under \`parameters\` [..., width]:
+        differences of the log-sums over components."""
         logits, means, scales, coefficients = self._split(parameters)
-        weights = F.log_softmax(logits, dim=-1)  # log-weight of each component, times what it gave the earlier bytes
+        # log-weight of each component, times what it gave the earlier bytes
+        weights = F.log_softmax(logits, dim=-1)
         earlier = torch.zeros_like(weights[..., 0])  # log-probability of the earlier bytes
         log_probs = []
         seen = values.float() / 127.5 - 1
@@ -456,12 +481,12 @@ class PixelLogistics:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width]; where \`known\` [..., C],
-        those of \`values\` [..., C].
+        """Return the bytes [..., C] uint8 of a pixel for each row of \`parameters\` [..., width];
+        where \`known\` [..., C], those of \`values\` [..., C].
 
-        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its weight given the
-        earlier bytes, painted or known, and the second inverts its logistic. temperature [...] > 0 divides the logits
-        and multiplies the scales.
+        Channel by channel: the first of the byte's uniforms [..., C, 2] picks a component by its
+        weight given the earlier bytes, painted or known, and the second inverts its logistic.
+        temperature [...] > 0 divides the logits and multiplies the scales.
         """
         logits, means, scales, coefficients = self._split(parameters)
         temperature = temperature.unsqueeze(-1)
@@ -472,7 +497,8 @@ class PixelLogistics:
         for channel in range(self.channels):
             mean = self._mean(channel, means, coefficients, seen)
             scale = scales[..., channel]
-            # A component by its weight, and a value from its logistic, inverted at the second uniform.
+            # A component by its weight, and a value from its
+            # logistic, inverted at the second uniform.
             picked = pick(torch.softmax(weights, dim=-1), uniforms[..., channel, :1])
             u = uniforms[..., channel, 1:]
             standard = u.log() - (-u).log1p()
@@ -495,12 +521,13 @@ class PixelLogistics:
         values: Tensor,
         known: Tensor,
     ) -> Tensor:
-        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from parameters [..., width] with the
-        class and without.
+        """Return bytes as \`sample\` does, of images guided by \`guidance\` [...], from parameters
+        [..., width] with the class and without.
 
-        Channel by channel: the logarithms of the probabilities of all 256 values given the earlier bytes, in each of
-        both mixtures, are mixed as logits, and divided by the temperature. The first uniform picks the value; the
-        second is not used. What each component gives the byte then changes the weights of both mixtures.
+        Channel by channel: the logarithms of the probabilities of all 256 values given the earlier
+        bytes, in each of both mixtures, are mixed as logits, and divided by the temperature. The
+        first uniform picks the value; the second is not used. What each component gives the byte
+        then changes the weights of both mixtures.
         """
         logits, means, scales, coefficients = self._split(torch.stack((with_class, without)))
         weights = F.log_softmax(logits, dim=-1)
@@ -528,18 +555,24 @@ class PixelLogistics:
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) / 2], float32."""
+        """Return logits [..., K], means and scales [..., K, C], coefficients
+        [..., K, C (C - 1) / 2], float32.
+        """
         k = self.components
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
         logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
-        scales = raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
+        scales = (
+            raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
+        )
         if self.coefficients:
             coefficients = coefficients.unflatten(-1, (k, self.coefficients))
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
-        """Return the means [..., K] of a channel, given the values \`seen\` [..., C] of the earlier ones."""
+        """Return the means [..., K] of a channel, given the values
+        \`seen\` [..., C] of the earlier ones.
+        """
         mean = means[..., channel]
         first = channel * (channel - 1) // 2
         for earlier in range(channel):
@@ -555,10 +588,11 @@ def _with_byte(seen: Tensor, channel: int, byte: Tensor) -> Tensor:
 
 
 def log_bin(values: Tensor, means: Tensor, scales: Tensor) -> Tensor:
-    """Return the natural logarithm [..., K] of the probability that each logistic gives the bytes \`values\` [..., 1].
+    """Return the natural logarithm [..., K] of the probability that each
+    logistic gives the bytes \`values\` [..., 1].
 
-    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a stable logarithm; the
-    outer bins drop the factors that the tails make 1.
+    sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b)), each factor of which has a
+    stable logarithm; the outer bins drop the factors that the tails make 1.
     """
     is_black = values == 0
     is_white = values == 255
