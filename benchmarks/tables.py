@@ -166,27 +166,7 @@ def guidance() -> str:
     return _table(names, rows)
 
 
-def models() -> str:
-    """Return README's table of the shipped models."""
-    rows = []
-    for name in zoo.names():
-        card, weights = (
-            f"[{name}](model/zoo/{name}/README.md)",
-            zoo.find(name) / "model.safetensors",
-        )
-        size = f"{weights.stat().st_size / 1e6:.1f} MB"
-        rows.append(
-            (
-                card,
-                size,
-                _bits(_evaluation(name)),
-                f"{PAPER_BITS[name]:.3f}" if name in PAPER_BITS else "",
-            )
-        )
-    return _table(("model", "weights", "test bits/dim", "the paper's"), rows)
-
-
-TABLES = {made.__name__: made for made in (cpu, ceilings, http, gpu, quality, guidance, models)}
+TABLES = {made.__name__: made for made in (cpu, ceilings, http, gpu, quality, guidance)}
 
 
 def measure(names: Sequence[str]) -> None:
