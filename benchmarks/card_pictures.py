@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import zoo
+from scanline.model.base.sampling_options import Defaults
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import read_defaults
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_classes, save_images
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling_options import Defaults
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_requests
 
 SEED, GUIDANCE = 7, 2.0

@@ -29,7 +29,7 @@ from scanline.model.images import contact_sheet
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support.server.running_server import serve
 

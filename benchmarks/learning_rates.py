@@ -18,9 +18,9 @@ from time import perf_counter
 
 import torch
 
+from scanline.model.base.device import peak_flops, resolve_device
+from scanline.model.base.machine import print_json
 from scanline.model.datasets.source import open_data
-from scanline.model.device import peak_flops, resolve_device
-from scanline.model.machine import print_json
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.prefetch import Batches
 from scanline.model.training.optimise.cuda_graph_updater import new_updater

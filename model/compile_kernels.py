@@ -28,11 +28,11 @@ import torch
 
 from scanline.kernels.codec.coder import Decoder
 from scanline.model import zoo
+from scanline.model.base.device import HOPPER
+from scanline.model.base.safe_path import safe_path
+from scanline.model.base.state import State
 from scanline.model.bench.run import load
-from scanline.model.device import HOPPER
 from scanline.model.network.transformer import Transformer
-from scanline.model.safe_path import safe_path
-from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has

@@ -20,9 +20,20 @@ from PIL.Image import Resampling
 
 from scanline.kernels.cpu.bindings import MAX_THREADS
 from scanline.model import zoo
-from scanline.model.class_names import ClassNames, as_class
-from scanline.model.config import ModelConfig
-from scanline.model.device import AUTO, resolve_backend
+from scanline.model.base.class_names import ClassNames, as_class
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.device import AUTO, resolve_backend
+from scanline.model.base.inputs import InvalidInput, switch, whole_number
+from scanline.model.base.precision import DEFAULT
+from scanline.model.base.precision import precision as precision_named
+from scanline.model.base.progress import Progress, reporting
+from scanline.model.base.sampling_options import (
+    CompletionOptions,
+    Defaults,
+    DrawingParams,
+    SamplingOptions,
+    spelled_out,
+)
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import CodeFile
 from scanline.model.formats.code_file import read as read_codes
@@ -32,21 +43,10 @@ from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
-from scanline.model.inputs import InvalidInput, switch, whole_number
 from scanline.model.likelihood.classification import Classification, check_classes
 from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, Estimate
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.precision import precision as precision_named
-from scanline.model.progress import Progress, reporting
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling_options import (
-    CompletionOptions,
-    Defaults,
-    DrawingParams,
-    SamplingOptions,
-    spelled_out,
-)
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.tasks import classify, decode, encode, estimate, paint, score
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.decode import DecodeValues

@@ -11,8 +11,8 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from scanline.model import zoo
-from scanline.model.device import AUTO, BACKEND_HELP, BackendName
-from scanline.model.precision import DEFAULT, PRECISION_HELP, PrecisionName
+from scanline.model.base.device import AUTO, BACKEND_HELP, BackendName
+from scanline.model.base.precision import DEFAULT, PRECISION_HELP, PrecisionName
 from scanline.server.runtime.logs import Format, Level
 
 Positive = Annotated[int, Field(ge=1)]

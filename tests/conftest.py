@@ -177,8 +177,8 @@ def colour(colour_directory: Path) -> Transformer:
 @pytest.fixture
 def engine(grey: Transformer) -> Iterator[Engine]:
     """An engine loop in this process, with five slots."""
+    from scanline.model.sampling.base.generator import Generator
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.generator import Generator
 
     generator = Generator(grey, 5, threads=1)
     yield Engine(generator)

@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 
 from scanline.kernels.cpu.bindings import LIBRARY
-from scanline.model import extras
+from scanline.model.base import extras
 from tests.support.server.running_server import SCANLINE
 
 ROOT = Path(__file__).parents[1]

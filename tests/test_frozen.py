@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 from typer.main import get_command
 
-from scanline.model import sampling_options
+from scanline.model.base import sampling_options
 from scanline.server.api.payload import response_schemas, schemas
 from scanline.server.cli.app import app
 from tests.support import tokens

@@ -26,7 +26,7 @@ from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import MIN_DRY, MIN_PART, Budget, ToldBudget, run_parts
-from scanline.model.machine import facts
+from scanline.model.base.machine import facts
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -16,8 +16,8 @@ from triton import knobs
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, make_generator, model
+from scanline.model.base.resources import cores
 from scanline.model.formats.checkpoint import save_model
-from scanline.model.resources import cores
 
 LIMIT = 150  # seconds
 

@@ -27,7 +27,7 @@ from benchmarks.gpu.setup import SHIPPED, STATES, Sizes, attempt, bits_of, make_
 from scanline.model.backends.self_test import WrongResultsError, run_self_test
 from scanline.model.bench.correctness import make_reference
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, make_generator, model, started, step_seconds
+from scanline.model.sampling.base.messages import Cancel, Failed, Finished, GenerateRequest
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
 
 REQUESTS = 64  # in progress at a time
 WAVES = 2  # images of each slot that are counted, after the first of each

@@ -23,10 +23,10 @@ from benchmarks.gpu.setup import (
     model,
     started,
 )
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import DEFERRED
+from scanline.model.base.state import State
 from scanline.model.bench.measure import copy_rate
-from scanline.model.config import ModelConfig
-from scanline.model.precision import DEFERRED
-from scanline.model.state import State
 
 
 def state_tiles(sizes: Sizes) -> Iterator[Finding]:

@@ -14,9 +14,9 @@ from scanline.model.backends.cuda_graph import recorded
 from scanline.model.bench.measure import durations
 from scanline.model.formats.code_file import Codes
 from scanline.model.likelihood.classification import views
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Finished, GenerateRequest, ScoreRequest
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Finished, GenerateRequest, ScoreRequest
 from scanline.model.tasks.offline import run
 
 

@@ -18,13 +18,13 @@ from scanline.model import zoo
 from scanline.model.backends import OpenBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.config import ModelConfig
 from scanline.model.bench.measure import device_durations, place_all, step_durations
 from scanline.model.bench.run import load
-from scanline.model.config import ModelConfig
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling import generator as generator_module
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base import generator as generator_module
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.training.presets import PRESETS
 
 SHIPPED = ("mnist-small", "cifar10-small")

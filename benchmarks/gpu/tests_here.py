@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
-from scanline.model.resources import cores
+from scanline.model.base.resources import cores
 
 ROOT = Path(__file__).parents[2]
 # of test files that run on a GPU where there is one, and of no others

@@ -23,8 +23,8 @@ from torch.profiler import DeviceType, ProfilerActivity, profile
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import DRY, ON_GPU, Sizes, attempt, config
 from benchmarks.gpu.update_kernels import findings
+from scanline.model.base.device import peak_flops
 from scanline.model.bench.measure import synchronize
-from scanline.model.device import peak_flops
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.cuda_graph_updater import (

@@ -17,8 +17,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from scanline.model import zoo
+from scanline.model.base.precision import DEFAULT
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.precision import DEFAULT
 from scanline.model.tasks.offline import paint
 
 GENERATIONS = "/v1/images/generations"

@@ -46,9 +46,9 @@ from benchmarks.serving.client import (
 )
 from benchmarks.serving.outcome import Outcome, summary, table
 from scanline.model import zoo
-from scanline.model.machine import print_json
-from scanline.model.precision import DEFAULT, PRECISIONS
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.base.machine import print_json
+from scanline.model.base.precision import DEFAULT, PRECISIONS
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import loaded_engine, run
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server, serve

@@ -18,13 +18,13 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels import gpu
 from scanline.kernels.codec.coder import longest_code
-from scanline.model import resources
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.self_test import run_self_test
 from scanline.model.backends.slots import SlotPool
-from scanline.model.device import HOPPER, ON_CPU, ON_GPU
+from scanline.model.base import resources
+from scanline.model.base.device import HOPPER, ON_CPU, ON_GPU
+from scanline.model.base.precision import DEFAULT, Precision, precision
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT, Precision, precision
 
 log = logging.getLogger("scanline.model")
 

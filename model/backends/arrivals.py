@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from scanline.model.state import State
+from scanline.model.base.state import State
 
 INTEGERS = 6  # slots to partner
 NUMBERS = INTEGERS + 5  # bits to guidance

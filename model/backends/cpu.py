@@ -9,18 +9,18 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.cpu.shape import CODES, STATE
 from scanline.kernels.window import wave_table
-from scanline.model import resources
 from scanline.model.backends import particles
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
-from scanline.model.config import ModelConfig
+from scanline.model.base import resources
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import DEFAULT, PRECISIONS, Precision
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
-from scanline.model.precision import DEFAULT, PRECISIONS, Precision
-from scanline.model.state import State
 
 # The arrays that the kernel takes to paint and to copy slots, besides their states and positions.
 PAINTED = (

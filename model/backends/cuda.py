@@ -32,10 +32,10 @@ from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
-from scanline.model.device import HOPPER
+from scanline.model.base.device import HOPPER
+from scanline.model.base.precision import DEFERRED
+from scanline.model.base.state import NUMBERS, State
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFERRED
-from scanline.model.state import NUMBERS, State
 
 BITS = 2  # raised with every change of a bit of our kernels' results
 

@@ -26,7 +26,7 @@ from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.pending import to_device
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import ARRAYS, SlotPool
-from scanline.model.state import NUMBERS, State
+from scanline.model.base.state import NUMBERS, State
 
 
 class KernelPrefill:

@@ -24,7 +24,7 @@ from scanline.kernels.triton.sampling import SlotArrays
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
 from scanline.model.backends.slots import SlotPool
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding

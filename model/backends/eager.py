@@ -23,9 +23,9 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import DECODER, SlotPool
-from scanline.model.device import AMPERE
+from scanline.model.base.device import AMPERE
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
 
 TILE = 32  # slots, on a CPU; a multiple of 32 keeps every elementwise loop in whole vectors
 # On a GPU, as many as its launches have time for: with fewer, a step of thousands of images is

@@ -23,7 +23,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.kernels.philox_rounds import uniform_pair
 from scanline.model.backends.slots import SlotPool, as_numpy
-from scanline.model.state import NUMBERS
+from scanline.model.base.state import NUMBERS
 
 RESAMPLING = 2**31 - 1  # in the place of a particle: the random numbers of resampling
 UNIT = 2.0**40  # of which weights are whole numbers, relative to the largest

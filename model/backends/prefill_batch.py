@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from scanline.model.state import State
+from scanline.model.base.state import State
 
 
 @dataclass(frozen=True)

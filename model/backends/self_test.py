@@ -24,8 +24,8 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import ARRAYS, WEIGHING, SlotPool
+from scanline.model.base.state import NUMBERS, State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import NUMBERS, State
 
 IMAGES = 4  # that are compared with the reference
 STEPS = 24  # of each

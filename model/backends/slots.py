@@ -13,8 +13,8 @@ import torch
 from scanline.kernels.codec.coder import Decoder, longest_code
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.pending import Pending, to_device, to_host
-from scanline.model.config import ModelConfig
-from scanline.model.state import NUMBERS, State, with_deferred
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import NUMBERS, State, with_deferred
 
 # The arrays of an image besides its state. Placing it sets known_bits
 # to 0 and all others from its arrival.

@@ -26,11 +26,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.resources import free_memory
+from scanline.model.base.state import State
 from scanline.model.bench.measure import Rate, durations
-from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Layer, Transformer
-from scanline.model.resources import free_memory
-from scanline.model.state import State
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn

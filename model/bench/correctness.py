@@ -12,10 +12,10 @@ from math import isfinite
 import numpy as np
 import torch
 
+from scanline.model.base.precision import DEFAULT
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 SEED = 1

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import DEFAULT
 from scanline.model.bench.correctness import SEED, STEPS, Reference
-from scanline.model.config import ModelConfig
 from scanline.model.network.distribution import distribution
 from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import window
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import DEFAULT
 from scanline.model.bench.correctness import STEPS, Reference
 from scanline.model.bench.measure import place_all, synchronize
-from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 
 IMAGES = {"cpu": 64, "cuda": 2048}  # in flight
 SAMPLES = 8  # positions from the first call to the last

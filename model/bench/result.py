@@ -35,7 +35,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from scanline.model.machine import busy_warning
+from scanline.model.base.machine import busy_warning
 
 
 def print_report(result: dict[str, Any], console: Console) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 import torch
 
 from scanline.model import zoo
+from scanline.model.base.machine import facts
+from scanline.model.base.precision import DEFAULT, DEFERRED, precision
+from scanline.model.base.state import State
 from scanline.model.bench import measure, memory_over_position
 from scanline.model.bench.baselines import (
     FastTransformers,
@@ -28,10 +31,7 @@ from scanline.model.bench.measure import (
     measure_in_turns,
 )
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.machine import facts
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT, DEFERRED, precision
-from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 SCHEMA = 2  # of the JSON object, which result.py documents

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.model.base.named_files import check_file
 from scanline.model.datasets.files import GZIP, IDX, MAX_UNPACKED, RefusedError, beginning, unpacked
 from scanline.model.datasets.parts import words
-from scanline.model.named_files import check_file
 
 OF_KINDS = "x y image images img imgs data picture pictures label labels target targets class classes arr idx ubyte"
 KINDS = frozenset(OF_KINDS.split())

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.class_names import plain
-from scanline.model.config import MAX_CLASSES
+from scanline.model.base.class_names import plain
+from scanline.model.base.config import MAX_CLASSES
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.folder import Pictures
 from scanline.model.datasets.parts import PARTS

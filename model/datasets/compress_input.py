@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from scanline.model import datasets
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.named_files import read_input
 from scanline.model.datasets.files import DataError
 from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_many
 from scanline.model.datasets.sources import Refused, files_below
 from scanline.model.formats.code_file import SUFFIX
 from scanline.model.images.pictures import file_formats, open_picture
-from scanline.model.inputs import InvalidInput
-from scanline.model.named_files import read_input
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")

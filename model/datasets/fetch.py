@@ -4,8 +4,8 @@ checksum (pooch, of the `train` extra).
 
 from pathlib import Path
 
+from scanline.model.base.extras import MissingExtraError
 from scanline.model.datasets.files import DataError
-from scanline.model.extras import MissingExtraError
 
 MNIST_MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 MNIST_FILES = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from scanline.model.base.named_files import FileError, check_file, read_file
 from scanline.model.images.pictures import max_file_bytes
-from scanline.model.named_files import FileError, check_file, read_file
 
 # pixels; a larger one is taken for a decompression bomb
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26

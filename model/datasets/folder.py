@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from scanline.kernels import LARGEST_IMAGE
+from scanline.model.base.named_files import read_file
 from scanline.model.datasets.files import LARGEST_PICTURE, DataError, RefusedError
 from scanline.model.datasets.sources import (
     ABOUT,
@@ -36,7 +37,6 @@ from scanline.model.images.pictures import (
     open_file,
     upright,
 )
-from scanline.model.named_files import read_file
 
 BROKEN = "it is a broken picture"
 LONGEST_REASON = 120

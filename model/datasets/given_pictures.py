@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.named_files import STREAM, check_file
 from scanline.model.datasets import parquet
 from scanline.model.datasets.arrays import is_array
 from scanline.model.datasets.files import DataError, RefusedError
@@ -21,8 +23,6 @@ from scanline.model.datasets.sources import (
     sources,
 )
 from scanline.model.images.pictures import file_formats, open_picture
-from scanline.model.inputs import InvalidInput
-from scanline.model.named_files import STREAM, check_file
 
 
 @dataclass(frozen=True)

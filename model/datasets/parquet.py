@@ -8,10 +8,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from scanline.model.base.extras import MissingExtraError
+from scanline.model.base.named_files import check_file
 from scanline.model.datasets.files import LARGEST_FILE, DataError, beginning
 from scanline.model.datasets.parquet_pages import check_pages
-from scanline.model.extras import MissingExtraError
-from scanline.model.named_files import check_file
 
 MAGIC = b"PAR1"  # a file's first bytes
 LABELS = ("label", "labels", "fine_label", "class")

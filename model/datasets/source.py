@@ -11,7 +11,8 @@ import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.model import datasets
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import check_file
 from scanline.model.datasets import folder
 from scanline.model.datasets.arrays import as_images, is_array
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
@@ -21,7 +22,6 @@ from scanline.model.datasets.recognised import what_it_is
 from scanline.model.datasets.sources import Refused, left_out
 from scanline.model.datasets.split import Images, Subset, split_by_content
 from scanline.model.datasets.split_folder import split_by_folders
-from scanline.model.named_files import check_file
 
 
 @dataclass(frozen=True)

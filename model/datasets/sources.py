@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from scanline.model.base.named_files import read_file
 from scanline.model.datasets import arrays, parquet
 from scanline.model.datasets.files import LARGEST_FILE, DataError, RefusedError
 from scanline.model.datasets.parts import part_of
 from scanline.model.datasets.recognised import what_it_is
-from scanline.model.named_files import read_file
 
 Source = Path | bytes | np.ndarray  # a file, its bytes, or an image [H, W] or [H, W, 3] uint8
 ABOUT = "README.md"  # what a folder says of itself

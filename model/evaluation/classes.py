@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets import CLASSES
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
@@ -25,8 +25,8 @@ from scanline.model.evaluation.metrics import bits_figures, nearest_figures
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import RunOptions, after, paint_request, paint_requests
 
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory

@@ -13,11 +13,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import read_file
 from scanline.model.evaluation.classifier import RECIPE, Classifier, train_classifier, update_count
 from scanline.model.evaluation.comparison import LabelledData, Stage
-from scanline.model.named_files import read_file
 
 SEED = 0
 

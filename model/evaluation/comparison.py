@@ -6,11 +6,11 @@ from typing import Unpack
 
 import numpy as np
 
+from scanline.model.base.sampling_options import Defaults
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling_options import Defaults
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import RunOptions, paint, paint_request
 from scanline.model.tasks.paint import PaintedImages
 

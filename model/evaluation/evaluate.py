@@ -11,9 +11,11 @@ from typing import Any
 import torch
 
 from scanline.model import datasets
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.device import AUTO, resolve_backend
+from scanline.model.base.precision import DEFAULT
+from scanline.model.base.sampling_options import Defaults, check_guidance
 from scanline.model.datasets.source import open_for
-from scanline.model.device import AUTO, resolve_backend
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
@@ -23,9 +25,7 @@ from scanline.model.evaluation.metrics import bits_figures, quality, test_figure
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import read_defaults, write_evaluation
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling_options import Defaults, check_guidance
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.tasks.offline import RunOptions
 
 log = logging.getLogger("scanline.evaluation")

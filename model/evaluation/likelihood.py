@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from scanline.model.network.transformer import Transformer, with_first_byte
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.tasks.offline import RunOptions
 
 BATCH = 50  # images read at once

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import FEATURES, RECIPE, RECOGNISABLE
 from scanline.model.evaluation.comparison import Comparison

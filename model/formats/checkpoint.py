@@ -16,14 +16,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import check_file, read_file
+from scanline.model.base.resources import one_torch_thread
 from scanline.model.formats import model_dir
 from scanline.model.formats.model_dir import CLASS_HEAD, CONFIG, INDEX, WEIGHTS, ModelDirectoryError
-from scanline.model.named_files import check_file, read_file
 from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
-from scanline.model.resources import one_torch_thread
 
 SHARD = re.compile(r"model-([0-9a-f]{8}-)?\d{5}-of-\d{5}\.safetensors")
 SHARD_BYTES = 16_000_000

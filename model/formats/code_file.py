@@ -23,8 +23,8 @@ import numpy as np
 
 from scanline.kernels import LARGEST_IMAGE
 from scanline.kernels.codec.coder import TOTAL
-from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput, plain_value, whole_number
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput, plain_value, whole_number
 
 MAGIC = b"\x93scan\r\n"  # no text, and what changes the ends of lines changes it
 VERSION = 1

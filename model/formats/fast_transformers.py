@@ -16,8 +16,8 @@ from zipfile import ZipFile, is_zipfile
 
 import torch
 
-from scanline.model.config import ModelConfig
-from scanline.model.named_files import MAX_INPUT, FileError, check_file, write_output
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import MAX_INPUT, FileError, check_file, write_output
 from scanline.model.network.embedding import waves
 from scanline.model.network.transformer import Transformer
 

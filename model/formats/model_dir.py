@@ -12,14 +12,14 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import FileError, read_file
+from scanline.model.base.precision import DEFAULT
+from scanline.model.base.sampling_options import Defaults
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.classification import read_temperature
 from scanline.model.likelihood.typicality import Typicality
-from scanline.model.named_files import FileError, read_file
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling_options import Defaults
 
 Part = TypeVar("Part")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.extras import MissingExtraError
+from scanline.model.base.extras import MissingExtraError
 
 try:
     import onnx

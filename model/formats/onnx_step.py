@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from scanline.kernels.attention.reference import EPSILON
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.onnx_causal_conv import Neighbours
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.formats.onnx_window import read_window

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 
 Clean = Literal["auto", "off"]
 INK = 32  # a byte that differs more from the ground is of a stroke

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from scanline.model.atomic import write_file
+from scanline.model.base.atomic import write_file
 
 UNKNOWN = "\U0010ffff"  # is drawn as any character that the font lacks
 # pixels: of the letters of a class's name, and of a row that has room for them

@@ -13,7 +13,7 @@ from math import isfinite
 
 import numpy as np
 
-from scanline.model.inputs import InvalidInput, number, whole_number
+from scanline.model.base.inputs import InvalidInput, number, whole_number
 
 MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
 MIN_FRAMES, MAX_FRAMES, DEFAULT_FRAMES = 2, 256, 32

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.named_files import read_input
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean, Cleaning, read
 from scanline.model.images.pictures import pixels
-from scanline.model.inputs import InvalidInput
-from scanline.model.named_files import read_input
 
 Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | bytes | Image.Image
 Pictures: TypeAlias = Picture | Sequence[Picture]

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput, whole_number
 from scanline.model.images.contact_sheet import sheet
-from scanline.model.inputs import InvalidInput, whole_number
 
 FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 # Of files, what people have. Pillow reads more, by decoders that few use, by Ghostscript,

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import check_output, is_stream, read_file, write_output
 from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
 from scanline.model.images.film import Film, check_sides, requested
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
-from scanline.model.named_files import check_output, is_stream, read_file, write_output
 
 SHEETS = (".png", ".webp")
 # the last two where a film is asked for

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.config import ModelConfig
-from scanline.model.inputs import InvalidInput
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.likelihood.typicality import TYPICAL
 
 TEMPERATURES = np.geomspace(0.0001, 1, 161)  # that are tried

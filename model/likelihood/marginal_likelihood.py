@@ -11,7 +11,7 @@ from math import inf, isinf, log2, sqrt
 
 import numpy as np
 
-from scanline.model.inputs import InvalidInput, whole_number
+from scanline.model.base.inputs import InvalidInput, whole_number
 
 DEFAULT_REPEATS = 8
 MIN_REPEATS, MAX_REPEATS = 2, 256  # one has no standard error

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.causal_conv import NEIGHBOURS
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
 # (x, norm, weight, number of the convolution) to the causal convolution of

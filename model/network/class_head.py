@@ -13,9 +13,9 @@ from typing import TypeVar
 import torch
 import torch.nn.functional as F
 
-from scanline.model.config import ModelConfig
-from scanline.model.resources import one_torch_thread, threads
-from scanline.model.state import State
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.resources import one_torch_thread, threads
+from scanline.model.base.state import State
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

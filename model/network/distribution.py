@@ -2,7 +2,7 @@
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 
 Distribution = Categorical | PixelLogistics
 

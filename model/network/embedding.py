@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 
 START = 256
 

@@ -17,7 +17,8 @@ from scanline.kernels.attention import causal_attention_of_projection, causal_li
 from scanline.kernels.causal_conv import causal_conv, causal_conv_step, normed_causal_conv
 from scanline.kernels.feature_maps import feature_map
 from scanline.kernels.step import recurrent_step
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import State
 from scanline.model.network.block import (
     ACTIVATIONS,
     Activation,
@@ -37,7 +38,6 @@ from scanline.model.network.class_head import (
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
 from scanline.model.network.window_input import WindowInput, window
-from scanline.model.state import State
 
 
 class Layer(nn.Module):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.kernels.window import Window
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.network.embedding import drawn
 
 

@@ -16,15 +16,15 @@ import numpy as np
 
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.sampling.assignment import SlotAssignment
-from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.errors import unrecoverable
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest, Scheduled
+from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.coded import Coded
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.sampling.prefill.prefixes import Prefixes
 from scanline.model.sampling.prefill.queue import PrefillQueue, PrefillRequest
-from scanline.model.sampling.prefill_state import Prefix
 from scanline.model.sampling.prefix_tree import PrefixTree
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder

@@ -17,14 +17,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.sampling.admission import ActiveRequest, Admission
 from scanline.model.sampling.assignment import SlotAssignment
-from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
-from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.errors import unrecoverable
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     Cancel,
     Event,
     Failed,
@@ -32,6 +30,8 @@ from scanline.model.sampling.messages import (
     ScoreRequest,
     Stats,
 )
+from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
+from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder

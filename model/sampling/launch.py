@@ -11,7 +11,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.admission import ActiveRequest
 from scanline.model.sampling.assignment import SlotAssignment
-from scanline.model.sampling.messages import Finished, Pixels, StateSnapshot
+from scanline.model.sampling.base.messages import Finished, Pixels, StateSnapshot
 
 
 @dataclass(frozen=True, slots=True)

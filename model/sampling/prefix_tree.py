@@ -23,10 +23,10 @@ import torch
 
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import State
+from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.prefill_state import Prefix
-from scanline.model.state import State
 
 MAX_BYTES = 64 << 20  # of states and parameters
 RECENT = 32  # images that a finished one is compared with

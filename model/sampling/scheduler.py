@@ -31,9 +31,9 @@ from itertools import islice
 import numpy as np
 
 from scanline.model.sampling.assignment import SlotAssignment
+from scanline.model.sampling.base.round_robin import RoundRobin
 from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.kinds.plain import PLAIN
-from scanline.model.sampling.round_robin import RoundRobin
 
 
 class Scheduler:

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanline.model.sampling.assignment import SlotAssignment
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.sampling.launch import Frame, PendingSnapshot
-from scanline.model.sampling.messages import GenerateRequest
 
 FRAME_SECONDS = 0.0005  # between two frames, all streams together: ten times what one costs the API
 REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request

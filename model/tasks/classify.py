@@ -10,7 +10,7 @@ from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
 from scanline.model.likelihood import classification
 from scanline.model.likelihood.classification import Classification, mixture_bits, readings, views
-from scanline.model.sampling.messages import Event, Scored, ScoreRequest
+from scanline.model.sampling.base.messages import Event, Scored, ScoreRequest
 from scanline.model.tasks.task import ReadTask
 
 

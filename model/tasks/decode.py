@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from scanline.model.base.inputs import InvalidInput, check_count
 from scanline.model.formats.code_file import CodeFile, Codes
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import InvalidInput, check_count
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest
+from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 
 

@@ -9,12 +9,12 @@ from math import log2
 import numpy as np
 
 from scanline.kernels.codec.coder import PRECISION
-from scanline.model.class_names import label_of_class
+from scanline.model.base.class_names import label_of_class
 from scanline.model.formats.code_file import CodeFile, Codes, checked_images_a_code, code_file
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
+from scanline.model.sampling.base.messages import Event, Scored, ScoreRequest
 from scanline.model.sampling.encoding import Encoder
-from scanline.model.sampling.messages import Event, Scored, ScoreRequest
 from scanline.model.tasks.task import ReadTask
 
 

@@ -8,10 +8,11 @@ an unbiased estimate of the probability of the known ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scanline.model.class_names import ClassNames, label_of_class
-from scanline.model.config import ModelConfig
+from scanline.model.base.class_names import ClassNames, label_of_class
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import checked_seed
+from scanline.model.base.sampling_options import checked_particles
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import checked_seed
 from scanline.model.likelihood import marginal_likelihood
 from scanline.model.likelihood.marginal_likelihood import (
     Estimate,
@@ -19,8 +20,7 @@ from scanline.model.likelihood.marginal_likelihood import (
     check_repeats,
     estimate,
 )
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling_options import checked_particles
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 
 

@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scanline.model.class_names import label_of_class
-from scanline.model.config import ModelConfig
+from scanline.model.base.class_names import label_of_class
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Event, Scored, ScoreRequest, StepNumbers, StepRange
+from scanline.model.sampling.base.messages import (
+    Event,
+    Scored,
+    ScoreRequest,
+    StepNumbers,
+    StepRange,
+)
 from scanline.model.tasks.task import ReadTask
 
 

@@ -11,13 +11,13 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from scanline.model import resources
+from scanline.model.base import resources
+from scanline.model.base.sampling_options import SamplingParams
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling import messages
+from scanline.model.sampling.base import messages
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Failed, GenerateRequest, Request
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Failed, GenerateRequest, Request
-from scanline.model.sampling_options import SamplingParams
 from scanline.model.tasks.paint import PaintedImages, PaintTask
 from scanline.model.tasks.task import Task
 

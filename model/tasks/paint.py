@@ -5,12 +5,18 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from scanline.model.class_names import ClassNames
-from scanline.model.config import ModelConfig
+from scanline.model.base.class_names import ClassNames
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput, check_count, checked_seed, whole_number
+from scanline.model.base.sampling_options import CompletionOptions, SamplingOptions, SamplingParams
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.inputs import InvalidInput, check_count, checked_seed, whole_number
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
-from scanline.model.sampling_options import CompletionOptions, SamplingOptions, SamplingParams
+from scanline.model.sampling.base.messages import (
+    Event,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    StateSnapshot,
+)
 from scanline.model.tasks.task import Task
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scanline.model.class_names import ClassNames, label_of_class
+from scanline.model.base.class_names import ClassNames, label_of_class
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.sampling.messages import Event, Scored, ScoreRequest
+from scanline.model.sampling.base.messages import Event, Scored, ScoreRequest
 from scanline.model.tasks.task import ReadTask
 
 

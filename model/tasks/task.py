@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.sampling.messages import Event, Request
+from scanline.model.sampling.base.messages import Event, Request
 
 
 class Task(ABC):

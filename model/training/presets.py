@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.training.config import TrainingConfig
 
 WINDOWED: dict[str, Any] = {"step": "pixel"}

@@ -4,7 +4,7 @@ file, and where others are found.
 
 from pathlib import Path
 
-from scanline.model import hub
+from scanline.model.formats import hub
 
 DEFAULT = "mnist-small"
 HERE = Path(__file__).parent

@@ -16,8 +16,8 @@ from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
-from scanline.model.extras import MissingExtraError
-from scanline.model.safe_path import ENVIRONMENT
+from scanline.model.base.extras import MissingExtraError
+from scanline.model.base.safe_path import ENVIRONMENT
 from scanline.server.runtime import stderr
 from scanline.server.runtime.secret_variables import public_variables
 

@@ -17,7 +17,7 @@ def main() -> None:
     """Run the console script; errors in what the user asked for become
     one sentence, without a traceback.
     """
-    from scanline.model.safe_path import safe_path
+    from scanline.model.base.safe_path import safe_path
 
     with safe_path():
         _main()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from scanline.model import extras
+from scanline.model.base import extras
 from scanline.server.cli.commands import (
     bench,
     classify,

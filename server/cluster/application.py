@@ -14,7 +14,8 @@ from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouter
 from ray.serve.handle import DeploymentHandle
 from ray.util import get_node_ip_address
 
-from scanline.model import hub, safe_path
+from scanline.model.base import safe_path
+from scanline.model.formats import hub
 from scanline.model.formats.model_dir import model_name
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.cluster.arrival_limit import WebsocketArrivalLimit

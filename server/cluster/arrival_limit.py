@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
 
 CODE = "too_many_messages"

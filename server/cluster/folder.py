@@ -21,15 +21,15 @@ import ray
 from ray import serve
 from ray.exceptions import AuthenticationError, RayError
 
-from scanline.model.atomic import write_file
-from scanline.model.class_names import MAX_LISTED, listed_in
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.class_names import MAX_LISTED, listed_in
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.named_files import read_file
+from scanline.model.base.sampling_options import SamplingOptions
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name, write_classes
-from scanline.model.named_files import read_file
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest
-from scanline.model.sampling_options import SamplingOptions
+from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest
 from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
 from scanline.model.tasks.task import Task

@@ -13,7 +13,7 @@ from ray.serve import metrics
 
 from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config, model_name, read_defaults
-from scanline.model.sampling.messages import Event, Failed, Request
+from scanline.model.sampling.base.messages import Event, Failed, Request
 from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.router import DIGEST

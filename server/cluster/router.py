@@ -34,7 +34,7 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
 from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports

@@ -7,8 +7,8 @@ Keys are few and fixed: operations and reasons, never requests.
 import time
 from collections import Counter
 
-from scanline.model.sampling.messages import Stats
-from scanline.model.sampling.stats.histogram import LATENCIES, Histogram
+from scanline.model.sampling.base.histogram import LATENCIES, Histogram
+from scanline.model.sampling.base.messages import Stats
 from scanline.server.engine.job import Job
 
 OPERATIONS = ("paint", "score")

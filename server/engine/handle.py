@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from scanline.model.sampling.messages import GenerateRequest, Ready, Stats
+from scanline.model.sampling.base.messages import GenerateRequest, Ready, Stats
 from scanline.server.engine.counters import RequestCounters
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import (

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.messages import (
     Event,
     Failed,
     Finished,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from scanline.model import zoo
+from scanline.model.base.inputs import check_count
+from scanline.model.base.resources import cores
 from scanline.model.formats.model_dir import CONFIG, ModelInfo, model_name, read_info
-from scanline.model.inputs import check_count
-from scanline.model.resources import cores
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits

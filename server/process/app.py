@@ -10,9 +10,11 @@ from fastapi import FastAPI
 from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 
-from scanline.model.extras import version
-from scanline.server.api import errors, openapi, tracing
-from scanline.server.api.api_keys import ApiKeys, api_keys
+from scanline.model.base.extras import version
+from scanline.server.api import openapi
+from scanline.server.api.base import errors, tracing
+from scanline.server.api.base.api_keys import ApiKeys, api_keys
+from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.middleware import origins
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.client import ClientMiddleware
@@ -38,11 +40,10 @@ from scanline.server.api.routes import (
     steps,
     websocket,
 )
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.models.reload import ModelReloader, Reloader
-from scanline.server.process.workers.main_process import MainProcess
-from scanline.server.process.workers.merged_metrics import MergedMetrics
+from scanline.server.process.main_process import MainProcess
+from scanline.server.process.merged_metrics import MergedMetrics
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.runtime.loop_lag import LoopLag
 from scanline.server.runtime.memory import give_back_free_pages

@@ -15,17 +15,17 @@ from typing import Any
 
 import uvicorn
 
-from scanline.server.api.api_keys import ApiKeys
+from scanline.server.api.base.api_keys import ApiKeys
+from scanline.server.api.base.budgets import Budgets
+from scanline.server.api.base.tracing import tracer_provider
 from scanline.server.api.middleware.hosts import served_hosts
 from scanline.server.api.payload.uploads import max_message_bytes
-from scanline.server.api.tracing import tracer_provider
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.process.app import build
 from scanline.server.process.listening import Listening, ignore_attempts
+from scanline.server.process.main_process import MainProcess
 from scanline.server.process.tls import TlsCertificate
-from scanline.server.process.workers.main_process import MainProcess
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.runtime.memory import collect_rarely
 from scanline.server.runtime.signals import handle_signals

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, NoReturn
 
-from scanline.model.named_files import read_file
+from scanline.model.base.named_files import read_file
 from scanline.server.runtime.file_watch import FileWatch
 from scanline.server.settings import Settings
 

@@ -6,7 +6,7 @@ import time
 from asyncio.events import TimerHandle
 from collections import deque
 
-from scanline.model.sampling.stats.histogram import Histogram
+from scanline.model.sampling.base.histogram import Histogram
 
 log = logging.getLogger("scanline.server")
 

@@ -49,7 +49,7 @@ if not TYPE_CHECKING:  # for a type checker, every name that is not above is mis
         them) when they are first asked for.
         """
         if name == "__version__":
-            from scanline.model import extras
+            from scanline.model.base import extras
 
             return extras.version()
         if name in __all__:

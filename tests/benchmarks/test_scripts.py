@@ -16,11 +16,11 @@ from PIL import Image
 
 from benchmarks import card_pictures, learning_rates
 from benchmarks.data import emoji, letters
+from scanline.model.base.sampling_options import Defaults
 from scanline.model.datasets.folder import about
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
-from scanline.model.sampling.messages import GenerateRequest
-from scanline.model.sampling_options import Defaults
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import blobs, small_models
 

@@ -19,8 +19,8 @@ import yaml
 from ray.serve.schema import ServeDeploySchema
 from starlette.testclient import TestClient
 
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError
+from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.errors import ApiError
 from scanline.server.cluster import app
 from scanline.server.cluster.arguments import ClusterSettings, cluster_settings
 from scanline.server.engine.queue_limits import QueueFullError

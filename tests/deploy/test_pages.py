@@ -11,8 +11,8 @@ from pathlib import Path
 from typer.main import get_command
 
 from scanline.model import zoo
+from scanline.model.base.precision import precision
 from scanline.model.formats.model_dir import load_config
-from scanline.model.precision import precision
 from scanline.model.training.presets import PRESETS
 from scanline.server.cli.app import app
 from scanline.server.cluster.arguments import ClusterSettings

@@ -13,10 +13,10 @@ import torch
 
 import scanline
 from scanline.model import zoo
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.code_file import MAGIC, read
 from scanline.model.inference import Model
-from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
 from tests.support.sentences import assert_says

@@ -11,17 +11,17 @@ import torch
 from PIL import Image
 
 from scanline.model import zoo
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
 from scanline.model.images.pictures import open_picture, pixels
 from scanline.model.inference import load
-from scanline.model.inputs import InvalidInput
 from scanline.model.likelihood.classification import Classification, fitted_temperature, posterior
 from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
 from scanline.model.likelihood.typicality import TYPICAL, Typicality
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
 from scanline.model.tasks.classify import ClassifyValues, plan
 from scanline.model.tasks.offline import Progress, nothing, progressing
 from tests.support import small_models

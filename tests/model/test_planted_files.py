@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.atomic import make_folder, write_file
+from scanline.model.base.atomic import make_folder, write_file
+from scanline.model.base.named_files import write_output
 from scanline.model.images.saving import save_images
-from scanline.model.named_files import write_output
 from tests.support.pictures import noise
 
 

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 
 from scanline.model import zoo
+from scanline.model.base.named_files import is_stream, write_output
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError
-from scanline.model.named_files import is_stream, write_output
 from tests.support import small_models
 
 

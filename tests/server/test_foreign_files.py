@@ -15,14 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scanline.model import hub
+from scanline.model.base.named_files import MAX_MESSAGE, FileError, read_input
 from scanline.model.datasets import cifar10, compress_input, files, folder, mnist, parquet, source
-from scanline.model.formats import checkpoint, code_file, fast_transformers, model_dir
+from scanline.model.formats import checkpoint, code_file, fast_transformers, hub, model_dir
 from scanline.model.images import given_images
-from scanline.model.named_files import MAX_MESSAGE, FileError, read_input
 from scanline.model.training.run import curve, record, state
-from scanline.server.api.api_keys import read_keys
-from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
+from scanline.server.api.base.api_keys import read_keys
+from scanline.server.engine.worker.model_copy import ModelCopy, copy_weights
 from scanline.server.process.tls import TlsCertificate
 from tests.model.datasets.test_source import write_parquet
 from tests.support.server.infrastructure.certificates import write_certificate

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.checkpoint import save_class_head, save_model
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.images.cleaning import Cleaning

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
 

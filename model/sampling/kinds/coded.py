@@ -12,7 +12,7 @@ import numpy as np
 
 from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.codec.reference import histogram_starts
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import Codes, label_width
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind

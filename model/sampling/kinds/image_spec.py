@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scanline.kernels.codec.coder import Decoder
-from scanline.model.sampling_options import DrawingParams
+from scanline.model.base.sampling_options import DrawingParams
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ request, no slot by number and no torch.
 
 import numpy as np
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 

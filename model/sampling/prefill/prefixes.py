@@ -12,10 +12,10 @@ for room that was given back since is dropped.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scanline.model.sampling.round_robin import RoundRobin
+from scanline.model.sampling.base.round_robin import RoundRobin
 
 if TYPE_CHECKING:
-    from scanline.model.sampling.prefill_state import Prefix
+    from scanline.model.sampling.base.prefill_state import Prefix
 
 PER_SLOT = 0.25  # prefixes for each slot; their memory counts where slots are chosen by memory
 AHEAD = 0.5  # of the room may be taken by prefixes that are run ahead

@@ -22,12 +22,12 @@ from math import inf
 import numpy as np
 
 from scanline.model.backends.pending import Pending
-from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.inspection import INSPECTED_STEPS
-from scanline.model.sampling.messages import StepRange
-from scanline.model.sampling.prefill_state import PrefillState
-from scanline.model.sampling.round_robin import RoundRobin
+from scanline.model.sampling.base.errors import unrecoverable
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.inspection import INSPECTED_STEPS
+from scanline.model.sampling.base.messages import StepRange
+from scanline.model.sampling.base.prefill_state import PrefillState
+from scanline.model.sampling.base.round_robin import RoundRobin
 from scanline.model.sampling.stats.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")

@@ -7,8 +7,8 @@ those of a step. Its painted and known bytes count once.
 import time
 from dataclasses import replace
 
-from scanline.model.sampling.messages import Stats
-from scanline.model.sampling.stats.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.base.messages import Stats
 
 REPORT_SECONDS = 0.25  # between two Stats of a busy engine
 

@@ -4,7 +4,7 @@ of (seed, update, rate), so that a run can resume."""
 import numpy as np
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.augmentation import MIN_RATE, redrawn

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from scanline.kernels import LN2, attention, gpu
-from scanline.model.atomic import write_file
-from scanline.model.named_files import read_file
+from scanline.model.base.atomic import write_file
+from scanline.model.base.named_files import read_file
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Positions

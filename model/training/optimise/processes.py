@@ -28,7 +28,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from scanline.model.safe_path import safe_path
+from scanline.model.base.safe_path import safe_path
 
 # rates are sent by gloo: it sees that a process has ended
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}

@@ -8,13 +8,13 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.machine import facts
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.metrics import OF_EACH, tested_rows
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
-from scanline.model.machine import facts
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.augmentation import MIN_RATE
 from scanline.model.training.run.curve import Row

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from io import BytesIO, StringIO
 from pathlib import Path
 
-from scanline.model.atomic import write_file
-from scanline.model.named_files import read_file
+from scanline.model.base.atomic import write_file
+from scanline.model.base.named_files import read_file
 from scanline.model.training.run.state import ResumeError
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from scanline.model.base.precision import DEFAULT
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classes import answers_by_head
 from scanline.model.evaluation.comparison import Stage
@@ -16,13 +17,12 @@ from scanline.model.formats.checkpoint import load_model, save_class_head
 from scanline.model.formats.model_dir import EVALUATION, write_evaluation
 from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_requests
-from scanline.model.training.class_head import fit_class_head
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.positions import PositionSampler
 from scanline.model.training.run.card import CLASS_SHEET, write_card
+from scanline.model.training.run.class_head import fit_class_head
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 

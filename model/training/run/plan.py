@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from scanline.model import zoo
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.model_dir import load_config
 from scanline.model.training.config import TrainingConfig

@@ -10,9 +10,9 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from scanline.model.atomic import make_folder, write_file
+from scanline.model.base.atomic import make_folder, write_file
+from scanline.model.base.named_files import read_file
 from scanline.model.formats.checkpoint import save_model
-from scanline.model.named_files import read_file
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
 

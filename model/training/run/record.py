@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from scanline.model.atomic import write_file
+from scanline.model.base.atomic import write_file
+from scanline.model.base.named_files import read_file
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.model_dir import RUN
-from scanline.model.named_files import read_file
 from scanline.model.training.run.state import ResumeError
 
 FILE = RUN

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import CONTRASTED, TrainingConfig

@@ -9,10 +9,10 @@ from zipfile import is_zipfile
 
 import torch
 
-from scanline.model.atomic import write_file
-from scanline.model.config import ModelConfig, stored_name
+from scanline.model.base.atomic import write_file
+from scanline.model.base.config import ModelConfig, stored_name
+from scanline.model.base.named_files import FileError, check_file
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.named_files import FileError, check_file
 from scanline.model.training.config import TrainingConfig
 
 FILE = "training.pt"

@@ -17,13 +17,13 @@ from dataclasses import replace
 from starlette.types import ASGIApp, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.api_keys import ApiKeys
-from scanline.server.api.client import CLIENT, CURRENT, client_of
-from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
+from scanline.server.api.base.api_keys import ApiKeys
+from scanline.server.api.base.client import CLIENT, CURRENT, client_of
+from scanline.server.api.base.errors import RETRY_SOON, ApiError, refuse
+from scanline.server.api.base.page_paths import is_page
+from scanline.server.api.base.rate_limit import REFUSED_KEY_UNITS
 from scanline.server.api.middleware.overhead import OVERHEAD
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
-from scanline.server.api.rate_limit import REFUSED_KEY_UNITS
-from scanline.server.api.routes.page import is_page
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 KEY_SUBPROTOCOL_PREFIX = "key."

@@ -7,7 +7,7 @@ pages' files: a client that reads one slowly, and needs no key for it, would del
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.errors import RETRY_SOON, ApiError, from_exception, refuse
+from scanline.server.api.base.errors import RETRY_SOON, ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
 from scanline.server.api.payload.sse import sse_event
 from scanline.server.runtime.lifecycle import DrainTimeoutError, Lifecycle

@@ -7,7 +7,7 @@ request id and would not be counted.
 from fastapi import WebSocketDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scanline.server.api.errors import ApiError, from_exception, refuse
+from scanline.server.api.base.errors import ApiError, from_exception, refuse
 from scanline.server.api.middleware.observe import RESPONSE_STARTS
 
 

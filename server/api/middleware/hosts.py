@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scanline.server.api.errors import ApiError, refuse
+from scanline.server.api.base.errors import ApiError, refuse
 from scanline.server.api.middleware.observe import PROBES
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from scanline.server.api.client import client_of
-from scanline.server.api.errors import RETRY_SOON, ApiError, refuse
+from scanline.server.api.base.budgets import SharedLimit
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.transport.budgets import SharedLimit
 
 NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
 NO_UPLOAD_MAX_BYTES = 1_000_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
-from scanline.server.api.client import client_of
-from scanline.server.api.tracing import name_request_span
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.tracing import name_request_span
 
 log = logging.getLogger("scanline.requests")
 

@@ -13,7 +13,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from scanline.server.api.errors import ApiError, refuse, response
+from scanline.server.api.base.errors import ApiError, refuse, response
 from scanline.server.api.middleware.draining import READ_ONLY_METHODS
 
 SIZE_HEADERS = ("x-scanline-resized-from", "x-scanline-uploads-resized-from")

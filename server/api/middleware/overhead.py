@@ -9,17 +9,17 @@ proxies have no limit of their own.
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.client import client_of
-from scanline.server.api.loop_time import LoopTime, measured
-from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
-from scanline.server.api.rate_limit import (
+from scanline.server.api.base.budgets import Budgets
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.loop_time import LoopTime, measured
+from scanline.server.api.base.rate_limit import (
     FAILED_WORK_UNITS,
     METRICS_UNITS,
     WEBSOCKET_UNITS,
     OverheadLimit,
     units_of,
 )
-from scanline.server.api.transport.budgets import Budgets
+from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
 from scanline.server.runtime.lifecycle import Lifecycle
 
 WORK_PREFIX = "/v1/images/"

@@ -17,15 +17,15 @@ from pydantic_core import to_json
 from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
-from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
-from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.errors import ApiError, ClientGoneError
+from scanline.server.api.base.cancellation import deadline, until_disconnect
+from scanline.server.api.base.errors import ApiError, ClientGoneError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import NPY
 from scanline.server.api.payload.image_output import KINDS, ImageOutput

@@ -14,8 +14,8 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError
+from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.errors import ApiError
 
 MAX_FORM_FIELDS = 64  # without the files; no request has as many
 MAX_TEXT_BYTES = 65_536  # of one field

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 from fastapi import Request
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import grid
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
-from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
-from scanline.server.api.errors import MAX_QUOTED, ApiError, quoted
+from scanline.server.api.base.errors import MAX_QUOTED, ApiError, quoted
 from scanline.server.api.payload.accept import JSON, NPY, accepted, takes_json
 from scanline.server.api.payload.schemas import OutputFields
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.errors import ApiError
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
 

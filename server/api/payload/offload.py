@@ -16,7 +16,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 
-from scanline.server.api.client import CURRENT
+from scanline.server.api.base.client import CURRENT
 
 Result = TypeVar("Result")
 

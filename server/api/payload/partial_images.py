@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.tasks.paint import PaintTask
 

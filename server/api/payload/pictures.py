@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from PIL import Image
 
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.pictures import (
@@ -15,7 +16,6 @@ from scanline.model.images.pictures import (
     pixels,
     size_of,
 )
-from scanline.model.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.task import ReadTask, Task
 from scanline.server.api.payload import offload

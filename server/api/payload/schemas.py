@@ -20,16 +20,16 @@ from pydantic import (
     model_validator,
 )
 
-from scanline.model import sampling_options as limits
-from scanline.model.class_names import MAX_LISTED
+from scanline.model.base import sampling_options as limits
+from scanline.model.base.class_names import MAX_LISTED
+from scanline.model.base.inputs import MAX_SEED, InvalidInput, ranges
 from scanline.model.formats.code_file import MAX_A_CODE
 from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import DEFAULT_FRAMES, MAX_FRAMES, MIN_FRAMES, Film, requested
-from scanline.model.inputs import MAX_SEED, InvalidInput, ranges
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
-from scanline.server.api.errors import quoted
+from scanline.server.api.base.errors import quoted
 
 # accepted values of fields without effect, besides null
 IGNORED_VALUES: dict[str, tuple[Any, ...]] = {

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from fastapi import Request
 from pydantic import BaseModel
 
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.errors import ApiError, unknown_field
+from scanline.server.api.base.cancellation import deadline, until_disconnect
+from scanline.server.api.base.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import takes_json
 from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, Part, read_form, too_many_files

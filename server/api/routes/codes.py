@@ -8,11 +8,12 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE, SUFFIX
 from scanline.model.tasks import encode
 from scanline.model.tasks.encode import EncodeTask, EncodeValues
-from scanline.server.api.client import client_of
+from scanline.server.api.base.client import client_of
+from scanline.server.api.jobs.run import finished
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON, accepted
@@ -22,7 +23,6 @@ from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode
 from scanline.server.api.payload.schemas import CodesRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.api.run import finished
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.models.registry import ModelRegistry
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 
-from scanline.server.api.client import client_of
-from scanline.server.api.errors import RETRY_SOON, ApiError
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.errors import RETRY_SOON, ApiError
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import Readiness

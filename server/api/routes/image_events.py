@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.tasks.paint import PaintTask
-from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.client import client_of
-from scanline.server.api.errors import ApiError, ClientGoneError, from_exception
+from scanline.server.api.base.cancellation import deadline, until_disconnect
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.errors import ApiError, ClientGoneError, from_exception
+from scanline.server.api.jobs.run import changes, do_work, running
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput, image_metadata, seed_headers
 from scanline.server.api.payload.partial_images import PartialImages
@@ -31,7 +32,6 @@ from scanline.server.api.payload.schemas import (
     OutputFields,
 )
 from scanline.server.api.payload.sse import send_with_pings, sse_event
-from scanline.server.api.run import changes, do_work, running
 from scanline.server.engine.job import Job
 from scanline.server.models.registry import ModelRegistry, ServedModel
 

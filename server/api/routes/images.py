@@ -7,10 +7,12 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
-from scanline.server.api.cancellation import deadline, until_disconnect
-from scanline.server.api.client import client_of
+from scanline.server.api.base.cancellation import deadline, until_disconnect
+from scanline.server.api.base.client import client_of
+from scanline.server.api.jobs.plans import decode_task, paint_task
+from scanline.server.api.jobs.run import finished
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
 from scanline.server.api.payload import offload, schemas
 from scanline.server.api.payload.answers import WorkingResponse, painted_chunks, send_answer
@@ -19,9 +21,7 @@ from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, OutputFields
 from scanline.server.api.payload.uploads import read_fields, read_json
-from scanline.server.api.plans import decode_task, paint_task
 from scanline.server.api.routes.image_events import EventStream
-from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.likelihood.classification import Classification, mixture_bits
 from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.tasks import classify, estimate, score
@@ -19,7 +19,9 @@ from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.estimate import Estimates, EstimateTask, EstimateValues
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
-from scanline.server.api.client import client_of
+from scanline.server.api.base.client import client_of
+from scanline.server.api.jobs.plans import values_of
+from scanline.server.api.jobs.run import finished
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import answers, offload, response_schemas
 from scanline.server.api.payload.accept import JSON
@@ -37,8 +39,6 @@ from scanline.server.api.payload.schemas import (
     PictureFields,
 )
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.api.plans import values_of
-from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 

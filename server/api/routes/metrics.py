@@ -18,12 +18,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from scanline.model.extras import version
-from scanline.model.sampling.stats.histogram import Histogram
-from scanline.server.api.api_keys import ApiKeys
+from scanline.model.base.extras import version
+from scanline.model.sampling.base.histogram import Histogram
+from scanline.server.api.base.api_keys import ApiKeys
+from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.openapi import errors
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.engine.counters import ENDS, OPERATIONS, REFUSALS
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.models.registry import ModelRegistry, ServedModel

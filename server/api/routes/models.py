@@ -4,8 +4,8 @@ own. POST /v1/models/{id}/reload.
 
 from fastapi import APIRouter, HTTPException
 
-from scanline.model.sampling_options import MAX_GUIDANCE
-from scanline.server.api.errors import ApiError
+from scanline.model.base.sampling_options import MAX_GUIDANCE
+from scanline.server.api.base.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import DefaultFields, ModelCard, ModelList
 from scanline.server.models.registry import ModelRegistry, ServedModel

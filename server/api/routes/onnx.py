@@ -7,8 +7,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from scanline.model.extras import MissingExtraError, install_command
-from scanline.server.api.errors import NO_RETRY, ApiError
+from scanline.model.base.extras import MissingExtraError, install_command
+from scanline.server.api.base.errors import NO_RETRY, ApiError
 from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.payload.response_schemas import ErrorAnswer

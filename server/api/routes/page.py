@@ -14,7 +14,8 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 
-from scanline.server.api.kept_file import KeptFile
+from scanline.server.api.base.page_paths import ASSETS, DOCUMENT
+from scanline.server.api.payload.kept_file import KeptFile
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
 POLICY = "; ".join(
@@ -29,9 +30,6 @@ POLICY = "; ".join(
         "form-action 'none'",
     )
 )
-PATHS = frozenset({"/", "/docs"})
-DOCUMENT = "/openapi.json"
-ASSETS = "/assets"
 POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
 COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client accepts it
 
@@ -61,13 +59,6 @@ class Assets:
         return KeptFile(
             self.paths[name].read_bytes(), media_type, headers, name.endswith(COMPRESSED)
         )
-
-
-def is_page(path: str) -> bool:
-    """Return whether this is the address of the page, of the API
-    documentation, or of a file of theirs.
-    """
-    return path in PATHS or path.startswith(f"{ASSETS}/")
 
 
 def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:

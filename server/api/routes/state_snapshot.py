@@ -7,9 +7,9 @@ Requested by the field `state: [layer, head]`, sent as messages of type `state`.
 from base64 import b64encode
 from typing import Any
 
-from scanline.model.sampling.messages import StateSnapshot
+from scanline.model.sampling.base.messages import StateSnapshot
 from scanline.model.tasks.inspect import check_layer_and_head
-from scanline.server.api.errors import RETRY_SOON, ApiError
+from scanline.server.api.base.errors import RETRY_SOON, ApiError
 from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
 from scanline.server.models.registry import ServedModel
 

@@ -15,7 +15,9 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.tasks import inspect
 from scanline.model.tasks.inspect import InspectTask, InspectValues
-from scanline.server.api.client import client_of
+from scanline.server.api.base.client import client_of
+from scanline.server.api.jobs.plans import values_of
+from scanline.server.api.jobs.run import finished
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON
@@ -25,8 +27,6 @@ from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Attention, StepsAnswer
 from scanline.server.api.payload.schemas import StepsRequest
 from scanline.server.api.payload.uploads import read_fields
-from scanline.server.api.plans import values_of
-from scanline.server.api.run import finished
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
 

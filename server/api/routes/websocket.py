@@ -12,14 +12,14 @@ from typing import Any
 
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError, from_exception, quoted
-from scanline.server.api.loop_time import LoopTime, current, measured
+from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.errors import ApiError, from_exception, quoted
+from scanline.server.api.base.loop_time import LoopTime, current, measured
+from scanline.server.api.base.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import OVERHEAD
 from scanline.server.api.payload.schemas import PaintFields
-from scanline.server.api.rate_limit import BYTES_PER_UNIT, FrameThrottle, TokenBucket
 from scanline.server.api.routes.websocket_job import JobRunner
 from scanline.server.api.routes.websocket_messages import (
     JobId,

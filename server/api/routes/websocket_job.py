@@ -13,19 +13,19 @@ from dataclasses import dataclass, field, replace
 from fastapi import WebSocketDisconnect
 from structlog.contextvars import bind_contextvars
 
-from scanline.server.api.cancellation import deadline
-from scanline.server.api.client import client_of
-from scanline.server.api.errors import from_exception
-from scanline.server.api.loop_time import LoopTime, measured
+from scanline.server.api.base.cancellation import deadline
+from scanline.server.api.base.client import client_of
+from scanline.server.api.base.errors import from_exception
+from scanline.server.api.base.loop_time import LoopTime, measured
+from scanline.server.api.base.rate_limit import FrameThrottle
+from scanline.server.api.base.tracing import job_span
+from scanline.server.api.jobs.plans import paint_task
+from scanline.server.api.jobs.run import changes, running
 from scanline.server.api.payload.image_output import image_metadata, size_of
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
-from scanline.server.api.plans import paint_task
-from scanline.server.api.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import requested_state, state_message
 from scanline.server.api.routes.websocket_messages import JobId, Sender
-from scanline.server.api.run import changes, running
-from scanline.server.api.tracing import job_span
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.runtime.lifecycle import Lifecycle
 

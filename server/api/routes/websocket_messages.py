@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 from fastapi.websockets import WebSocketState
 
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import ApiError, quoted
+from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.errors import ApiError, quoted
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import ClientOverhead
 from scanline.server.api.payload import json_object

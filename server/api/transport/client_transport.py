@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from uvicorn.protocols.utils import get_remote_addr
 
-from scanline.server.api.errors import ApiError
-from scanline.server.api.rate_limit import CONNECTION_SECONDS
+from scanline.server.api.base.errors import ApiError
+from scanline.server.api.base.rate_limit import CONNECTION_SECONDS
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal
 

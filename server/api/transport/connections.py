@@ -4,9 +4,9 @@ aborted when too many bytes are unread.
 
 from typing import Protocol
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.budgets import Budgets
+from scanline.server.api.base.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.hangups import HangupWatch
 from scanline.server.api.transport.parse_quota import ParseQuotas
 

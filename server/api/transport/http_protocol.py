@@ -18,8 +18,8 @@ import httptools
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from scanline.server.api.errors import NO_RETRY, RETRY_SOON, ApiError
-from scanline.server.api.rate_limit import CONNECTION_SECONDS, CONNECTION_UNITS
+from scanline.server.api.base.errors import NO_RETRY, RETRY_SOON, ApiError
+from scanline.server.api.base.rate_limit import CONNECTION_SECONDS, CONNECTION_UNITS
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.http10 import send_to_http10

@@ -9,10 +9,10 @@ import logging
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.errors import ApiError
+from scanline.server.api.base.rate_limit import CONNECTION_UNITS
 from scanline.server.api.middleware.request_id import HEADER, new_request_id
 from scanline.server.api.middleware.security_headers import SECURITY_HEADERS
-from scanline.server.api.rate_limit import CONNECTION_UNITS
 from scanline.server.api.transport.connections import Connections
 
 log = logging.getLogger("scanline.requests")

@@ -8,7 +8,7 @@ from websockets import exceptions
 from websockets.http11 import MAX_LINE_LENGTH, MAX_NUM_HEADERS, Request
 from websockets.server import ServerProtocol
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.errors import ApiError
 
 HOP_BY_HOP = frozenset({b"upgrade", b"http2-settings"})
 

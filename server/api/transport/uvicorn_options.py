@@ -4,8 +4,8 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.http_protocol import HttpProtocol
 from scanline.server.api.transport.websocket_protocol import WebsocketProtocol

@@ -15,8 +15,8 @@ from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from scanline.server.api.errors import ApiError
-from scanline.server.api.rate_limit import CONNECTION_UNITS
+from scanline.server.api.base.errors import ApiError
+from scanline.server.api.base.rate_limit import CONNECTION_UNITS
 from scanline.server.api.transport.client_transport import BUFFER, ClientTransport
 from scanline.server.api.transport.connections import Connections
 from scanline.server.api.transport.refusals import record_refusal, response_bytes

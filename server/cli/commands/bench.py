@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
-from scanline.model.device import AUTO
-from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import MODEL_HELP, Backend, Device, Json, Precision
+from scanline.model.base.device import AUTO
+from scanline.model.base.precision import DEFAULT
+from scanline.server.cli.base.options import MODEL_HELP, Backend, Device, Json, Precision
 
 
 def bench(
@@ -41,11 +41,11 @@ def bench(
     """
     from rich.console import Console
 
+    from scanline.model.base.device import resolve_backend
     from scanline.model.bench.result import print_report
     from scanline.model.bench.run import BenchOptions, load
     from scanline.model.bench.run import bench as run
-    from scanline.model.device import resolve_backend
-    from scanline.server.cli.progress import progress_bar
+    from scanline.server.cli.base.progress import progress_bar
 
     on, backends = resolve_backend(device, backend)
     options = BenchOptions(

@@ -8,8 +8,8 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.server.cli.options import CleanOption, Device, Invert, Json, Model
-from scanline.server.cli.progress import model_bar
+from scanline.server.cli.base.options import CleanOption, Device, Invert, Json, Model
+from scanline.server.cli.base.progress import model_bar
 
 
 def classify(
@@ -34,7 +34,7 @@ def classify(
     images, for more than its noise, has none."""
     from scanline.model.images.given_images import read_images
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import (
+    from scanline.server.cli.base.sampling import (
         as_json_fields,
         exit_if_broken,
         outlier_note,

@@ -7,12 +7,12 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.device import AUTO
-from scanline.model.inputs import checked_seed
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling_options import CompletionOptions
-from scanline.server.cli import options
-from scanline.server.cli.progress import model_bar
+from scanline.model.base.device import AUTO
+from scanline.model.base.inputs import checked_seed
+from scanline.model.base.precision import DEFAULT
+from scanline.model.base.sampling_options import CompletionOptions
+from scanline.server.cli.base import options
+from scanline.server.cli.base.progress import model_bar
 
 LABELLED_SCALE = 4  # of a sheet with labels, where none is given
 
@@ -58,6 +58,7 @@ def complete(
     """Complete occluded pictures. A sheet or a film has a row for each: as
     occluded, its completions, the original.
     """
+    from scanline.model.base.named_files import check_output
     from scanline.model.datasets.compress_input import input_files
     from scanline.model.images.contact_sheet import UNPAINTED
     from scanline.model.images.saving import (
@@ -69,10 +70,9 @@ def complete(
         save_images,
     )
     from scanline.model.inference import load
-    from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
-    from scanline.server.cli.sampling import (
+    from scanline.server.cli.base.sampling import (
         as_json_fields,
         check_one_mask,
         exit_if_broken,

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
-from scanline.model.device import AUTO
+from scanline.model.base.device import AUTO
+from scanline.model.base.precision import DEFAULT
 from scanline.model.formats.code_file import MAX_A_CODE, SUFFIX, checked_images_a_code
-from scanline.model.precision import DEFAULT
-from scanline.server.cli import options
-from scanline.server.cli.progress import model_bar
-from scanline.server.cli.sampling import (
+from scanline.server.cli.base import options
+from scanline.server.cli.base.progress import model_bar
+from scanline.server.cli.base.sampling import (
     as_json_fields,
     exit_if_broken,
     print_left_out,
@@ -63,10 +63,10 @@ def compress(
     checked_images_a_code(images_a_code)
     if classes and class_name is not None:
         raise ValueError("--class and --classes exclude each other; give one of them")
+    from scanline.model.base.named_files import check_no_picture, check_output, write_output
     from scanline.model.datasets.compress_input import SPLITS, input_files, open_compress_input
     from scanline.model.images import file_sizes
     from scanline.model.inference import load
-    from scanline.model.named_files import check_no_picture, check_output, write_output
 
     if split not in SPLITS:
         raise ValueError(f"--split must be {' or '.join(SPLITS)}, not {split!r}")

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from scanline.model import zoo
-from scanline.model.device import AUTO
-from scanline.server.cli import options
-from scanline.server.cli.progress import model_bar
-from scanline.server.cli.sampling import print_result
+from scanline.model.base.device import AUTO
+from scanline.server.cli.base import options
+from scanline.server.cli.base.progress import model_bar
+from scanline.server.cli.base.sampling import print_result
 
 
 def decompress(
@@ -43,12 +43,12 @@ def decompress(
     """
     if more and not images:
         raise ValueError(f"{more[0]}: give one file; which images it is about is for --images")
+    from scanline.model.base.inputs import ranges
+    from scanline.model.base.named_files import check_output, read_input
     from scanline.model.formats.code_file import MAX_AT_ONCE, read
     from scanline.model.formats.model_dir import load_config
     from scanline.model.images.saving import check_folder, check_out, check_sheet, save_images
     from scanline.model.inference import load
-    from scanline.model.inputs import ranges
-    from scanline.model.named_files import check_output, read_input
 
     shown_film = check_out(out)
     check_output(out, [file], may_be_folder=True)

@@ -7,11 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from scanline.model.device import AUTO
-from scanline.model.inputs import MAX_SEED
-from scanline.model.precision import DEFAULT
-from scanline.server.cli.options import Backend, Data, Device, Fetch, Json, ModelArgument, Precision
-from scanline.server.cli.progress import add_stage, progress_bar
+from scanline.model.base.device import AUTO
+from scanline.model.base.inputs import MAX_SEED
+from scanline.model.base.precision import DEFAULT
+from scanline.server.cli.base.options import (
+    Backend,
+    Data,
+    Device,
+    Fetch,
+    Json,
+    ModelArgument,
+    Precision,
+)
+from scanline.server.cli.base.progress import add_stage, progress_bar
 
 
 def evaluate(
@@ -69,13 +77,13 @@ def evaluate(
     compare its samples with test images.
     """
     from scanline.model import datasets, zoo
+    from scanline.model.base.named_files import check_output
+    from scanline.model.base.resources import limit_torch_threads
     from scanline.model.datasets.sources import Refused
     from scanline.model.evaluation.evaluate import evaluate as run
     from scanline.model.formats.model_dir import EVALUATION, load_config, read_evaluation
-    from scanline.model.named_files import check_output
-    from scanline.model.resources import limit_torch_threads
     from scanline.model.training.run.card import renew_card
-    from scanline.server.cli.sampling import print_left_out
+    from scanline.server.cli.base.sampling import print_left_out
 
     limit_torch_threads()
     directory = zoo.find(model)

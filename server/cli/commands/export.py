@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scanline.server.cli.options import ModelArgument
+from scanline.server.cli.base.options import ModelArgument
 
 EXPORTED = (".onnx", ".pth")  # what people keep in a model's directory, and export anew
 
@@ -26,9 +26,9 @@ def export(
 ) -> None:
     """Write a model as a checkpoint that the authors' code reads, or its recurrent step as ONNX."""
     from scanline.model import zoo
+    from scanline.model.base.named_files import check_no_picture, check_output, write_output
     from scanline.model.formats.checkpoint import load_model
     from scanline.model.formats.fast_transformers import write_checkpoint
-    from scanline.model.named_files import check_no_picture, check_output, write_output
 
     onnx = onnx or out.suffix == ".onnx"
     if weights is not None and not onnx:

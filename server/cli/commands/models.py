@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from scanline.server.cli.options import Json
+from scanline.server.cli.base.options import Json
 
 
 def list_models(as_json: Json = False) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from scanline.server.cli.options import ModelArgument
+from scanline.server.cli.base.options import ModelArgument
 
 
 def push(
@@ -27,8 +27,9 @@ def push(
     The repository and the branch are created where there are none. Needs a
     token: `hf auth login`, or HF_TOKEN.
     """
-    from scanline.model import hub, zoo
+    from scanline.model import zoo
     from scanline.model.datasets.sources import listed
+    from scanline.model.formats import hub
     from scanline.model.formats.model_dir import read_evaluation
 
     directory = zoo.find(model)

@@ -13,13 +13,13 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.model.device import AUTO
-from scanline.model.extras import MissingExtraError
-from scanline.model.inputs import checked_seed
-from scanline.model.precision import DEFAULT
-from scanline.model.sampling_options import SamplingOptions
-from scanline.server.cli import options
-from scanline.server.cli.progress import model_bar
+from scanline.model.base.device import AUTO
+from scanline.model.base.extras import MissingExtraError
+from scanline.model.base.inputs import checked_seed
+from scanline.model.base.precision import DEFAULT
+from scanline.model.base.sampling_options import SamplingOptions
+from scanline.server.cli.base import options
+from scanline.server.cli.base.progress import model_bar
 
 IMAGES = 64
 IMAGES_OF_EACH_CLASS = 10
@@ -75,7 +75,8 @@ def sample(
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
         zoo.find(model)  # before torch is imported, which takes seconds: raises for a wrong name
-    from scanline.model.class_names import listed_in
+    from scanline.model.base.class_names import listed_in
+    from scanline.model.base.named_files import check_output
     from scanline.model.images.saving import (
         check_folder,
         check_sheet,
@@ -84,10 +85,9 @@ def sample(
         save_images,
     )
     from scanline.model.inference import load
-    from scanline.model.named_files import check_output
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import PaintValues
-    from scanline.server.cli.sampling import print_summary
+    from scanline.server.cli.base.sampling import print_summary
 
     shown_film = film_of(out, film, frames, seconds, scale)
     check_output(out, [] if cluster else [zoo.find(model)], may_be_folder=True)

@@ -8,17 +8,17 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
+from scanline.model.base.inputs import checked_seed
+from scanline.model.base.sampling_options import checked_particles
 from scanline.model.images.cleaning import Clean
-from scanline.model.inputs import checked_seed
 from scanline.model.likelihood.marginal_likelihood import (
     DEFAULT_REPEATS,
     MAX_REPEATS,
     check_repeats,
 )
 from scanline.model.likelihood.typicality import TYPICAL
-from scanline.model.sampling_options import checked_particles
 from scanline.model.tasks.estimate import EstimateValues
-from scanline.server.cli.options import (
+from scanline.server.cli.base.options import (
     Class,
     CleanOption,
     Device,
@@ -29,7 +29,7 @@ from scanline.server.cli.options import (
     Particles,
     Seed,
 )
-from scanline.server.cli.progress import model_bar
+from scanline.server.cli.base.progress import model_bar
 
 if TYPE_CHECKING:
     from scanline.model.datasets.sources import Source
@@ -60,7 +60,7 @@ def score(
     """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for
     its known pixels alone, with its standard error."""
     from scanline.model.inference import load
-    from scanline.server.cli.sampling import (
+    from scanline.server.cli.base.sampling import (
         as_json_fields,
         check_one_mask,
         exit_if_broken,
@@ -132,7 +132,7 @@ def _estimates(
 ) -> list[dict[str, Any]]:
     """Complete pictures, and estimate from the completions what their known pixels cost."""
     from scanline.model.tasks import estimate
-    from scanline.server.cli.sampling import read_picture
+    from scanline.server.cli.base.sampling import read_picture
 
     tasks = []
     for path in pictures:

@@ -66,7 +66,7 @@ serve.__signature__ = Signature([_parameter(*each) for each in Settings.model_fi
 
 
 async def _serve(given: dict[str, Any]) -> int:
-    from scanline.server.api.api_keys import api_keys
+    from scanline.server.api.base.api_keys import api_keys
     from scanline.server.environment import check
     from scanline.server.models.registry import served_models
     from scanline.server.process.listening import listen

@@ -13,10 +13,10 @@ import typer
 
 from scanline.model.likelihood.classification import check_classes
 from scanline.model.training.presets import PRESETS
-from scanline.server.cli.progress import add_stage, progress_bar
-from scanline.server.cli.sampling import print_left_out
-from scanline.server.cli.training_options import TrainingOptions
-from scanline.server.cli.training_report import (
+from scanline.server.cli.base.progress import add_stage, progress_bar
+from scanline.server.cli.base.sampling import print_left_out
+from scanline.server.cli.base.training_options import TrainingOptions
+from scanline.server.cli.base.training_report import (
     interrupts,
     print_images,
     print_network,
@@ -37,14 +37,14 @@ def train(**given: Any) -> None:
     """Train a model on pictures. Options that are not given keep the preset's
     values, or those of the resumed run.
     """
-    from scanline.model.device import peak_flops, resolve_device
+    from scanline.model.base.device import peak_flops, resolve_device
+    from scanline.model.base.resources import limit_torch_threads
     from scanline.model.formats.model_dir import check_out
-    from scanline.model.resources import limit_torch_threads
     from scanline.model.training.data.positions import PositionSampler
-    from scanline.model.training.loop import train as run_updates
     from scanline.model.training.run.curve import Curve
     from scanline.model.training.run.finish import finish
     from scanline.model.training.run.label_check import check_labels
+    from scanline.model.training.run.loop import train as run_updates
     from scanline.model.training.run.plan import plan, shipped_start
     from scanline.model.training.run.plateau import FOLDER
     from scanline.model.training.run.sizing import UNBOUNDED, count_weights, operations_per_image
@@ -142,10 +142,10 @@ train.__signature__ = signature(TrainingOptions)  # type: ignore[attr-defined]  
 
 def _fit_class_head(options: TrainingOptions) -> None:
     """Fit the class head of the model in --out to the pictures of --data, and write it there."""
+    from scanline.model.base.device import resolve_device
     from scanline.model.datasets.source import open_for
-    from scanline.model.device import resolve_device
     from scanline.model.formats.checkpoint import load_model, save_class_head
-    from scanline.model.training.class_head import fit_class_head
+    from scanline.model.training.run.class_head import fit_class_head
 
     assert options.data is not None
     model = load_model(options.out, resolve_device(options.device))

@@ -21,7 +21,7 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.messages import (
     Cancel,
     CannotLoad,
     Event,
@@ -35,9 +35,9 @@ from scanline.model.sampling.messages import (
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
-from scanline.server.engine.local.model_copy import KEEP_SECONDS, ModelCopy
 from scanline.server.engine.local.quarantine import Quarantine
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
+from scanline.server.engine.worker.model_copy import KEEP_SECONDS, ModelCopy
 from scanline.server.engine.worker.process import EngineOptions
 
 log = logging.getLogger("scanline.engine")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from scanline.model.sampling.messages import Event
+from scanline.model.sampling.base.messages import Event
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.forkserver import CONTEXT, start
 from scanline.server.engine.worker.process import EngineOptions, process_of

@@ -3,7 +3,7 @@ shards: the client with the fewest first.
 
 Clients are served before requests, so a client with a thousand requests gets no more
 slots than one with a single request. Requests of one client take turns. The engine's own
-queue (`model/sampling/round_robin.py`) goes round by turns instead: it gives single slots
+queue (`model/sampling/base/round_robin.py`) goes round by turns instead: it gives single slots
 as they become free, while a shard of a sixteenth of an engine per turn would let a new
 client wait for the shards of all others.
 """
@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.server.engine.job import Job, slots_of
 
 

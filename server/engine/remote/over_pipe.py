@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from scanline.model.sampling.messages import Cancel, Event, Failed, Request
+from scanline.model.sampling.base.messages import Cancel, Event, Failed, Request
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
 from scanline.server.engine.job import Job
 from scanline.server.engine.local.engine_client import MODEL_CHANGED, STOPPED

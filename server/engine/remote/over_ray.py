@@ -27,9 +27,9 @@ from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
-from scanline.model.config import ModelConfig
-from scanline.model.sampling.messages import Event, Failed, Finished, Scored, Stats
-from scanline.model.sampling_options import Defaults
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.sampling_options import Defaults
+from scanline.model.sampling.base.messages import Event, Failed, Finished, Scored, Stats
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import Job
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits

@@ -5,7 +5,7 @@ every event is passed on at once.
 from collections.abc import Callable
 from dataclasses import replace
 
-from scanline.model.sampling.messages import Event, Request
+from scanline.model.sampling.base.messages import Event, Request
 from scanline.server.engine.job import Job
 
 

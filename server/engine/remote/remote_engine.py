@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from time import monotonic
 
-from scanline.model.sampling.messages import Stats
+from scanline.model.sampling.base.messages import Stats
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.remote.status import EngineStatus

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scanline.model.config import ModelConfig
-from scanline.model.sampling.messages import Ready, Stats
-from scanline.model.sampling_options import Defaults
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.sampling_options import Defaults
+from scanline.model.sampling.base.messages import Ready, Stats
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.worker.process import EngineOptions
 

@@ -15,7 +15,7 @@ from multiprocessing import current_process, forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
-from scanline.model.safe_path import safe_path
+from scanline.model.base.safe_path import safe_path
 from scanline.server.runtime.signals import HANDLED
 
 CONTEXT: ForkServerContext = multiprocessing.get_context("forkserver")

@@ -18,19 +18,19 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scanline.model.device import AUTO
+from scanline.model.base.device import AUTO
+from scanline.model.base.precision import DEFAULT, precision
+from scanline.model.base.resources import free_memory, limit_torch_threads
 from scanline.model.formats.model_dir import model_name
-from scanline.model.precision import DEFAULT, precision
-from scanline.model.resources import free_memory, limit_torch_threads
-from scanline.model.sampling.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
+from scanline.model.sampling.base.messages import CannotLoad, Command, Event, Ready, Scheduled, Stop
 from scanline.model.sampling.prefill.prefixes import PER_SLOT
-from scanline.server.engine.local.model_copy import copy_weights
 from scanline.server.engine.worker.forkserver import CONTEXT, let_it_exit
+from scanline.server.engine.worker.model_copy import copy_weights
 from scanline.server.runtime import child_process
 
 if TYPE_CHECKING:
+    from scanline.model.sampling.base.generator import Generator
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.generator import Generator
 
 log = logging.getLogger("scanline.engine")
 
@@ -75,9 +75,9 @@ class EngineOptions:
         """Load the model, allocate the slots and try the backend;
         ValueError where that cannot be done.
         """
-        from scanline.model.device import resolve_backend
+        from scanline.model.base.device import resolve_backend
         from scanline.model.formats.checkpoint import load_model
-        from scanline.model.sampling.generator import Generator
+        from scanline.model.sampling.base.generator import Generator
 
         limit_torch_threads()
         device, backends = resolve_backend(self.device, self.backend)
@@ -124,8 +124,8 @@ def spare_slots(slots: int) -> int:
 def _main(options: EngineOptions, connection: Connection) -> None:
     let_it_exit()
     child_process.set_up(connection, options.log_format, options.log_level)
+    from scanline.model.sampling.base.errors import synchronize, unrecoverable
     from scanline.model.sampling.engine import Engine
-    from scanline.model.sampling.errors import synchronize, unrecoverable
 
     wait_for_device = synchronize
     try:

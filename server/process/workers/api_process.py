@@ -18,14 +18,14 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from scanline.model.safe_path import safe_path
-from scanline.server.api.api_keys import ApiKeys
+from scanline.model.base.safe_path import safe_path
+from scanline.server.api.base.api_keys import ApiKeys
 from scanline.server.engine.remote.over_pipe import FindEngine, MainEnd, Statuses
 from scanline.server.process import running
 from scanline.server.process.listening import Listening
+from scanline.server.process.main_process import MainProcess
+from scanline.server.process.merged_metrics import counted
 from scanline.server.process.tls import TlsCertificate
-from scanline.server.process.workers.main_process import MainProcess
-from scanline.server.process.workers.merged_metrics import counted
 from scanline.server.runtime import child_process
 from scanline.server.runtime.memory import give_back_freed_memory
 from scanline.server.runtime.secret_variables import secret_variables, withhold

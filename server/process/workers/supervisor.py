@@ -14,17 +14,17 @@ from time import monotonic
 
 from prometheus_client.metrics_core import Metric
 
-from scanline.server.api.api_keys import ApiKeys
+from scanline.server.api.base.api_keys import ApiKeys
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.remote.over_pipe import Statuses
 from scanline.server.engine.remote.status import EngineStatus
 from scanline.server.models.registry import ModelRegistry, UnknownModelError
 from scanline.server.models.reload import ModelReloader, ReloadError
 from scanline.server.process.listening import Listening
+from scanline.server.process.merged_metrics import counted
 from scanline.server.process.running import CLOSING_SECONDS
 from scanline.server.process.tls import TlsCertificate
 from scanline.server.process.workers.api_process import ApiProcess, Method
-from scanline.server.process.workers.merged_metrics import counted
 from scanline.server.runtime.lifecycle import ERROR_RESPONSE_SECONDS, Lifecycle
 from scanline.server.runtime.memory import collect_rarely
 from scanline.server.runtime.signals import handle_signals

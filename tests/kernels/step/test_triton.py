@@ -11,7 +11,7 @@ from scanline.kernels.feature_maps import elu_plus_one
 from scanline.kernels.step import reference
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
-from scanline.model.state import with_deferred
+from scanline.model.base.state import with_deferred
 from tests.support.close import assert_close
 
 HEADS, POOL = 3, 7

@@ -39,11 +39,11 @@ from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import DEFERRED
+from scanline.model.base.state import State
 from scanline.model.compile_kernels import _kinds
-from scanline.model.config import ModelConfig
 from scanline.model.network.transformer import Transformer
-from scanline.model.precision import DEFERRED
-from scanline.model.state import State
 from scanline.model.training.presets import PRESETS
 
 # before any kernel

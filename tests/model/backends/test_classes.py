@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.model.config import ModelConfig
-from scanline.model.sampling.generator import Generator
+from scanline.model.base.config import ModelConfig
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.close import assert_close

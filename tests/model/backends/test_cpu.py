@@ -13,10 +13,10 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.precision import PRECISIONS
+from scanline.model.base.state import State
 from scanline.model.evaluation.likelihood import bits
-from scanline.model.precision import PRECISIONS
-from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
 

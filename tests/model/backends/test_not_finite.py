@@ -15,9 +15,9 @@ from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
 from tests.support import small_models
 
 SMALL = {"height": 2, "width": 2, "layers": 1, "norm": "post"}

@@ -19,7 +19,7 @@ from scanline.model.backends.cuda import CudaBackend
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
 

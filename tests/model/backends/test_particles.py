@@ -13,7 +13,7 @@ from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.particles import Groups, choose, copy_slots, resample
 from scanline.model.backends.slots import ARRAYS, SlotPool
-from scanline.model.state import NUMBERS
+from scanline.model.base.state import NUMBERS
 from tests.support import small_models
 
 CONFIG = small_models.config(**small_models.WINDOW, causal_conv=True, predicts="categorical")

@@ -14,10 +14,10 @@ from scanline.model.backends import eager
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
-from scanline.model.config import ModelConfig
-from scanline.model.sampling.generator import Generator
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import State
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.state import State
 from tests.support import small_models
 
 CONFIG = small_models.config()

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
 from scanline.model.datasets.source import ImageSet, open_data, parse_size
 from scanline.model.training.presets import PRESETS

@@ -18,7 +18,7 @@ from scanline.model.evaluation.guidance import guidance_figures, within_class_di
 from scanline.model.evaluation.likelihood import bits, bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
 from scanline.model.likelihood.classification import fitted_temperature, posterior
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
 from tests.support.close import assert_close

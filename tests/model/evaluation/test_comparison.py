@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scanline.model.base.sampling_options import Defaults
 from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
 from scanline.model.evaluation.neighbours import nearest
-from scanline.model.sampling_options import Defaults
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 

@@ -7,7 +7,7 @@ import torch
 from scanline.model.evaluation import likelihood
 from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import standard_error
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

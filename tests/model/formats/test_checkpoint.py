@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from scanline.model.config import FORMAT
+from scanline.model.base.config import FORMAT
 from scanline.model.formats import checkpoint, model_dir
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, weight_bytes

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats import code_file as code_file_module
 from scanline.model.formats.code_file import (
     MAGIC,
@@ -23,7 +24,6 @@ from scanline.model.formats.code_file import (
     images_a_code,
     read,
 )
-from scanline.model.inputs import InvalidInput
 
 SHAPE = (2, 3, 1)
 CODING = "00112233445566778899aabbccddeeff"

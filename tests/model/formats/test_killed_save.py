@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from scanline.model.atomic import write_file
+from scanline.model.base.atomic import write_file
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import weight_files

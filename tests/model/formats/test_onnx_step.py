@@ -11,11 +11,11 @@ import onnxruntime
 import pytest
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.state import NUMBERS, State
 from scanline.model.formats.onnx_graph import WEIGHTS
 from scanline.model.formats.onnx_step import CONFIG_KEY, export_step, stored_weights
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scanline.model.base.named_files import MAX_MESSAGE
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import (
@@ -23,7 +24,6 @@ from scanline.model.formats.model_dir import (
     WEIGHTS,
     ModelDirectoryError,
 )
-from scanline.model.named_files import MAX_MESSAGE
 from tests.support import shapes
 
 NAMES = (CONFIG, EVALUATION, GENERATION, INDEX)

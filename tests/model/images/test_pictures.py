@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.datasets.folder import load
 from scanline.model.images import pictures
 from scanline.model.images.pictures import (
@@ -25,7 +26,6 @@ from scanline.model.images.pictures import (
     pixels,
     readable,
 )
-from scanline.model.inputs import InvalidInput
 from tests.support.pictures import encode, noise
 from tests.support.server.hostile_pictures import (
     END,

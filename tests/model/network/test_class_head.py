@@ -13,8 +13,8 @@ from scanline.model.formats.checkpoint import load_model, save_class_head, save_
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
 from scanline.model.network.class_head import READ_STEPS, FeatureShape
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
-from scanline.model.training.class_head import fit_class_head
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.training.run.class_head import fit_class_head
 from tests.support import small_models
 from tests.support.close import assert_close
 

@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from scanline.model.base.state import State
 from scanline.model.network.embedding import START, Embedding
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
 from tests.support import small_models
 from tests.support.close import assert_close
 

@@ -13,10 +13,10 @@ from scanline.kernels import LN2
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.philox import uniforms
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Failed, Finished, GenerateRequest
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import Failed, Finished, GenerateRequest
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import ended, run_until_idle

@@ -11,10 +11,10 @@ import pytest
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Event, Failed, Finished, GenerateRequest, Pixels
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.particles import Particles, agreed, checks
-from scanline.model.sampling.messages import Event, Failed, Finished, GenerateRequest, Pixels
 from tests.support import small_models
 from tests.support.engine.batch_composition import Painter, painted_alone
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Finished, GenerateRequest, Pixels
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import Finished, GenerateRequest, Pixels
 from scanline.model.sampling.prefix_tree import PrefixTree, common_bytes
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle

@@ -12,12 +12,12 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Cancel, Event, Finished, GenerateRequest
+from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import Cancel, Event, Finished, GenerateRequest
 from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
-from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from scanline.kernels.philox import uniforms
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.tasks.offline import paint
 from tests.support import small_models

@@ -9,10 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.histogram import Histogram
+from scanline.model.sampling.base.messages import (
+    Cancel,
+    GenerateRequest,
+    Scored,
+    ScoreRequest,
+    Stats,
+)
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Cancel, GenerateRequest, Scored, ScoreRequest, Stats
-from scanline.model.sampling.stats.histogram import Histogram
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from scanline.model.sampling.stats.time_shares import TimeShares
 from tests.support.engine.engine_ticks import run_until_idle

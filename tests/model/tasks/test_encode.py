@@ -6,7 +6,7 @@ import numpy as np
 
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.sampling.messages import Scored
+from scanline.model.sampling.base.messages import Scored
 from scanline.model.tasks import encode
 from scanline.model.tasks.encode import EncodeValues
 from tests.support.small_models import GREY

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Pixels, StateSnapshot
+from scanline.model.sampling.base.messages import (
+    Event,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    StateSnapshot,
+)
 from scanline.model.tasks.paint import PaintedPart, PaintTask
 from tests.support.small_models import GREY
 

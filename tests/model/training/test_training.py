@@ -17,9 +17,9 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.loop import train
 from scanline.model.training.presets import PRESETS
 from scanline.model.training.run.clock import ROW_UPDATES
+from scanline.model.training.run.loop import train
 from scanline.model.training.run.plateau import plateau_recipe
 from scanline.model.training.run.sizing import count_weights
 from scanline.model.training.run.state import OTHER_BYTES, room_for_state

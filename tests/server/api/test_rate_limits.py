@@ -14,8 +14,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from scanline.server.api import rate_limit
-from scanline.server.api.api_keys import ApiKeys
+from scanline.server.api.base import rate_limit
+from scanline.server.api.base.api_keys import ApiKeys
+from scanline.server.api.base.budgets import Budgets
+from scanline.server.api.base.rate_limit import (
+    BURST_SECONDS,
+    MAX_DELAY_SECONDS,
+    FrameThrottle,
+    OverheadLimit,
+)
 from scanline.server.api.middleware import wrong_keys
 from scanline.server.api.middleware.auth import ApiKeyMiddleware
 from scanline.server.api.middleware.overhead import OverheadMiddleware
@@ -25,13 +32,6 @@ from scanline.server.api.middleware.wrong_keys import (
     MAX_DELAYED_OF_ONE,
     WrongKeyDelays,
 )
-from scanline.server.api.rate_limit import (
-    BURST_SECONDS,
-    MAX_DELAY_SECONDS,
-    FrameThrottle,
-    OverheadLimit,
-)
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from starlette.types import Message
 
-from scanline.model.sampling.messages import GenerateRequest, Pixels
+from scanline.model.sampling.base.messages import GenerateRequest, Pixels
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.payload import sse
 from scanline.server.api.payload.partial_images import PartialImages

@@ -14,9 +14,9 @@ import pytest
 import torch
 from websockets.frames import Opcode
 
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
-from scanline.server.api.rate_limit import FrameThrottle
+from scanline.server.api.base.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import MAX_WATCHED_OF_CLIENT
 from scanline.server.api.routes.websocket import Connection
 from scanline.server.engine.local.engine_client import EngineClient

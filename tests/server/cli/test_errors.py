@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import scanline as scanline_package
-from scanline.model import extras
+from scanline.model.base import extras
 from scanline.model.formats.checkpoint import save_model
 from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from scanline.model import zoo
-from scanline.model.extras import MissingExtraError
+from scanline.model.base.extras import MissingExtraError
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.fast_transformers import EXPRESSIBLE, State, to_state

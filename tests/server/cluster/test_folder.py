@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inference import load
-from scanline.model.inputs import InvalidInput
-from scanline.model.sampling.messages import Finished, GenerateRequest
+from scanline.model.sampling.base.messages import Finished, GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster import folder as folders
 from scanline.server.cluster.folder import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scanline.model.sampling.messages import Event, Request, Stats
+from scanline.model.sampling.base.messages import Event, Request, Stats
 from scanline.server.cluster import replica as replica_module
 from scanline.server.engine.remote import over_ray
 from scanline.server.engine.remote.over_ray import Route

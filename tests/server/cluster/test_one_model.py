@@ -10,7 +10,7 @@ import torch
 
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.sampling.messages import GenerateRequest, Request, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest, Request, ScoreRequest
 from scanline.model.tasks import classify
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.server.engine.job import Job

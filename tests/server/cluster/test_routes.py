@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.sampling.messages import Scored, ScoreRequest
+from scanline.model.sampling.base.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
 from tests.support.cluster.cluster_service import ALLOWED, Service, offline
 from tests.support.commands import Ran, in_a_process

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from ray import serve
 
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.server.cluster import app
 from scanline.server.cluster import router as router_module
 from scanline.server.cluster.application import _autoscaling

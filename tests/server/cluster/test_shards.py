@@ -13,10 +13,10 @@ import pytest
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.code_file import Codes
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling import messages
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base import messages
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.histogram import Histogram
+from scanline.model.sampling.base.messages import (
     Event,
     Failed,
     Finished,
@@ -24,7 +24,7 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
-from scanline.model.sampling.stats.histogram import Histogram
+from scanline.model.sampling.engine import Engine
 from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster.replica import batches
 from scanline.server.engine.remote.fair_queue import ShardedJob

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.messages import (
     Failed,
     Finished,
     GenerateRequest,

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import Ready
+from scanline.model.sampling.base.messages import Ready
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.models.registry import served_models

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.messages import Event, GenerateRequest, Request
+from scanline.model.sampling.base.messages import Event, GenerateRequest, Request
 from scanline.model.tasks.offline import paint
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica

@@ -8,12 +8,12 @@ import numpy as np
 
 from scanline.kernels.codec.coder import Decoder, encode
 from scanline.model.backends.particles import Groups
+from scanline.model.base.state import NUMBERS
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.particles import checks
-from scanline.model.sampling.prefill_state import Prefix
-from scanline.model.state import NUMBERS
 from tests.support import small_models
 
 PARTICLES = 5

@@ -1,7 +1,6 @@
 """Runs the engine loop in this process, without the engine's own process."""
 
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.messages import (
     Cancel,
     Event,
     Finished,
@@ -9,6 +8,7 @@ from scanline.model.sampling.messages import (
     Scheduled,
     ScoreRequest,
 )
+from scanline.model.sampling.engine import Engine
 
 
 def run_until_idle(

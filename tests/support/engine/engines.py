@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from scanline.model.backends.pending import Pending
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Event, GenerateRequest, Ready, ScoreRequest
+from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import Event, GenerateRequest, Ready, ScoreRequest
-from scanline.model.sampling.prefill_state import PrefillState, Prefix
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions

@@ -1,8 +1,8 @@
 """Jobs of tasks, for requests of the grey test model that a test makes by hand."""
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.sampling.messages import GenerateRequest, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
 from scanline.server.engine.job import Job

@@ -30,11 +30,10 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.formats.code_file import Codes
-from scanline.model.sampling import messages, prefix_tree
-from scanline.model.sampling.encoding import Encoder
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
+from scanline.model.sampling import prefix_tree
+from scanline.model.sampling.base import messages
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     Failed,
     Finished,
     GenerateRequest,
@@ -42,6 +41,8 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
+from scanline.model.sampling.encoding import Encoder
+from scanline.model.sampling.engine import Engine
 from tests.support import small_models
 from tests.support.engine.queued_generator import QueuedGenerator
 

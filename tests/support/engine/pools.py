@@ -9,8 +9,8 @@ from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.triton.sampling import Guiding, SlotArrays
+from scanline.model.base.sampling_options import LEAST_DIVISOR
 from scanline.model.network.distribution import Distribution
-from scanline.model.sampling_options import LEAST_DIVISOR
 from tests.support.kernels.gpu import there
 
 POOL, BATCH = 20, 12

@@ -8,9 +8,9 @@ import numpy as np
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.prefill_state import PrefillState, Prefix
 
 Result = TypeVar("Result")
 

@@ -18,8 +18,8 @@ from triton.runtime.jit import JITFunction
 from scanline.model import zoo
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.precision import DEFERRED
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.precision import DEFERRED
 from tests.support.kernels.compiled_kernels import Driver  # before any kernel
 
 found, missing = [], []

@@ -21,9 +21,9 @@ from scanline.kernels.codec.reference import histogram_starts, intervals
 from scanline.kernels.codec.tables import exp2_table, log2_table, sigmoid_table
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.model.class_names import drawn_label
+from scanline.model.base.class_names import drawn_label
 from scanline.model.network.distribution import Distribution, distribution
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 

@@ -34,8 +34,8 @@ from scanline.server.runtime.signals import HANDLED
 AVAILABLE = sys.platform == "linux" and sys.version_info < (3, 14)
 if AVAILABLE:
     PRELOADED += [
-        "scanline.model.sampling.generator",
-        "scanline.server.api.api_keys",
+        "scanline.model.sampling.base.generator",
+        "scanline.server.api.base.api_keys",
         "scanline.server.cli.app",
         "scanline.server.process.workers.api_process",
         "scanline.server.process.workers.supervisor",

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from scanline.model.sampling.messages import Cancel, Failed
-from scanline.server.api.transport.budgets import Budgets
+from scanline.model.sampling.base.messages import Cancel, Failed
+from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueUsage

@@ -36,7 +36,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
 from tests.support import shapes, small_models

@@ -16,9 +16,9 @@ import torch
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
-from scanline.model.training.loop import train
 from scanline.model.training.optimise import processes
 from scanline.model.training.run.curve import Curve
+from scanline.model.training.run.loop import train
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)

@@ -10,7 +10,7 @@ export function uniforms(seed: bigint, index: number, position: number): [number
   return [unit(first), unit(second)];
 }
 
-/** The label of image `index` of a job with that label, as drawn_label in model/class_names.py where it is drawn. */
+/** The label of image `index` of a job with that label, as drawn_label in model/base/class_names.py where it is drawn. */
 export function labelOfImage(label: number, seed: bigint, index: number): number {
   return label >= 0 ? label : 1 + Math.floor(-label * uniforms(seed, index, DRAW)[0]);
 }

@@ -17,8 +17,8 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.state import NUMBERS, State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import NUMBERS, State
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.batch_composition import (

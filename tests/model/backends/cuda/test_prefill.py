@@ -15,9 +15,9 @@ from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.digest import probe
-from scanline.model.state import State
+from scanline.model.sampling.base.digest import probe
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

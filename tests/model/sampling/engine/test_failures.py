@@ -11,12 +11,9 @@ import torch
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.errors import unrecoverable
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.errors import unrecoverable
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     Cancel,
     Failed,
     Finished,
@@ -24,7 +21,10 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
-from scanline.model.sampling.prefill_state import Prefix
+from scanline.model.sampling.base.prefill_state import Prefix
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.kinds.image_spec import ImageSpec
+from scanline.model.sampling.launch import Launch
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.base.state import State
 from scanline.model.network.class_head import READ_STEPS, ClassHead, FeatureShape
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     Cancel,
     Failed,
     GenerateRequest,
     ScoreRequest,
     StepRange,
 )
-from scanline.model.state import State
+from scanline.model.sampling.engine import Engine
 from scanline.model.training.presets import PRESETS
 from tests.support import small_models
 

@@ -11,17 +11,17 @@ import pytest
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     GenerateRequest,
     Pixels,
     Scored,
     ScoreRequest,
     StateSnapshot,
 )
-from scanline.model.sampling.prefill_state import PrefillState
+from scanline.model.sampling.base.prefill_state import PrefillState
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator

@@ -12,10 +12,8 @@ import pytest
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.pending import Pending
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     Cancel,
     Failed,
     Finished,
@@ -23,8 +21,10 @@ from scanline.model.sampling.messages import (
     Scored,
     ScoreRequest,
 )
+from scanline.model.sampling.base.prefill_state import PrefillState
+from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
-from scanline.model.sampling.prefill_state import PrefillState
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle

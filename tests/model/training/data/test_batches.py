@@ -14,7 +14,7 @@ from scanline.model.training.data import augmentation
 from scanline.model.training.data.augmentation import redrawn, reduction, to_bytes
 from scanline.model.training.data.batches import batch_at, labels_at
 from scanline.model.training.data.prefetch import Batch, Batches
-from scanline.model.training.loop import train
+from scanline.model.training.run.loop import train
 from tests.support import small_models
 from tests.support.sweeps import and_slow
 from tests.support.training.training_runs import draw_no_curve

@@ -17,8 +17,8 @@ from scanline.model.training.data.positions import (
     draw,
     near_paint,
 )
-from scanline.model.training.loop import train
 from scanline.model.training.optimise.loss import loss_of
+from scanline.model.training.run.loop import train
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow

@@ -82,7 +82,7 @@ def test_processes_whose_updates_cannot_be_recorded_average_equally_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path / "one", **FEW)
-    monkeypatch.setattr("scanline.model.training.loop.new_updater", RecordedUpdater)
+    monkeypatch.setattr("scanline.model.training.run.loop.new_updater", RecordedUpdater)
     with forked_workers():
         run(tmp_path / "two", workers=2, **FEW)
     assert_close(

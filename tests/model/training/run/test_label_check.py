@@ -12,7 +12,7 @@ from scanline.model.datasets.classes import Labels
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD
-from scanline.model.training.class_head import fit_class_head
+from scanline.model.training.run.class_head import fit_class_head
 from scanline.model.training.run.label_check import BY_BITS, BY_HEAD, check_labels
 from tests.model.network.test_class_head import shaded
 from tests.support import small_models

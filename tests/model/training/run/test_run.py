@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.config import ModelConfig
+from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import check_out

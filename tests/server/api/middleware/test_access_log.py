@@ -12,8 +12,8 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from scanline.model.extras import MissingExtraError
-from scanline.server.api import tracing
+from scanline.model.base.extras import MissingExtraError
+from scanline.server.api.base import tracing
 from tests.support.commands import refused
 from tests.support.server.infrastructure.otel_collector import Collector, attributes, collecting
 from tests.support.server.json_requests import MASKED

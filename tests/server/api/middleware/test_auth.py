@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from scanline.server.api.api_keys import MAX_KEYS, ApiKeys, read_keys
+from scanline.server.api.base.api_keys import MAX_KEYS, ApiKeys, read_keys
 from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings

@@ -12,8 +12,9 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
-from scanline.server.api.client import Client, canonical, client_of
-from scanline.server.api.middleware.client import ClientMiddleware, TrustedProxies
+from scanline.server.api.base.client import Client, canonical, client_of
+from scanline.server.api.base.trusted_proxies import TrustedProxies
+from scanline.server.api.middleware.client import ClientMiddleware
 from tests.support.commands import refused
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "fd00::/8", "192.0.2.1"])

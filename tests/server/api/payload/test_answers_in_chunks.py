@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from scanline.model.inputs import InvalidInput
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
 from scanline.server.api.payload import answers
 from scanline.server.api.payload.image_output import ImageOutput

@@ -12,8 +12,8 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.requests import Request
 from starlette.types import Message
 
-from scanline.model.inputs import InvalidInput
-from scanline.server.api.errors import MAX_QUOTED, ApiError, quoted
+from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.errors import MAX_QUOTED, ApiError, quoted
 from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, FormParser, Part, read_form
 from scanline.server.api.payload.json_object import INLINE_BYTES, JsonLimits, parse_object
 from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS

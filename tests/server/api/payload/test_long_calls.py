@@ -20,10 +20,10 @@ import pytest
 from scanline.kernels.codec.coder import Encoder
 from scanline.model.formats.code_file import Codes, code_file
 from scanline.model.images import pictures
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
-from scanline.server.api import plans
+from scanline.server.api.jobs import plans
 from scanline.server.api.payload import answers, image_output, json_object, offload, uploads
 from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from scanline.server.api.routes import image_events, steps

@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 from starlette import requests
 
-from scanline.server.api.loop_time import LoopTime
+from scanline.server.api.base.loop_time import LoopTime
 from scanline.server.settings import Settings
 from tests.server.api.payload.test_hostile_input import (
     END,

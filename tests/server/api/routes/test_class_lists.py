@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.inference import load
-from scanline.model.inputs import InvalidInput
 from tests.support.commands import done
 from tests.support.page.visitor import painted
 from tests.support.server.error_answers import assert_refused

@@ -9,7 +9,7 @@ import pytest
 from scanline.model.inference import Model, load
 from scanline.model.likelihood.classification import mixture_bits
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
+from scanline.model.sampling.base.generator import Generator
 from tests.support import shapes
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from starlette.testclient import TestClient
 
-from scanline.model.extras import MissingExtraError, install_command
+from scanline.model.base.extras import MissingExtraError, install_command
 from scanline.model.formats.onnx_step import export_step
 from scanline.model.network.transformer import Transformer
 from scanline.server.api import onnx_export

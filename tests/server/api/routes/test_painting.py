@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from scanline.model.inference import Images, Model, load
-from scanline.model.sampling.messages import Ready
-from scanline.server.api.errors import from_exception
+from scanline.model.sampling.base.messages import Ready
+from scanline.server.api.base.errors import from_exception
 from scanline.server.api.payload.partial_images import UNPAINTED
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.models.registry import served_models

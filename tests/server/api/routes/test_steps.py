@@ -6,8 +6,8 @@ import httpx
 import numpy as np
 import torch
 
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.state import State
 from tests.support.close import assert_close
 from tests.support.pictures import encode, noise, text
 from tests.support.server.json_requests import post

@@ -4,7 +4,7 @@ trailers of a chunked body are dropped.
 
 import pytest
 
-from scanline.server.api.errors import ApiError
+from scanline.server.api.base.errors import ApiError
 from tests.server.api.payload.test_json_object import part, read
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import KEY

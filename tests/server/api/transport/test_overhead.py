@@ -15,7 +15,7 @@ import httpx
 import pytest
 from websockets.frames import Opcode
 
-from scanline.server.api import rate_limit
+from scanline.server.api.base import rate_limit
 from tests.support.server.frames import WEBSOCKET_HEAD, frame
 from tests.support.server.json_requests import generate
 from tests.support.server.routes import EDITS

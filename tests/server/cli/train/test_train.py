@@ -26,8 +26,8 @@ from scanline.model.training.presets import PRESETS, Preset
 from scanline.model.training.run import sizing
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.state import saved_configs
-from scanline.server.cli.training_options import TrainingOptions
-from scanline.server.cli.training_report import LINE_SECONDS, print_images, training_progress
+from scanline.server.cli.base.training_options import TrainingOptions
+from scanline.server.cli.base.training_report import LINE_SECONDS, print_images, training_progress
 from tests.support import blobs, small_models
 from tests.support.commands import done, full_disk, refused, scanline
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.messages import Event, Finished, GenerateRequest, Scheduled
+from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Event, Finished, Scored
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Event, Finished, Scored
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_process

@@ -24,11 +24,11 @@ import pytest
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, EVALUATION, GENERATION, ModelDirectoryError
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import Pixels
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Pixels
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
-from scanline.server.engine.local.model_copy import ModelCopy, copy_weights
+from scanline.server.engine.worker.model_copy import ModelCopy, copy_weights
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support import small_models
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
@@ -39,7 +39,7 @@ from tests.support.waiting import PATIENCE
 HOLDING = """
 import sys, time
 from pathlib import Path
-from scanline.server.engine.local.model_copy import ModelCopy
+from scanline.server.engine.worker.model_copy import ModelCopy
 copy = ModelCopy(Path(sys.argv[1]))
 print(copy.directory, flush=True)
 time.sleep(600)

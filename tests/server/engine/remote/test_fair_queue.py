@@ -6,15 +6,15 @@ import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from scanline.model.formats.code_file import Codes
-from scanline.model.sampling.messages import GenerateRequest
+from scanline.model.sampling.base.messages import GenerateRequest
+from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.routes.metrics import OF_ENGINE, PREFIX, process_metrics
-from scanline.server.api.transport.budgets import Budgets
 from scanline.server.engine.job import Job
 from scanline.server.engine.remote.fair_queue import FairQueue, ShardedJob
 from scanline.server.models.registry import ModelRegistry
+from scanline.server.process.merged_metrics import LARGEST, MergedMetrics
 from scanline.server.process.workers.api_process import part_of
-from scanline.server.process.workers.merged_metrics import LARGEST, MergedMetrics
 from scanline.server.runtime.loop_lag import LoopLag
 from scanline.server.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scanline.model.sampling.messages import Cancel, Failed, Finished, GenerateRequest
+from scanline.model.sampling.base.messages import Cancel, Failed, Finished, GenerateRequest
 from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
 from scanline.server.engine.local.engine_client import STOPPED
 from scanline.server.engine.remote.over_pipe import (

@@ -16,9 +16,8 @@ import pytest
 import torch
 
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.generator import Generator
-from scanline.model.sampling.messages import (
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import (
     CannotLoad,
     Event,
     Finished,
@@ -27,6 +26,7 @@ from scanline.model.sampling.messages import (
     Scheduled,
     Stop,
 )
+from scanline.model.sampling.engine import Engine
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engine.engines import RecordingClient

@@ -1,0 +1,290 @@
+"""How bytes are drawn: each option with its limits, a user's words, a model's
+defaults and what a request carries.
+
+A new option is a field of SamplingOptions, DrawingParams and Defaults, checked in
+`Defaults._checked`. A model's defaults are generation_config.json of its directory, as Hugging
+Face calls it: `class` and `guidance` of images painted from nothing, `particles` of
+completions, `temperature` of both. A completion has no class unless one is asked for: one that
+is drawn would not fit the known pixels.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args
+
+from scanline.model.base.class_names import (
+    ClassNames,
+    as_class,
+    label_of_class,
+    label_of_prompt,
+    label_to_paint,
+    labels_of_list,
+    listed_in,
+)
+from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput, number, whole_number
+
+MIN_TEMPERATURE = 0.0  # the likeliest byte
+# What that is drawn with: a power of 2, by which logits are divided exactly, so
+# small that of two different ones the lesser has no probability left, and large
+# enough that the quotients are float32 numbers.
+LEAST_DIVISOR = 2.0**-66
+MAX_TEMPERATURE = 2.0
+MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
+MAX_PARTICLES = 64  # of a completion
+DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
+FIELDS = {
+    "class": "class_name",
+    "guidance": "guidance",
+    "temperature": "temperature",
+    "particles": "particles",
+}
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class SamplingOptions(TypedDict, total=False):
+    """What a user may say of how images are drawn; absent or None: the model's default. Each with
+    the words of the command line for it and for its default."""
+
+    temperature: Annotated[
+        float | None,
+        f"Sampling temperature, from {MIN_TEMPERATURE:g}, the likeliest bytes, to {MAX_TEMPERATURE:g}.",
+        "the model's",
+    ]
+    guidance: Annotated[
+        float | None,
+        f"Classifier-free guidance weight, 1 to {MAX_GUIDANCE:g}; above 1, each image needs two states.",
+        "the model's for images of a class, else 1",
+    ]
+
+
+class CompletionOptions(SamplingOptions, total=False):
+    """Also of completions."""
+
+    particles: Annotated[
+        int | None,
+        f"Particles of each completion, 1 to {MAX_PARTICLES}; more fit the known pixels after the hidden ones"
+        " better. Not used without such pixels, or with --guidance.",
+        "the model's",
+    ]
+
+
+def spelled_out(
+    function: Function, shown_as: Callable[[Any], Any] = lambda kind: get_args(kind)[0]
+) -> Function:
+    """Show the fields of a function's last parameter, `**options`, as its first
+    keywords, and refuse all others; None is as not given. shown_as: returns the
+    annotation of one, by default its type."""
+    signature = inspect.signature(function)
+    *named, rest = signature.parameters.values()
+    options = get_args(rest.annotation)[0].__annotations__
+    keywords = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown_as(kind)
+        )
+        for name, kind in options.items()
+    ]
+    first = sum(each.kind != each.KEYWORD_ONLY for each in named)
+    shown = signature.replace(parameters=[*named[:first], *keywords, *named[first:]])
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            shown.bind(*args, **given)
+        except TypeError as error:
+            raise TypeError(f"{function.__qualname__}() {error}") from None
+        return function(
+            *args,
+            **{
+                name: value
+                for name, value in given.items()
+                if value is not None or name not in options
+            },
+        )
+
+    call.__signature__ = shown  # type: ignore[attr-defined]
+    return cast(Function, call)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawingParams:
+    """How the bytes of an image are drawn."""
+
+    temperature: float = 1.0
+    # Above 1, bytes of images with a class are drawn from the logits u + guidance (c - u) of
+    # those with the label, c, and without, u.
+    guidance: float = 1.0
+
+    @property
+    def used(self) -> dict[str, Any]:
+        """What decides the bytes besides random numbers and classes, as answers have it."""
+        return {each.name: getattr(self, each.name) for each in fields(DrawingParams)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingParams(DrawingParams):
+    """What the images of a request are painted with: its own values or the model's defaults."""
+
+    label: int = 0  # of all images, as in ImageSpec
+    # K: each image has one of K classes, drawn, in place of `label`; not of completions
+    drawn_classes: int = 0
+    # of each of the n images, in place of `label`; empty: `label`, or a drawn class
+    labels: tuple[int, ...] = ()
+    particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The defaults of a model; without generation_config.json, no class, no
+    guidance, temperature 1, 16 particles.
+    """
+
+    class_name: str | None = None
+    guidance: float = 1.0
+    temperature: float = 1.0
+    particles: int = DEFAULT_PARTICLES
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], config: ModelConfig) -> "Defaults":
+        """Return the defaults of a generation_config.json; ValueError
+        where a field is wrong or not one.
+        """
+        if unknown := sorted(set(data) - set(FIELDS)):
+            raise ValueError(f"unknown field {unknown[0]!r}; it may have {', '.join(FIELDS)}")
+        values = {FIELDS[name]: value for name, value in data.items()}
+        for name in ("guidance", "temperature"):
+            if isinstance(value := values.get(name, 1), bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name} must be a number, not {value!r}")
+        if (
+            not isinstance(values.get("class_name", ""), str | None)
+            or values.get("particles", 1) is None
+        ):
+            raise ValueError("class must be a name or null, and particles a whole number")
+        found = cls(**values)
+        check_guidance(found.guidance, True, config)
+        found.to_paint(config)
+        found.to_complete(config, particles=found.particles)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields under the names that requests and the file have."""
+        return {name: getattr(self, field) for name, field in FIELDS.items()}
+
+    @spelled_out
+    def to_paint(
+        self,
+        config: ModelConfig,
+        class_name: ClassNames | None = None,
+        *,
+        prompt: str = "",
+        **options: Unpack[SamplingOptions],
+    ) -> SamplingParams:
+        """Return what images are painted from nothing with. class_name: "none" asks for no class, a
+        list one image of each, as a prompt of characters that are classes does. InvalidInput where
+        a class is not known, class and prompt differ, or a number is out of its range."""
+        asked = as_class(class_name)
+        if asked is None and not prompt.strip():
+            asked = self.class_name
+        written = listed_in(config, prompt, "prompt") if prompt else []
+        if isinstance(asked, list) or written:
+            if asked is not None and prompt.strip():
+                raise InvalidInput(
+                    "class and prompt exclude each other where one is a list; send one.", "class"
+                )
+            labels = labels_of_list(config, written if asked is None else [*asked])
+            guidance = self.guidance if any(labels) else 1.0
+            return self._checked(
+                config, options, guidance, any(labels), label=labels[0], labels=labels
+            )
+        label, drawn_classes = label_to_paint(config, asked)
+        label = _agreed(config, label, asked, prompt)
+        has_class = bool(label or drawn_classes)
+        guidance = self.guidance if has_class else 1.0
+        return self._checked(
+            config, options, guidance, has_class, label=label, drawn_classes=drawn_classes
+        )
+
+    @spelled_out
+    def to_complete(
+        self,
+        config: ModelConfig,
+        class_name: ClassNames | None = None,
+        *,
+        prompt: str = "",
+        **options: Unpack[CompletionOptions],
+    ) -> SamplingParams:
+        """Return what images are completed with; errors as of `to_paint`."""
+        label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
+        found = self._checked(config, options, 1.0, bool(label), label=label)
+        return replace(
+            found,
+            particles=checked_particles(options.get("particles"), found.guidance, self.particles),
+        )
+
+    def _checked(
+        self,
+        config: ModelConfig,
+        options: SamplingOptions,
+        guidance: float,
+        has_class: bool,
+        **labels: Any,
+    ) -> SamplingParams:
+        """guidance: where the options have none."""
+        asked = {
+            name: number(value, name)
+            for name, value in options.items()
+            if name in ("temperature", "guidance")
+        }
+        temperature = asked.get("temperature", self.temperature)
+        guidance = asked.get("guidance", guidance)
+        check_temperature(temperature)
+        check_guidance(guidance, has_class, config)
+        return SamplingParams(temperature=temperature, guidance=guidance, **labels)
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise InvalidInput unless 0 <= temperature <= 2."""
+    if not MIN_TEMPERATURE <= temperature <= MAX_TEMPERATURE:
+        limits = f"from {MIN_TEMPERATURE:g} to {MAX_TEMPERATURE:g}"
+        raise InvalidInput(f"temperature must be {limits}, not {temperature:g}.", "temperature")
+
+
+def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> None:
+    """Raise InvalidInput unless guidance is 1, or with a class above it to
+    MAX_GUIDANCE, of a model with classes.
+    """
+    if not 1 <= guidance <= MAX_GUIDANCE:
+        reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance:g}."
+        raise InvalidInput(reason, "guidance")
+    if guidance == 1:
+        return
+    if not config.can_be_guided:
+        reason = "This model cannot be guided: it knows no classes; leave guidance out."
+        raise InvalidInput(reason, "guidance", "guidance_not_supported")
+    if not has_class:
+        raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
+
+
+def checked_particles(
+    particles: int | None, guidance: float = 1.0, default: int = DEFAULT_PARTICLES
+) -> int:
+    """Return the particles of a completion, or the default for None, which is 1 where guidance is
+    above 1; InvalidInput outside 1..MAX_PARTICLES, and for several with guidance."""
+    if particles is None:
+        return default if guidance == 1 else 1
+    particles = whole_number(particles, 1, MAX_PARTICLES, "particles")
+    if particles > 1 and guidance != 1:
+        raise InvalidInput(
+            "guidance and particles cannot be combined; send one of them.", "particles"
+        )
+    return particles
+
+
+def _agreed(config: ModelConfig, label: int, class_name: ClassNames | None, prompt: str) -> int:
+    """Return the label that class or prompt asks for; InvalidInput where they differ."""
+    prompted = label_of_prompt(config, prompt) if prompt else 0
+    if class_name is not None and prompted not in (0, label):
+        raise InvalidInput("class and prompt name different classes; send one of them.", "class")
+    return label or prompted

@@ -1,0 +1,116 @@
+"""The recurrent state of a batch of images: an argument, never a member of a network.
+
+An image in flight is its (s, z) of every layer, a position and, with a causal convolution,
+what that keeps of the last row of pixels; on a GPU also the last steps, up to three, that s
+and z do not have yet. None of it grows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from scanline.model.base.config import ModelConfig
+
+# The arrays of a state besides its positions; images are their second dimension.
+NUMBERS = ("s", "z", "conv_state", "deferred")
+
+
+@dataclass
+class State:
+    """(s, z) of every layer (eq. 16-19) and each image's position. s may be
+    stored in 16 bits; sums are float32.
+    """
+
+    s: torch.Tensor  # [L, B, H, C, M]
+    z: torch.Tensor  # [L, B, H, C]
+    position: torch.Tensor  # [B] int64: the byte that comes next
+    # [E, B, R, D] float32: of each convolution, pixel p in row p mod R (kernels/causal_conv)
+    conv_state: torch.Tensor
+    # [L, B, K, H (C + M)] float32: phi(k) and v of the last n mod (K + 1) of n steps, which
+    # s and z do not have yet, in the first rows (kernels/step/fused_triton.py); K is 0
+    # where s and z are written in every step
+    deferred: torch.Tensor
+
+    @classmethod
+    def zeros(
+        cls,
+        config: ModelConfig,
+        batch: int,
+        device: torch.device | str = "cpu",
+        state_dtype: torch.dtype = torch.float32,
+        deferred: int = 0,
+    ) -> "State":
+        """Return s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network
+        predicts, with room for so many deferred steps."""
+        shape = (config.layers, batch, config.heads, config.key_width)
+        step = config.heads * (config.key_width + config.value_width)
+        return cls(
+            s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
+            z=torch.zeros(*shape, device=device),
+            position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
+            conv_state=torch.zeros(
+                config.convolutions, batch, config.conv_pixels, config.model_width, device=device
+            ),
+            deferred=torch.zeros(config.layers, batch, deferred, step, device=device),
+        )
+
+    def map(
+        self, change: Callable[[torch.Tensor], torch.Tensor], position: torch.Tensor
+    ) -> "State":
+        """Return a state of this position and of what `change` makes of each other array."""
+        return State(position=position, **{name: change(getattr(self, name)) for name in NUMBERS})
+
+    def copy(self) -> "State":
+        """Return a state of its own with the same numbers."""
+        return self.map(torch.clone, self.position.clone())
+
+    def part(self, first: int, stop: int) -> "State":
+        """Return a view of images first..stop-1."""
+        return self.map(lambda array: array[:, first:stop], self.position[first:stop])
+
+    def chosen(self, rows: torch.Tensor) -> "State":
+        """Return a copy of the images of these rows [n], int64 or bool."""
+        return self.map(lambda array: array[:, rows], self.position[rows])
+
+    def complete(self, step_bytes: int) -> "State":
+        """Return a state whose s, in float32, and z have all steps."""
+        held = self.position // step_bytes % (self.deferred.shape[2] + 1)
+        s, z = with_deferred(self.s, self.z, self.deferred, held[:, None, None])
+        return State(s, z, self.position, self.conv_state, self.deferred[:, :, :0])
+
+    def put(self, rows: torch.Tensor | slice, state: "State") -> None:
+        """Replace the images of these rows [n], IN PLACE."""
+        self.position[rows] = state.position
+        for name in NUMBERS:
+            getattr(self, name)[:, rows] = getattr(state, name)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its numbers."""
+        return sum(getattr(self, name).nbytes for name in NUMBERS)
+
+    @property
+    def traffic(self) -> float:
+        """The bytes that the recurrence of a step reads and
+        writes, on average over its positions.
+        """
+        every = self.deferred.shape[2] + 1
+        return (self.s.nbytes + self.z.nbytes) * (1 + 1 / every) + self.deferred.nbytes * (
+            1 / 2 + 1 / every
+        )
+
+
+def with_deferred(
+    s: torch.Tensor, z: torch.Tensor, deferred: torch.Tensor, held: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return s [..., H, C, M] float32 and z [..., H, C] after the first `held`, int64 [..., 1, 1]
+    or [], of the steps deferred [..., K, H (C + M)], added as the kernel adds them."""
+    s, (heads, key_width, value_width) = s.float(), s.shape[-3:]
+    for number in range(deferred.shape[-2]):
+        k, v = deferred[..., number, :].split((heads * key_width, heads * value_width), dim=-1)
+        k, v = k.unflatten(-1, (heads, key_width)), v.unflatten(-1, (heads, value_width))
+        is_held = number < held
+        s = torch.where(is_held[..., None], s + k[..., :, None] * v[..., None, :], s)
+        z = torch.where(is_held, z + k, z)
+    return s, z

@@ -1,0 +1,110 @@
+"""Inspection: a prefill of one image that also reports every number of some
+of its steps, in one layer and head.
+
+The torch model runs the bytes, and the reference of the recurrent step the chosen head, whatever
+backend paints: the numbers are those of the equations, and equal the painted image's to within the
+rounding of float32. What painting does is not changed by it.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import torch
+
+from scanline.kernels.step.reference import recurrent_step
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.messages import StepNumbers, StepRange
+from scanline.model.sampling.base.prefill_state import PrefillState
+
+INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
+
+
+@dataclass
+class Inspection(PrefillState):
+    """A prefill of one image up to the end of the steps that are inspected."""
+
+    wanted: StepRange = field(kw_only=True)
+    parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self, model: Transformer, first: int, stop: int) -> torch.Tensor:
+        """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the
+        numbers of the inspected steps between; return the bits [1, stop] float64 of the
+        bytes that were run, 0 before them."""
+        layer, head = self.wanted.layer, self.wanted.head
+        images, state = self.batch.images, self.batch.state
+        s = state.s[layer, :, head, None].clone()
+        z = state.z[layer, :, head, None].clone()
+        projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
+        hook = model.layers[layer].query_key_value.register_forward_hook(
+            lambda *call: projected.append(call[2])
+        )
+        try:
+            parameters = model.parallel(images, state, stop, self.batch.labels)
+        finally:
+            hook.remove()
+        if stop > self.wanted.first:
+            self._keep(model, projected[0][0], parameters[0], s, z, first)
+        return torch.nn.functional.pad(model.bits(parameters, images, first, stop), (first, 0))
+
+    def numbers(self) -> StepNumbers:
+        """Return the numbers of the inspected steps, all of which have been run."""
+        return StepNumbers(
+            {
+                name: torch.cat(part).float().cpu().numpy().tobytes()
+                for name, part in self.parts.items()
+            }
+        )
+
+    def _keep(
+        self,
+        model: Transformer,
+        projected: torch.Tensor,  # [n, .]
+        parameters: torch.Tensor,  # [n, P]
+        s: torch.Tensor,  # [1, 1, C, M], before byte `first`; changed in place
+        z: torch.Tensor,  # [1, 1, C], the same
+        first: int,
+    ) -> None:
+        config, head = model.config, self.wanted.head
+        keys = config.heads * config.key_width
+        every_q, every_k, every_v = projected.split((keys, keys, config.model_width), dim=-1)
+        q, k, v = (
+            each.unflatten(-1, (config.heads, -1))[:, head] for each in (every_q, every_k, every_v)
+        )
+        phi = model.layers[self.wanted.layer].phi
+        phi_q, phi_k = phi(q), phi(k)
+        # the first of them, among the n
+        inspected = (self.wanted.first - first) // config.step_bytes
+        for step in range(len(q)):
+            if step == max(inspected, 0) and not self.parts["s"]:
+                self.parts["s"].append(s[0].clone())
+                self.parts["z"].append(z[0].clone())
+            y = recurrent_step(
+                phi_q[None, None, step], phi_k[None, None, step], v[None, None, step], s, z
+            )
+            if step >= inspected:
+                for name, values in {"s": s[0], "z": z[0], "y": y[0]}.items():
+                    self.parts[name].append(values.clone())
+        rows = slice(max(inspected, 0), None)
+        for name, each in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
+            self.parts[name].append(each[rows])
+        painted = self.batch.images[0, first : first + len(q) * config.step_bytes].unflatten(
+            0, (-1, config.step_bytes)
+        )
+        self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
+
+
+def _probabilities(
+    model: Transformer, parameters: torch.Tensor, painted: torch.Tensor
+) -> torch.Tensor:
+    """Return the probability [n, bytes of a step, 256] of each value of each byte, given the step's
+    earlier bytes `painted` [n, bytes of a step] uint8, under `parameters` [n, P]."""
+    every = torch.arange(256, dtype=torch.uint8, device=painted.device)
+    channels = []
+    for channel in range(painted.shape[-1]):
+        values = painted.unsqueeze(1).repeat(1, 256, 1)
+        values[..., channel] = every
+        log_probabilities = model.distribution.log_prob(
+            parameters.unsqueeze(1).expand(-1, 256, -1), values
+        )
+        channels.append(log_probabilities[..., channel].exp())
+    return torch.stack(channels, dim=1)

@@ -1,0 +1,420 @@
+"""Messages between an engine and its client: requests go in, events come back in order.
+
+Every accepted request ends in exactly one of: its last Finished or Scored, one Failed, or nothing
+more after a Cancel. Events travel in lists; an empty list is a heartbeat. Imports no torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scanline.model.base.class_names import drawn_label
+from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams
+from scanline.model.formats.code_file import Codes
+from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.kinds.guided import GUIDED
+from scanline.model.sampling.kinds.image_spec import ImageSpec
+from scanline.model.sampling.kinds.kind import Kind
+from scanline.model.sampling.kinds.particles import Particles
+from scanline.model.sampling.kinds.plain import PLAIN
+
+if TYPE_CHECKING:
+    from scanline.model.base.config import ModelConfig
+
+
+@dataclass(frozen=True)
+class GenerateRequest(SamplingParams):
+    """Paint `n` images; where there are known images, image i completes known[i * len(known) // n].
+
+    The one description of a request from the API to its slots.
+    """
+
+    id: int
+    n: int
+    seed: int
+    known: tuple[bytes, ...] = ()  # of N bytes each
+    masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
+    stream: bool = False  # send Pixels as they are painted, not only Finished images
+    # and in them what an image's first particle has beyond the bytes that are final
+    provisional: bool = False
+    # a layer and a head, whose state is sent while image 0 is painted
+    snapshot: tuple[int, int] | None = None
+    only: tuple[int, ...] | None = None  # the images that are still to be painted; None: all
+    client: str = ""  # who asked: slots are shared between clients first
+    digest: str = ""  # of the model that must paint it (Ready.digest); empty: any
+    # What images are painted from in place of random numbers: at
+    # temperature 1, with nothing known or guided.
+    codes: Codes | None = None
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The images to paint, in order."""
+        return range(self.n) if self.only is None else self.only
+
+    @property
+    def known_bytes(self) -> int:
+        """Bytes that need no painting, all images together."""
+        copies = self.n // len(self.masks) if self.masks else 0
+        return copies * sum(mask.count(1) for mask in self.masks)
+
+    def known_bytes_of(self, index: int) -> int:
+        """Return the bytes of one image that need no painting."""
+        source = self.source(index)
+        return 0 if source is None else self.masks[source].count(1)
+
+    def prefix_of(self, index: int) -> int:
+        """Return how many bytes of one image are known before its first unknown one."""
+        source = self.source(index)
+        if source is None:
+            return 0
+        unknown = self.masks[source].find(0)
+        return len(self.masks[source]) if unknown < 0 else unknown
+
+    def known_pixels(self, config: "ModelConfig") -> np.ndarray | None:
+        """Return which pixels of each image need no painting, bool [n,
+        H, W]; None where there are none.
+        """
+        if not self.masks:
+            return None
+        masks = np.frombuffer(b"".join(self.masks), np.bool_)
+        pixels = masks.reshape(-1, config.height, config.width, config.channels)[..., 0]
+        return pixels.repeat(self.n // len(self.masks), axis=0)
+
+    def source(self, index: int) -> int | None:
+        """Return which of `known` image `index` completes."""
+        return index * len(self.known) // self.n if self.known else None
+
+    def particles_of(self, index: int) -> int:
+        """Return how many particles image `index` has: 1 where no known byte
+        follows a hidden one and weighs them.
+        """
+        source = self.source(index)
+        if source is None or self.particles == 1:
+            return 1
+        hidden = self.masks[source].find(0)
+        return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
+
+    def label_of(self, index: int) -> int:
+        """Return the label of one image."""
+        if self.labels:
+            return self.labels[index]
+        return (
+            drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
+        )
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether images of a class are painted by two slots,
+        one with the label and one without.
+        """
+        return self.guidance != 1
+
+    def guidance_of(self, index: int) -> float:
+        """Return the guidance of one image: 1 where it has no class."""
+        has_class = self.labels[index] if self.labels else self.label or self.drawn_classes
+        return self.guidance if has_class else 1.0
+
+    def kind_of(self, index: int) -> Kind:
+        """Return the kind of image `index`, but for codes, whose
+        kind has a state (kinds/coded.py).
+        """
+        if self.guidance_of(index) != 1:
+            return GUIDED
+        particles = self.particles_of(index)
+        return PLAIN if particles == 1 else Particles(particles)
+
+    def slots_of(self, index: int) -> int:
+        """Return how many slots image `index` takes."""
+        return self.kind_of(index).slots
+
+    @property
+    def slots(self) -> int:
+        """How many slots all images to paint take together."""
+        return sum(map(self.slots_of, self.indices))
+
+    def check_slots(self, slots: int) -> None:
+        """Raise InvalidInput where an image takes more than all
+        `slots` of an engine; 0: not known yet.
+        """
+        if self.is_guided and slots == 1:
+            message = "This server has one slot, and a guided image needs two."
+            raise InvalidInput(message, "guidance", "guidance_not_supported")
+        most = max(map(self.particles_of, self.indices)) if self.particles > 1 else 1
+        if most > slots > 0:
+            message = f"This server has {slots} slots, and an image of {most} particles needs one for each."
+            raise InvalidInput(message, "particles")
+
+    def image(self, index: int) -> ImageSpec:
+        """Return image `index` as a generator paints it, in the first of its slots."""
+        source = self.source(index)
+        known = mask = None
+        if source is not None:
+            known = np.frombuffer(self.known[source], np.uint8)
+            mask = np.frombuffer(self.masks[source], np.bool_)
+        return ImageSpec(
+            self.seed,
+            index,
+            known,
+            mask,
+            label=self.label_of(index),
+            particles=self.particles_of(index),
+            temperature=max(self.temperature, LEAST_DIVISOR),
+            guidance=self.guidance_of(index),
+        )
+
+    def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
+        """Return the same request for some of its images, without what is
+        known of the others, and their codes.
+        """
+        needed = {self.source(index) for index in indices}
+        known = tuple(image if source in needed else b"" for source, image in enumerate(self.known))
+        masks = tuple(mask if source in needed else b"" for source, mask in enumerate(self.masks))
+        codes = self.codes
+        if codes is not None:
+            parts = {index // codes.length for index in indices}
+            codes = replace(
+                codes,
+                codes=tuple(code if i in parts else b"" for i, code in enumerate(codes.codes)),
+            )
+        return replace(self, known=known, masks=masks, codes=codes, only=indices)
+
+
+@dataclass(frozen=True)
+class StepRange:
+    """Steps whose numbers are reported of an image that is read, in one layer and head: those of
+    the bytes `first` to `stop` - 1."""
+
+    layer: int
+    head: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    """Report the bits of every byte of each image (N bytes each)."""
+
+    id: int
+    images: tuple[bytes, ...]
+    labels: tuple[int, ...] = ()  # of each image, as in GenerateRequest; empty: all 0
+    tolerances: tuple[int, ...] = ()  # of each image, as in Backend.prefill; empty: all 0
+    # each image is read to its stop only, and Scored has the numbers of the steps
+    inspected: StepRange | None = None
+    coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
+    # Scored of an image with label 0 has the logits of the class head, which there must be
+    classified: bool = False
+    only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
+    client: str = ""  # who asked: turns are shared between clients first
+    # of the model that must score them, and of its class head where it is read; empty: any
+    digest: str = ""
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The images to score, in order."""
+        return range(len(self.images)) if self.only is None else self.only
+
+    def label_of(self, index: int) -> int:
+        """Return the label of one image."""
+        return self.labels[index] if self.labels else 0
+
+    def tolerance_of(self, index: int) -> int:
+        """Return the tolerance of one image."""
+        return self.tolerances[index] if self.tolerances else 0
+
+    def shard(self, indices: tuple[int, ...]) -> "ScoreRequest":
+        """Return the same request for some of its images, without the others."""
+        wanted = set(indices)
+        images = tuple(image if index in wanted else b"" for index, image in enumerate(self.images))
+        return replace(self, images=images, only=indices)
+
+
+Request = GenerateRequest | ScoreRequest
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Drop a request, waiting or in progress."""
+
+    request: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Exit at once; requests in progress are lost."""
+
+
+Command = Request | Cancel | Stop
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The model is loaded and the engine accepts requests."""
+
+    parameters: int
+    slots: int
+    device: str
+    state_bytes: int  # of an image in flight
+    backend: str  # what runs its steps, in words
+    # of everything that decides which bytes are painted; equal digests paint equal bytes
+    digest: str = ""
+    backend_name: str = ""  # as --backend names it
+    fallbacks: tuple[str, ...] = ()  # for each faster backend, "name: why it is not used"
+    # of everything that decides what a code paints: of new files, and of earlier ones
+    codings: tuple[str, ...] = ("",)
+    class_head: str = ""  # the digest of the class head; empty: there is none
+
+    @property
+    def whole_digest(self) -> str:
+        """The digests of the model and of its class head. It begins with the digest
+        of every request that is for it.
+        """
+        return self.digest + self.class_head
+
+    def head_for(self, request: Request) -> str:
+        """Return what a request that is for this model has in its
+        digest behind that of the model.
+        """
+        return self.class_head if isinstance(request, ScoreRequest) and request.classified else ""
+
+    @property
+    def coding(self) -> str:
+        """The digest of new files of codes: models with an equal one decode each other's."""
+        return self.codings[0]
+
+
+@dataclass(frozen=True)
+class CannotLoad:
+    """The model cannot be loaded and the engine exits; the message is one sentence."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A request's first image has a slot, so many seconds after the engine accepted the request."""
+
+    request: int
+    queue_seconds: float
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Bytes painted in this tick: (image index, first byte position, bytes) each.
+
+    Those painted are final. Where the request asks for them, the provisional ones follow:
+    of an image whose particles differ there, the bytes of its first particle, in whose
+    place later events may have others.
+    """
+
+    request: int
+    painted: list[tuple[int, int, bytes]]
+    provisional: Sequence[tuple[int, int, bytes]] = ()
+
+
+@dataclass(frozen=True)
+class StateSnapshot:
+    """The state of one layer and head of image 0, after the bytes before
+    `position`: float32 in native order.
+    """
+
+    request: int
+    position: int
+    s: bytes  # [C, M]
+    z: bytes  # [C]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One image is complete: all its bytes, and its bits/dim at temperature 1.
+
+    Of a completion also the estimate of what its known bytes cost, and the smallest effective
+    number of its particles on the way.
+    """
+
+    request: int
+    index: int
+    image: bytes
+    bits_per_dim: float
+    evidence_bits: float | None = None
+    effective_particles: float | None = None
+    label: int = 0  # that it was painted with
+
+
+@dataclass(frozen=True)
+class StepNumbers:
+    """The numbers of n steps of an image, in one layer and head."""
+
+    # float32: q k v phi_q phi_k y [n, .], s z [n + 1, .] from before the first step,
+    arrays: Mapping[str, bytes]
+    # probabilities [n, bytes of a step, 256]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One image's bits, N float64 in native order; up to the inspected steps,
+    with their numbers, where there are.
+    """
+
+    request: int
+    index: int
+    bits: bytes
+    steps: StepNumbers | None = None
+    # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
+    intervals: bytes = b""
+    logits: bytes = b""  # of the class head, K float32
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A request failed through no fault of its own; the message is one sentence."""
+
+    request: int
+    message: str
+    code: str = "engine_failed"  # for programs
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What the engine does now and has done since it started; the
+    newest replaces those before it.
+    """
+
+    # at least one of their images has had a slot, or its scoring has begun
+    requests_running: int = 0
+    requests_waiting: int = 0
+    images_running: int = 0  # in slots
+    images_waiting: int = 0  # for a slot, or to be scored
+    scores_running: int = 0  # images that are being scored; they have no slot
+    # By steps, but for the shared ones; known bytes from the step of the
+    # first unknown one on are counted, too.
+    painted_bytes: int = 0
+    known_bytes: int = 0  # prefilled
+    # of painted_bytes, those of beginnings that other images had painted before
+    shared_bytes: int = 0
+    steps: int = 0
+    # from accepted to its first slot
+    queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
+    # from accepted to its first byte
+    first_pixel: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
+    step_seconds: Histogram = field(default_factory=lambda: Histogram(STEPS))
+    step_images: Histogram = field(default_factory=lambda: Histogram(BATCHES))
+
+    @property
+    def done(self) -> "Stats":
+        """What has been done, without what is done now."""
+        counted = replace(
+            self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0
+        )
+        return replace(counted, scores_running=0)
+
+    def __add__(self, other: "Stats") -> "Stats":
+        """Return the stats of two engines together."""
+        return Stats(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+        )
+
+
+Event = Ready | CannotLoad | Scheduled | Pixels | StateSnapshot | Finished | Scored | Failed | Stats

@@ -1,0 +1,12 @@
+"""Addresses of the page and of its files, which need no API key."""
+
+PATHS = frozenset({"/", "/docs"})
+DOCUMENT = "/openapi.json"
+ASSETS = "/assets"
+
+
+def is_page(path: str) -> bool:
+    """Return whether this is the address of the page, of the API documentation, or of a file of
+    theirs.
+    """
+    return path in PATHS or path.startswith(f"{ASSETS}/")
