@@ -86,7 +86,8 @@ class BuildLibrary(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         runner, dispatch = ext.sources
-        objects, known = [], [("SCANLINE_ABI", ABI)]
+        objects = []
+        known = [("SCANLINE_ABI", ABI)]
         isas = ISAS.get(self.processor(), {"portable": []})
         for isa, flags in isas.items():
             try:

@@ -23,9 +23,13 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_requests
 
-SEED, GUIDANCE = 7, 2.0
-SAMPLES, OF_EACH_CLASS = 64, 10
-COMPLETED, COMPLETIONS = 6, 8  # samples, and completions of each
+SEED = 7
+GUIDANCE = 2.0
+SAMPLES = 64
+OF_EACH_CLASS = 10
+# samples, and completions of each
+COMPLETED = 6
+COMPLETIONS = 8
 
 
 def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:

@@ -39,10 +39,15 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 WINDOW = {"width": 1280, "height": 800}
 TIMEOUT = 600.0  # seconds until the page has painted or completed
-DIGITS, PARTICLES = 5, (1, 16, 64)
-BAND, SQUARE = np.s_[9:17], np.s_[7:21, 7:21]  # of 28 rows and columns
+DIGITS = 5
+PARTICLES = (1, 16, 64)
+# of 28 rows and columns
+BAND = np.s_[9:17]
+SQUARE = np.s_[7:21, 7:21]
 # of particles.png: pixels of the picture to one of a digit; of a digit; grey
-SCALE, GAP, WHITE = 2, 2, 255
+SCALE = 2
+GAP = 2
+WHITE = 255
 COLOURS = 40  # of the page's pictures
 # in parts of the page's canvas
 BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))

@@ -56,10 +56,8 @@ def main() -> None:
     )
     device = torch.device(resolve_device("auto"))
     torch.manual_seed(chosen.training.seed)
-    model, compiled = (
-        Transformer(chosen.model).to(device),
-        not options.no_compile and (options.compile_cache or True),
-    )
+    model = Transformer(chosen.model).to(device)
+    compiled = not options.no_compile and (options.compile_cache or True)
     updater = new_updater(model, chosen.training, Group(), product_dtype(device), compiled)
     first = copy.deepcopy(updater.state_dict())
     batches = Batches(images.train, images.labels.train, chosen.training, chosen.model)
@@ -69,7 +67,9 @@ def main() -> None:
 
     results = []
     for rate in options.rates:
-        recipe, losses, began = replace(chosen.training, learning_rate=rate), [], 0.0
+        recipe = replace(chosen.training, learning_rate=rate)
+        losses = []
+        began = 0.0
         updater.load_state_dict(copy.deepcopy(first))
         for number in range(options.updates):
             if number == options.updates // 2:
@@ -83,7 +83,8 @@ def main() -> None:
             losses.append(loss)
         last = torch.stack(losses[3 * options.updates // 4 :]).mean().item()
         seconds = (perf_counter() - began) / (options.updates - options.updates // 2)
-        flops, peak = operations * recipe.batch / seconds, peak_flops(device.type)
+        flops = operations * recipe.batch / seconds
+        peak = peak_flops(device.type)
         share = None if peak is None else flops / peak
         results.append(
             {

@@ -51,9 +51,12 @@ def cpu() -> str:
     """Return the table of painting on a processor: seconds of one
     image and images/s with 64 in flight.
     """
-    data, rows = _figures("cpu"), []
+    data = _figures("cpu")
+    rows = []
     for name, measured in data["models"].items():
-        exact, int8, authors = measured["exact"], measured["int8"], measured["authors"]
+        exact = measured["exact"]
+        int8 = measured["int8"]
+        authors = measured["authors"]
         gain = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
         ways = (exact, int8, authors)
         rows.append(

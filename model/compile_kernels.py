@@ -127,10 +127,8 @@ def launch_all(model: Transformer) -> None:
         backend.warm_up(pool)
         for size in backend.options.sizes:
             backend.advance(pool, np.arange(size) % SLOTS, 1)
-        images, stop = (
-            torch.zeros(1, config.bytes, dtype=torch.uint8),
-            config.first + config.step_bytes,
-        )
+        images = torch.zeros(1, config.bytes, dtype=torch.uint8)
+        stop = config.first + config.step_bytes
         for in_one_launch in (True, False):
             backend.kernel_prefill.in_one_launch = in_one_launch
             state = State.zeros(config, 1, model.device, state_dtype, backend.deferred)
@@ -146,7 +144,9 @@ class Compiler:
     """
 
     def __init__(self, capability: int, jobs: int = 1, share: int = 0) -> None:
-        self.capability, self.jobs, self.share = capability, jobs, share
+        self.capability = capability
+        self.jobs = jobs
+        self.share = share
         self.seen: set[object] = set()
         self.names: list[str] = []  # of the kernels that were compiled, one for each variant
 

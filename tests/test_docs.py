@@ -95,7 +95,8 @@ def unknown_names(code: str, page: str) -> Iterator[str]:
     options that it does not have. Options without a command are those of the page's
     command, or of any command or script."""
     if called := re.search(r"(?:^|[ /])scanline ([a-z]+)(.*)", code):
-        name, code = called[1], re.split(r" [|&#]", called[2])[0]
+        name = called[1]
+        code = re.split(r" [|&#]", called[2])[0]
         if name not in COMMANDS:
             yield f"scanline {name}"
     else:
@@ -109,11 +110,9 @@ def unknown_names(code: str, page: str) -> Iterator[str]:
 def test_sentences_of_a_page_are_short(page: Path) -> None:
     found = sorted(sentences(page.read_text()))
     lengths = [length for length, _ in found]
-    median, nine_of_ten, longest = (
-        lengths[len(lengths) // 2],
-        lengths[int(len(lengths) * 0.9)],
-        lengths[-1],
-    )
+    median = lengths[len(lengths) // 2]
+    nine_of_ten = lengths[int(len(lengths) * 0.9)]
+    longest = lengths[-1]
     print(
         f"words of a sentence: median {median}, nine of ten below {nine_of_ten + 1}, longest {longest}"
     )
@@ -140,7 +139,8 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 
 
 def test_the_api_page_has_every_field_and_error_code() -> None:
-    page, schemas = (ROOT / "docs/api.md").read_text(), {line.split()[1] for line in fields()}
+    page = (ROOT / "docs/api.md").read_text()
+    schemas = {line.split()[1] for line in fields()}
     assert schemas - named(page) == set()
     assert names_in_tables(page, "field") - schemas == set()
     codes = names_in_tables(page, "code")

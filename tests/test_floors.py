@@ -34,10 +34,8 @@ def imports(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("floor", NOT_IMPORTED)
 def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
-    forbidden, files = (
-        NOT_IMPORTED[floor] | {"tests", "benchmarks"},
-        sorted((ROOT / floor).rglob("*.py")),
-    )
+    forbidden = NOT_IMPORTED[floor] | {"tests", "benchmarks"}
+    files = sorted((ROOT / floor).rglob("*.py"))
     assert files
     found = [(path, name) for path in files for name in imports(path)]
     assert [
@@ -160,7 +158,8 @@ def test_folders_import_in_one_direction_at_every_depth() -> None:
 
 
 def test_no_files_of_the_page_import_each_other_in_a_circle() -> None:
-    circles, found = TopologicalSorter[Path](), 0
+    circles = TopologicalSorter[Path]()
+    found = 0
     for path in (ROOT / "server/web/src").rglob("*.ts"):
         names = re.findall(r"""(?:from|import)\s*\(?"(\.[^"?]+)\"""", path.read_text())
         files = [
@@ -179,7 +178,8 @@ def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:
     queue = [*(ROOT / "tests" / "kernels").rglob("*.py"), *(ROOT / "tests" / "model").rglob("*.py")]
     queue.append(ROOT / "tests" / "conftest.py")
     assert len(queue) > 1
-    seen, wrong = set(queue), []
+    seen = set(queue)
+    wrong = []
     while queue:
         path = queue.pop()
         for name in imports(path):

@@ -32,7 +32,9 @@ TRAIN = BLOCK.findall((ROOT / "docs" / "train.md").read_text())
 SCRIPT = [text for kind, text in TRAIN if kind == "python"]
 COMMANDS = [line for kind, text in TRAIN if kind == "sh" for line in text.splitlines()]
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
-MODEL, N = "mnist-small", 16  # as its first cell has them
+# as its first cell has them
+MODEL = "mnist-small"
+N = 16
 
 
 @pytest.mark.slow
@@ -123,7 +125,8 @@ def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, objec
         if cell["cell_type"] != "code" or ("IPython" in source and not find_spec("IPython")):
             continue
         *statements, last = ast.parse(source).body
-        printed, value = io.StringIO(), None
+        printed = io.StringIO()
+        value = None
         with contextlib.redirect_stdout(printed):
             if isinstance(last, ast.Expr):
                 exec(compile(ast.Module(statements, []), "cell", "exec"), names)

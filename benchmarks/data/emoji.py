@@ -26,7 +26,9 @@ SETS = (
     "@lobehub/fluent-emoji-3d/assets",
 )
 SKIN = "Component"  # the group of the five hues of skin alone
-SIZE, DRAWN = 32, 128  # pixels of a picture, and of the one that is turned before it is reduced
+# pixels of a picture, and of the one that is turned before it is reduced
+SIZE = 32
+DRAWN = 128
 VARIATIONS = 4  # of each emoji of each set; with a hue of skin each where there are several
 HELD_OUT = 20  # of so many emoji one
 ABOUT = Path(__file__).with_suffix(".md")
@@ -65,7 +67,8 @@ def varied(file: Path, chance: random.Random) -> Image.Image:
 def main(modules: Path, folder: Path) -> None:
     """Write VARIATIONS pictures of each emoji of each set to train, or one to test."""
     listed = json.loads((modules / "emoji-datasource-google/emoji.json").read_text())
-    chance, written = random.Random(0), Counter[str]()
+    chance = random.Random(0)
+    written = Counter[str]()
     for emoji in sorted(listed, key=lambda each: each["sort_order"]):
         if emoji["category"] == SKIN:
             continue

@@ -28,13 +28,18 @@ open-sans opendyslexic paratype play prociono quattrocento roboto-slab roboto-un
 sil-gentiumplus sora stix texgyre vollkorn yanone-kaffeesatz"""
 TEST = """clear-sans comic-neue crosextra-caladea firacode goudybookletter karla quicksand sil-charis tuffy
 yrsa-rasa"""
-SIZE, SCALE = 28, 4  # pixels of a picture; each is drawn larger and reduced, for smooth edges
+# pixels of a picture; each is drawn larger and reduced, for smooth edges
+SIZE = 28
+SCALE = 4
 SIDE = SIZE * SCALE
-BASELINE, MAX_WIDTH = 21, 25  # pixels
+# pixels
+BASELINE = 21
+MAX_WIDTH = 25
 CAPITAL = 16.0  # pixels, the height of H
 FAINT = 0.2  # of the pixels that H spans: the ink of a hairline
 # of the ink of two of these: the difference below which they read the same
-CONFUSED, ALIKE = ("0Oo", "1Il"), 0.3
+CONFUSED = ("0Oo", "1Il")
+ALIKE = 0.3
 # parts of the names of files: small capitals, initials, keys of a keyboard
 SPECIAL = ("smallcaps", "_i.", "_k.")
 ABOUT = Path(__file__).with_suffix(".md")
@@ -62,7 +67,8 @@ def drawn(file: str, character: str, chance: random.Random | None = None) -> Ima
     place = SIDE / 2 - (left + right) / 2 + SCALE * vary(-1, 1), SCALE * (BASELINE + vary(-1, 1))
     ImageDraw.Draw(picture).text(place, character, 255, face, anchor="ls")
     if chance:
-        slant, middle = vary(-0.12, 0.12), SIDE / 2
+        slant = vary(-0.12, 0.12)
+        middle = SIDE / 2
         picture = picture.transform(
             picture.size, Image.Transform.AFFINE, (1, slant, -slant * middle, 0, 1, 0)
         )
@@ -120,7 +126,8 @@ def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
 def main(folder: Path, count: int) -> None:
     """Draw `count` characters for training and a twentieth of that for testing, as many of each."""
     for part, packages, number in (("train", TRAIN, count), ("test", TEST, count // 20)):
-        chance, fonts = random.Random(part), fonts_of(packages)
+        chance = random.Random(part)
+        fonts = fonts_of(packages)
         for character, files_of in fonts.items():
             (folder / part / character).mkdir(parents=True)
             for index in range(number // len(CHARACTERS)):

@@ -50,7 +50,8 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
         environment = {
             name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"
         }
-        began, limit = time.perf_counter(), 4 * LIMIT if sizes.dry else LIMIT
+        began = time.perf_counter()
+        limit = 4 * LIMIT if sizes.dry else LIMIT
         result = subprocess.run(
             command, env=environment, timeout=limit, capture_output=True, text=True, check=False
         )
@@ -78,7 +79,8 @@ def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
         if not cache_hit:
             missed.append(src.name)
 
-    before, knobs.compilation.listener = knobs.compilation.listener, listener
+    before = knobs.compilation.listener
+    knobs.compilation.listener = listener
     try:
         began = time.perf_counter()
         generator = make_generator(model(name, sizes), sizes.most)

@@ -24,7 +24,8 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
     """Yield images/s through the engine, its share of the generator alone, and its ticks."""
     for name in sizes.models(PAPER[0], SHIPPED[0]):
         generator = started(model(name, sizes), sizes.most, **sizes.found)
-        config, slots = generator.config, generator.slots
+        config = generator.config
+        slots = generator.slots
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
         generator.close()
         what = f"engine/{name}/{slots}"
@@ -55,7 +56,8 @@ class Load:
     """Clients that keep all slots of an engine busy."""
 
     def __init__(self, engine: Engine, slots: int, seconds_of_image: float) -> None:
-        self.engine, self.slots = engine, slots
+        self.engine = engine
+        self.slots = slots
         self.requests = min(REQUESTS, slots)
         self.pause = seconds_of_image / self.requests
         self.left: dict[int, int] = {}  # images by request
@@ -79,7 +81,8 @@ class Load:
 
     def _until(self, enough: Callable[[int], bool], ticks: list[float]) -> int:
         """Run ticks until `enough` of the images that finished meanwhile; return their number."""
-        finished, next_arrival = 0, time.perf_counter()
+        finished = 0
+        next_arrival = time.perf_counter()
         while not enough(finished):
             # the first requests arrive one by one; later ones where an earlier one has ended
             while len(self.left) < self.requests and (

@@ -44,7 +44,8 @@ def _by_streams(name: str, copy: float, sizes: Sizes) -> Iterator[Finding]:
         what = f"goals/{name}/{sizes.most}/{streams}_streams"
         generator = started(model(name, sizes), sizes.most, **_options(streams, sizes))
         seconds = float(np.median(step_seconds(generator, sizes)))
-        traffic, steps = generator.pool.state.traffic, generator.config.steps
+        traffic = generator.pool.state.traffic
+        steps = generator.config.steps
         generator.close()
         rate = sizes.most / (steps * seconds)
         yield Finding(what, 1e6 * seconds, "us a step", f"{rate:,.0f} images/s")
@@ -79,7 +80,8 @@ def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any
     differing = [value for name, value in values.items() if name.endswith("/differing")]
     if not differing or any(value != 0 for value in differing):
         return {}
-    best, streams_of_best = WORTH, 1
+    best = WORTH
+    streams_of_best = 1
     for streams in STREAMS[1:]:
         ending = f"/{streams}_streams/{RATIO}"
         ratios = [
@@ -87,7 +89,8 @@ def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any
         ]
         mean = prod(ratios) ** (1 / len(ratios)) if ratios else 0.0
         if mean > best:
-            best, streams_of_best = mean, streams
+            best = mean
+            streams_of_best = streams
     return _options(streams_of_best, sizes) if streams_of_best > 1 else {}
 
 

@@ -46,12 +46,11 @@ def state_tiles(sizes: Sizes) -> Iterator[Finding]:
 def _state_tile(
     what: str, of: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes
 ) -> Iterator[Finding]:
-    batch, device = sizes.most, sizes.device
+    batch = sizes.most
+    device = sizes.device
     projected = torch.randn(batch, of.heads * (2 * of.key_width + of.value_width), device=device)
-    rows, y = (
-        torch.randperm(batch, device=device),
-        torch.empty(batch, of.heads * of.value_width, device=device),
-    )
+    rows = torch.randperm(batch, device=device)
+    y = torch.empty(batch, of.heads * of.value_width, device=device)
     # as many images as any at each distance from their next write
     state.position.copy_(torch.arange(batch))
 

@@ -53,7 +53,8 @@ def _rate(
     note = f"median of {rate.calls} calls; the longest {1e6 * max(times):,.0f}"
     yield Finding(f"{what}/step", 1e3 * rate.step_ms_median, "us", note)
     yield Finding(f"{what}/images_per_second", rate.images_per_second, "images/s")
-    step, shapes = 1e-3 * rate.step_ms_median, product_shapes(generator.config)
+    step = 1e-3 * rate.step_ms_median
+    shapes = product_shapes(generator.config)
     of_step = {"states": generator.pool.state.traffic / step / copy}
     # Ours are two products of float16 each (kernels/triton/linear.py).
     of_step["products"] = (

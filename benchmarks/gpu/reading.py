@@ -25,7 +25,8 @@ def likelihoods(sizes: Sizes) -> Iterator[Finding]:
     64 images and as they are, by single launches and by graphs."""
     few: dict[str, Any] = {"prefill_graphs": ((2, 2),) if sizes.dry else ((64, 64),)}
     for name in sizes.models(*SHIPPED, PAPER[0]):
-        network, expected = model(name, sizes), list[np.ndarray]()
+        network = model(name, sizes)
+        expected = list[np.ndarray]()
         images = np.random.default_rng(0).integers(
             0, 256, (sizes.judged, network.config.bytes), np.uint8
         )
@@ -43,7 +44,8 @@ def scored(
     what: str, generator: Generator, images: np.ndarray, expected: list[np.ndarray], sizes: Sizes
 ) -> Iterator[Finding]:
     """Yield what one way takes; its costs join `expected`, whose first they should be."""
-    classes, seen = generator.config.classes, views(generator.config, images[:1])[0]
+    classes = generator.config.classes
+    seen = views(generator.config, images[:1])[0]
     labels = tuple(range(1, 1 + len(classes))) or (0,)
     one = ScoreRequest(
         0, tuple(view.tobytes() for view in seen for _ in labels), labels * len(seen)
@@ -87,11 +89,10 @@ def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator
     """
     config = generator.config
     mask = np.arange(config.bytes) < config.first + config.steps // 2 * config.step_bytes
-    sources, masks = tuple(image.tobytes() for image in images), (mask.tobytes(),) * len(images)
-    request, began = (
-        GenerateRequest(0, len(images), seed=1, known=sources, masks=masks),
-        time.perf_counter(),
-    )
+    sources = tuple(image.tobytes() for image in images)
+    masks = (mask.tobytes(),) * len(images)
+    request = GenerateRequest(0, len(images), seed=1, known=sources, masks=masks)
+    began = time.perf_counter()
     finished = sum(
         isinstance(event, Finished)
         for events in run(Engine(generator), request)

@@ -14,7 +14,8 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, attempt, model, started, step_seconds
 
 # of another stream, of about half a millisecond each, and how often they are repeated
-COPIES, LOADS = 100, 20
+COPIES = 100
+LOADS = 20
 COMPARED = 2048  # images whose bits are compared between two ways of launching
 
 
@@ -60,7 +61,8 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
     Chained launches read early what the launch before the last one
     wrote: that is where they could differ.
     """
-    count, load = min(COMPARED, sizes.most), MemoryLoad(sizes)
+    count = min(COMPARED, sizes.most)
+    load = MemoryLoad(sizes)
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for chained, streams in ((False, 1), (True, 1), (True, 2)):
@@ -85,7 +87,8 @@ class MemoryLoad:
             return
         self.source = torch.empty(sizes.copied // 4, device=sizes.device)
         self.target = torch.empty_like(self.source)
-        self.stream, self.graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        self.stream = torch.cuda.Stream()
+        self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, stream=self.stream):
             for _ in range(COPIES):
                 self.target.copy_(self.source)

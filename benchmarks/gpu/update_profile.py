@@ -39,7 +39,10 @@ from scanline.model.training.presets import PRESETS
 
 IMAGES = {"cifar10-small": 64, "mnist-small": 128}
 POSITIONS = {"mnist-small": 416}  # of 784, as `scanline train` draws them
-TIMED, CALLS, PROFILED = 20, 10, 5  # calls of the timer, updates of one, updates that are profiled
+# calls of the timer, updates of one, updates that are profiled
+TIMED = 20
+CALLS = 10
+PROFILED = 5
 SECONDS = 200  # that a process may take from there on
 READY = "ready\n"  # what it prints when its update is compiled and recorded
 
@@ -113,7 +116,8 @@ def _timed(
 def run(name: str, sizes: Sizes) -> None:
     """Compile and record the update, wait for a line of stdin, and print its times as JSON."""
     began = time.perf_counter()
-    device, count = torch.device(sizes.device), 2 if sizes.dry else IMAGES[name]
+    device = torch.device(sizes.device)
+    count = 2 if sizes.dry else IMAGES[name]
     model = config(name, sizes)
     recipe = replace(PRESETS[name].training, batch=count, contrast=0.0)
     torch.manual_seed(0)
@@ -121,7 +125,8 @@ def run(name: str, sizes: Sizes) -> None:
     updater = new_updater(Transformer(model).to(device), recipe, Group(), dtype, not sizes.dry)
     images = torch.randint(0, 256, (count, model.bytes), dtype=torch.uint8, device=device)
     labels = torch.randint(0, 1 + len(model.classes), (count,), device=device)
-    drawn, positions = None, model.steps
+    drawn = None
+    positions = model.steps
     if name in POSITIONS:
         positions = min(POSITIONS[name], model.steps)
         place = (
@@ -162,9 +167,11 @@ def run(name: str, sizes: Sizes) -> None:
 
 def kernel_times(update: Callable[[], None], sizes: Sizes) -> dict[str, list[float]]:
     """Return the microseconds of every launch of PROFILED updates, by the kernel's name."""
-    activity, kind = ProfilerActivity.CUDA, DeviceType.CUDA
+    activity = ProfilerActivity.CUDA
+    kind = DeviceType.CUDA
     if sizes.dry:
-        activity, kind = ProfilerActivity.CPU, DeviceType.CPU
+        activity = ProfilerActivity.CPU
+        kind = DeviceType.CPU
     with profile(activities=[activity]) as trace:
         for _ in range(PROFILED):
             update()

@@ -22,7 +22,8 @@ from scanline.model.formats.checkpoint import load_model
 from scanline.model.tasks.offline import paint
 
 GENERATIONS = "/v1/images/generations"
-JSON, NPY = "application/json", "application/x-npy"
+JSON = "application/json"
+NPY = "application/x-npy"
 FRAME = struct.Struct("<III")  # job, image index, first byte position
 TIMEOUT = 900.0  # seconds for one answer; a request that takes longer counts as lost
 
@@ -35,7 +36,8 @@ class Expected:
     """
 
     def __init__(self, model: str, seeds: int, most: int, precision: str = DEFAULT) -> None:
-        self.model, self.precision = load_model(zoo.find(model)), precision
+        self.model = load_model(zoo.find(model))
+        self.precision = precision
         self.images = {
             seed: paint(self.model, most, seed=seed, precision=precision).images
             for seed in range(seeds)
@@ -70,7 +72,8 @@ class HttpClient:
 
     def __init__(self, url: str) -> None:
         place = urlsplit(url)
-        self.host, self.port = place.hostname, place.port
+        self.host = place.hostname
+        self.port = place.port
         self.idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, path: str, fields: dict[str, Any], accept: str = JSON) -> bytes:
@@ -142,7 +145,8 @@ def open_websocket(url: str) -> connect:
 async def over_websocket(socket: ClientConnection, fields: dict[str, Any]) -> Answer:
     """Run a job on a connection that has no other job."""
     await socket.send(json.dumps({"type": "generate", **fields}))
-    images, first = [bytearray() for _ in range(fields["n"])], None
+    images = [bytearray() for _ in range(fields["n"])]
+    first = None
     while True:
         async with asyncio.timeout(TIMEOUT):
             message = await socket.recv()

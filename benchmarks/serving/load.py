@@ -106,14 +106,19 @@ class Load:
     """One server, the images it must return, and its clients."""
 
     def __init__(self, server: Server, expected: Expected) -> None:
-        self.server, self.expected, self.client = server, expected, HttpClient(server.url)
-        self.metrics, self.numbers = server.client(), count()
+        self.server = server
+        self.expected = expected
+        self.client = HttpClient(server.url)
+        self.metrics = server.client()
+        self.numbers = count()
 
     async def run(self, case: Case, offline: float) -> Outcome:
         """Run a case once; `offline` is the rate that `case.share` is a share of."""
-        outcome, before = Outcome(before=Metrics(self.metrics)), processor(self.server)
+        outcome = Outcome(before=Metrics(self.metrics))
+        before = processor(self.server)
         await self._requests(case, outcome, offline)
-        outcome.processor, outcome.after = processor(self.server), Metrics(self.metrics)
+        outcome.processor = processor(self.server)
+        outcome.after = Metrics(self.metrics)
         outcome.processor.subtract(before)
         return outcome
 
@@ -197,7 +202,8 @@ def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]
     """
 
     def rates() -> tuple[float, float]:
-        start, processor = time.monotonic(), time.process_time()
+        start = time.monotonic()
+        processor = time.process_time()
         for _ in run(engine, GenerateRequest(0, images, seed=0)):
             pass
         return images / (time.monotonic() - start), (time.process_time() - processor) / images

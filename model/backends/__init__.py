@@ -146,7 +146,9 @@ def _try_backend(
 ) -> tuple[Backend, SlotPool]:
     """Return a backend that works, and its free slots; NoRoomError where they need too much memory,
     any other exception where the backend fails. Nothing that it held is left then."""
-    free, rows, backend = _free_memory(model.device), slots, None
+    free = _free_memory(model.device)
+    rows = slots
+    backend = None
     try:
         backend = _new_backend(name, model, threads, chosen)
         rows = -(-slots // backend.rows) * backend.rows

@@ -65,7 +65,8 @@ class Backend:
         """Start `prefill`; return the device's seconds and the bits, on the host.
         A GPU is waited for by nothing here, where the batch has its `start`, but
         for the images with a tolerance."""
-        clock, bits = DeviceClock(batch.images.device), to_host(self.prefill(batch))
+        clock = DeviceClock(batch.images.device)
+        bits = to_host(self.prefill(batch))
         seconds = clock.stop()
         return Pending(lambda: (seconds.wait(), bits.wait().numpy()))
 

@@ -67,7 +67,8 @@ class CpuBackend(Backend):
         ValueError if the precision needs another device."""
         if precision.state_dtype != torch.float32:
             raise ValueError("precision 'bfloat16-state' needs a GPU")
-        self.config, self.parameters = model.config, model.distribution.width
+        self.config = model.config
+        self.parameters = model.distribution.width
         isa = isa or cpu_kernels.instruction_sets()[0]
         self.prefill_images = threads = threads or resources.threads()
         if weights is None:
@@ -101,7 +102,8 @@ class CpuBackend(Backend):
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.prefill: the same arithmetic as `advance`, many positions of an image at a
         time; images that end at the same byte are run together."""
-        stops, starts = batch.stops, batch.state.position.numpy()
+        stops = batch.stops
+        starts = batch.state.position.numpy()
         bits = torch.zeros(len(stops), int(stops.max()), dtype=torch.float64)
         if bad := stops[stops < starts].tolist():
             raise ValueError(_cannot_run(starts.max(), bad[0], batch))
@@ -112,7 +114,8 @@ class CpuBackend(Backend):
             if len(rows) == len(stops):
                 bits[:, start:] = self._prefill_together(batch)
                 break
-            part, chosen = batch.chosen(rows), torch.from_numpy(rows)
+            part = batch.chosen(rows)
+            chosen = torch.from_numpy(rows)
             bits[chosen, start:stop] = self._prefill_together(part)
             batch.state.put(chosen, part.state)
             if batch.intervals is not None and part.intervals is not None:
@@ -135,11 +138,9 @@ class CpuBackend(Backend):
         wide = np.flatnonzero(batch.tolerances)
         if len(wide) and parameters is None:
             return self.prefill_parameters(batch)[0]
-        start, stop, size = (
-            int(batch.state.position[0]),
-            int(batch.stops[0]),
-            self.config.step_bytes,
-        )
+        start = int(batch.state.position[0])
+        stop = int(batch.stops[0])
+        size = self.config.step_bytes
         whole = start % size == stop % size == 0
         length = batch.images.shape[1]
         # beyond them lies other memory
@@ -228,7 +229,8 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
 
 def _tensors(model: Transformer) -> list[torch.Tensor]:
     """Return the weights in the order that cpu_kernels.Network expects."""
-    embedding, config = model.embedding, model.config
+    embedding = model.embedding
+    config = model.config
     tensors: list[torch.Tensor]
     if isinstance(embedding, WindowInput):
         tensors = [wave_table(config.waves)] if config.waves else []

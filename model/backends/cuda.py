@@ -253,7 +253,8 @@ class CudaBackend(Backend):
         buffers' slots; decodes: some of them from codes."""
         # Graphs hold addresses: another pool needs its own.
         if pool is not self.pool:
-            self.pool, self.graphs = pool, {}
+            self.pool = pool
+            self.graphs = {}
         if (size, steps, decodes) not in self.graphs:
             self.graphs[size, steps, decodes] = self._recorded(pool, size, steps, decodes)
         return self.graphs[size, steps, decodes]

@@ -22,7 +22,8 @@ def recorded(device: torch.device, *branches: Replay) -> Replay:
         return one_by_one
     # Not by torch.cuda.graph, which waits for the device and empties the allocator's
     # cache: images may be painted meanwhile.
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.Stream(device)
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
         try:

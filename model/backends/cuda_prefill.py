@@ -76,8 +76,11 @@ class KernelPrefill:
 
     def run(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.prefill."""
-        state, count, size = batch.state, len(batch.images), self.config.step_bytes
-        start, end = batch.start, int(batch.stops.max())
+        state = batch.state
+        count = len(batch.images)
+        size = self.config.step_bytes
+        start = batch.start
+        end = int(batch.stops.max())
         if start is None:
             positions = state.position.cpu().numpy()
             start = int(min(positions[positions < batch.stops], default=end))
@@ -95,7 +98,8 @@ class KernelPrefill:
     def one_launch_is_exact(self, state_dtype: torch.dtype, deferred: int) -> bool:
         """Return whether the recurrence of many positions in one launch has the bits of a launch
         for each, on this device: both are compiled from the same functions, each on its own."""
-        config, device = self.config, self.device
+        config = self.config
+        device = self.device
         batch = 2
         steps = 4 * (deferred + 1) - 1  # the last are all deferred
         how = config.step_bytes, config.feature_map
@@ -104,7 +108,8 @@ class KernelPrefill:
             steps * batch, width, generator=torch.Generator().manual_seed(0)
         ).to(device)
         state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
-        own, images = state.copy(), torch.arange(batch, device=device)
+        own = state.copy()
+        images = torch.arange(batch, device=device)
         at = torch.arange(steps, device=device).repeat_interleave(batch) * config.step_bytes
         arrays = state.s[0], state.z[0], state.deferred[0]
         y = fused_recurrent_sequence(projected, *arrays, at, 0 * images, 0 * images + steps, *how)
@@ -171,14 +176,14 @@ class KernelPrefill:
         stop, write their costs, and intervals if they are to be `coded`, and move `begin`;
         row i B + b is step i of image b."""
         rows = images * steps
-        buffers, known = self.buffers.part(0, rows), self.steps.part(0, rows)
-        state, at, row, costs = (
-            self.state.part(0, images),
-            self.at[:rows],
-            self.row[:rows],
-            self.costs[:rows],
-        )
-        first, last = self.first[:images], self.last[:images]
+        buffers = self.buffers.part(0, rows)
+        known = self.steps.part(0, rows)
+        state = self.state.part(0, images)
+        at = self.at[:rows]
+        row = self.row[:rows]
+        costs = self.costs[:rows]
+        first = self.first[:images]
+        last = self.last[:images]
         write_rows(
             self.begin,
             state.position,
@@ -238,7 +243,8 @@ class KernelPrefill:
     ) -> Callable[[int], None]:
         """Return what runs the recurrence of a layer, over steps first..last-1 [B] of the rows in
         `buffers`, which are those of the bytes `at`."""
-        batch, how = len(first), (self.config.step_bytes, self.config.feature_map)
+        batch = len(first)
+        how = (self.config.step_bytes, self.config.feature_map)
 
         def sequence(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
@@ -249,7 +255,8 @@ class KernelPrefill:
         def steps(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
             for begin in range(0, len(buffers.slots), batch):
-                part, position = buffers.part(begin, begin + batch), at[begin : begin + batch]
+                part = buffers.part(begin, begin + batch)
+                position = at[begin : begin + batch]
                 # Not chained: a chained launch loads its states while
                 # the one before may still write them.
                 fused_recurrent_step(
@@ -268,7 +275,8 @@ class KernelPrefill:
 def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     """Return slots whose images are one step of known bytes, without states."""
     images = torch.zeros(count, size, dtype=torch.uint8, device=device)
-    nothing, ones = torch.zeros(0, count, device=device), torch.ones(count, device=device)
+    nothing = torch.zeros(0, count, device=device)
+    ones = torch.ones(count, device=device)
     position, zeros = torch.zeros(2, count, dtype=torch.int64, device=device)
     bits, known_bits = torch.zeros(2, count, dtype=torch.float64, device=device)
     arrays = {

@@ -98,7 +98,9 @@ class KernelSequence:
     def __init__(
         self, model: Transformer, chained: bool, narrow: bool = False, at_once: int = 0
     ) -> None:
-        self.config, self.distribution, self.chained = model.config, model.distribution, chained
+        self.config = model.config
+        self.distribution = model.distribution
+        self.chained = chained
         self.at_once = at_once
         launches = _Launches(chained, NARROW if narrow else None)
         self.input = _WindowInput(model, launches) if model.window else _ByteInput(model)
@@ -197,7 +199,9 @@ class _Product:
     """A linear layer, with what is fused to its product."""
 
     def __init__(self, weight: Tensor, bias: Tensor, launches: _Launches) -> None:
-        self.weight, self.bias, self.launches = Halves.of(weight), bias, launches
+        self.weight = Halves.of(weight)
+        self.bias = bias
+        self.launches = launches
 
     @classmethod
     def of(cls, layer: nn.Linear, launches: _Launches) -> "_Product":

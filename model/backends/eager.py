@@ -31,7 +31,8 @@ TILE = 32  # slots, on a CPU; a multiple of 32 keeps every elementwise loop in w
 # On a GPU, as many as its launches have time for: with fewer, a step of thousands of images is
 # bound by launches; with more, one image waits for the arithmetic of others. Computed for an A100,
 # and for a T4, which runs torch alone.
-TILE_AMPERE, TILE_BEFORE = 1024, 128
+TILE_AMPERE = 1024
+TILE_BEFORE = 128
 
 
 class EagerBackend(Backend):
@@ -57,7 +58,8 @@ class EagerBackend(Backend):
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
-        state, paused = pool.state, pool.state.position < self.model.config.bytes
+        state = pool.state
+        paused = pool.state.position < self.model.config.bytes
         # what is left shares tiles with images that step, and keeps its state
         paused[pool.rows(slots)] = False
         kept = state.chosen(paused)
@@ -74,10 +76,12 @@ class EagerBackend(Backend):
         )
         with torch.inference_mode(), _repeatable():
             for i, stop in enumerate(batch.stops.tolist()):
-                image, start = images[i : i + 1], int(batch.state.position[i])
+                image = images[i : i + 1]
+                start = int(batch.state.position[i])
                 if start >= stop:
                     continue
-                state, label = batch.state.part(i, i + 1), batch.labels[i : i + 1]
+                state = batch.state.part(i, i + 1)
+                label = batch.labels[i : i + 1]
                 if batch.intervals is None:
                     parameters = self.model.parallel(image, state, stop, label)
                 else:
@@ -101,7 +105,8 @@ class EagerBackend(Backend):
         """Return the parameters [1, n, P] of one image's steps up to `stop`, as
         `advance` computes them: in a tile.
         """
-        config, device = self.model.config, self.model.device
+        config = self.model.config
+        device = self.model.device
         tile = State.zeros(config, self.rows, device)
         tile.put(first := torch.zeros(1, dtype=torch.int64, device=device), state)
         images = torch.zeros(self.rows, config.bytes, dtype=torch.uint8, device=device)
@@ -141,19 +146,19 @@ class EagerBackend(Backend):
         """Paint the step at `position` [B] of every image in a tile, IN PLACE, and add its cost
         under `parameters` [B, P]; others: those of the partners of guided images. Finished images
         are computed too, without effect."""
-        config, distribution = self.model.config, self.model.distribution
+        config = self.model.config
+        distribution = self.model.distribution
         done = (position >= config.bytes).unsqueeze(1)
         first = position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
         draws = torch.stack(
             [uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1
         )
-        values, known = tile.images.gather(1, places), tile.known.gather(1, places)
+        values = tile.images.gather(1, places)
+        known = tile.known.gather(1, places)
         given = draws, tile.temperature, values, known | done
-        painted, is_guided = (
-            distribution.sample(parameters, *given),
-            (tile.partner != 0).unsqueeze(1) & ~done,
-        )
+        painted = distribution.sample(parameters, *given)
+        is_guided = (tile.partner != 0).unsqueeze(1) & ~done
         if config.can_be_guided and is_guided.any():
             is_with = (tile.label != 0).unsqueeze(1)
             pair = (
@@ -189,7 +194,8 @@ def tile(device: torch.device) -> int:
 @contextmanager
 def _repeatable() -> Iterator[None]:
     """One thread and no TF32 for torch's operations inside; the caller's settings after it."""
-    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    threads = torch.get_num_threads()
+    precision = torch.get_float32_matmul_precision()
     torch.set_num_threads(1)
     torch.set_float32_matmul_precision("highest")
     try:

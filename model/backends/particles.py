@@ -64,12 +64,14 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None =
         )
         if not len(slots):
             return
-    few, xp = few[:, None], _namespace(slots)
+    few = few[:, None]
+    xp = _namespace(slots)
     ancestors = xp.where(
         few, _systematic(weights, _uniform(pool, slots, position, draw), particle), particle
     )
     copy(pool, _tensor(_gathered(slots, ancestors).ravel()), _tensor(slots.ravel()))
-    evidence, known = _like(slots, pool.evidence_bits), _like(slots, pool.known_bits)
+    evidence = _like(slots, pool.evidence_bits)
+    known = _like(slots, pool.known_bits)
     evidence[slots] = xp.where(few, evidence[slots] + bits[:, None], evidence[slots])
     known[slots] = xp.where(few, 0.0, known[slots])
 
@@ -100,7 +102,8 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
         return
     different = sources != targets
     if different.any():
-        sources, targets = sources[different], targets[different]
+        sources = sources[different]
+        targets = targets[different]
         _copy_images(pool, sources, targets)
         for array in (getattr(pool.state, name) for name in NUMBERS):
             as_numpy(array)[:, targets.numpy()] = as_numpy(array)[:, sources.numpy()]
@@ -118,7 +121,9 @@ def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Arra
     """Return slots [G, P] and positions [G] of groups, and the numbers [P]
     of particles, where the pool is.
     """
-    slots, position, particle = groups.slots, groups.position, np.arange(groups.slots.shape[1])
+    slots = groups.slots
+    position = groups.position
+    particle = np.arange(groups.slots.shape[1])
     if pool.on_host and draw is None:
         return slots, position, particle
     parts = pool.rows(np.concatenate((slots.ravel(), position, particle)))  # one copy to a GPU
@@ -149,7 +154,8 @@ def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
 def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | None) -> Array:
     """Return the random number [G] float64 of groups at `position` [G], of their image alone."""
     leaders = slots[:, 0]
-    seed, image = _like(slots, pool.seed)[leaders], _like(slots, pool.index)[leaders] & 0xFFFFFFFF
+    seed = _like(slots, pool.seed)[leaders]
+    image = _like(slots, pool.index)[leaders] & 0xFFFFFFFF
     index = image + (RESAMPLING << 32)
     if isinstance(slots, np.ndarray):
         numbers = zip(seed.tolist(), index.tolist(), position.tolist(), strict=True)
@@ -165,7 +171,8 @@ def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
     points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
     # Those drawn more than once, in order, for the particles that are not drawn.
-    again, place = (times - 1).clip(min=0).cumsum(1), (times == 0).cumsum(1)
+    again = (times - 1).clip(min=0).cumsum(1)
+    place = (times == 0).cumsum(1)
     others = (again[:, None, :] < place[:, :, None]).sum(2)
     return _namespace(weights).where(times > 0, particle, others)
 
@@ -200,10 +207,8 @@ def logarithm(x: Array) -> Array:
     xp = _namespace(x)
     mantissa, exponent = xp.frexp(x)
     low = mantissa < math.sqrt(0.5)
-    mantissa, exponent = (
-        xp.where(low, mantissa * 2, mantissa),
-        xp.where(low, exponent - 1, exponent),
-    )
+    mantissa = xp.where(low, mantissa * 2, mantissa)
+    exponent = xp.where(low, exponent - 1, exponent)
     ratio = (mantissa - 1.0) / (mantissa + 1.0)
     square = ratio * ratio
     series = LOGARITHM[0]

@@ -27,7 +27,8 @@ class Pending(Generic[Result]):
     def wait(self) -> Result:
         """Return the result, as often as it is asked for; raises what the work has raised."""
         if not self._has_ended:
-            self._ended, self._has_ended = self._result(), True
+            self._ended = self._result()
+            self._has_ended = True
         return self._ended  # type: ignore[return-value]
 
 

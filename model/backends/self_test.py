@@ -38,8 +38,11 @@ PARTICLES = 4  # of each image that is resampled, as far as there are slots
 # the models of the zoo, float32 sums in another order are off by 1.7e-5; those of tensor
 # cores, which truncate, are within the bound (H200). States that are rounded to bfloat16 in
 # every step are off by 0.017 on both models.
-BOUND, BOUND_16_BITS = 1e-3, 0.05
-OTHER_BYTES, OTHER_BYTES_16_BITS = 1 / 8, 1 / 2  # of the bytes may not be what the reference draws
+BOUND = 1e-3
+BOUND_16_BITS = 0.05
+# of the bytes may not be what the reference draws
+OTHER_BYTES = 1 / 8
+OTHER_BYTES_16_BITS = 1 / 2
 
 
 class WrongResultsError(ArithmeticError):
@@ -99,7 +102,8 @@ class _Images:
     """The images of the self-test of one model."""
 
     def __init__(self, reference: Transformer) -> None:
-        self.reference, self.config = reference, reference.config
+        self.reference = reference
+        self.config = reference.config
         self.steps = min(STEPS, self.config.steps)
         self.stop = self.config.first + self.steps * self.config.step_bytes
         noise = torch.Generator().manual_seed(SEED)
@@ -143,7 +147,8 @@ class _Images:
         """Raise WrongResultsError where the reference finds
         something else along the painted bytes.
         """
-        count, size = len(outcome.images), self.config.step_bytes
+        count = len(outcome.images)
+        size = self.config.step_bytes
         state = State.zeros(self.config, count)
         bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
         index = torch.arange(count)
@@ -236,7 +241,9 @@ class _Images:
     def compare_coded(self, images: torch.Tensor, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where images [n, N] are not painted again from their codes."""
         count = min(CODED, len(images))
-        numbers, device, first = np.arange(count), slots.images.device, self.config.first
+        numbers = np.arange(count)
+        device = slots.images.device
+        first = self.config.first
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
         state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         labels = self.label(torch.arange(count))
@@ -326,8 +333,10 @@ def _assert_close(
         finite = reference.isfinite()
         if not finite.any():  # or there are none, as of a model that convolves nothing
             continue
-        right, computed = reference[finite].double(), result[name][finite].double()
-        off, size = (right - computed).abs(), right.square().mean().sqrt()
+        right = reference[finite].double()
+        computed = result[name][finite].double()
+        off = (right - computed).abs()
+        size = right.square().mean().sqrt()
         if not (off <= bound * (size + right.abs())).all():  # NaN is not
             raise WrongResultsError(
                 f"{what}: {name} is off by {off.max():.2g} where values are about {size:.2g}"

@@ -184,7 +184,8 @@ class SlotPool:
         deferred = self.state.deferred[layer, slot]
         held = self.state.position[slot] // step_bytes % (len(deferred) + 1)
         s, z = with_deferred(self.state.s[layer, slot], self.state.z[layer, slot], deferred, held)
-        s, z = s[head], z[head]
+        s = s[head]
+        z = z[head]
         if self.on_host:
             return Pending.ended((s.numpy().copy(), z.numpy().copy()))
         copied = to_host(torch.cat((s, z.unsqueeze(1)), dim=1))
@@ -205,7 +206,8 @@ class SlotPool:
         """Call `advance` with this pool, IN PLACE, in which all slots but
         `slots` [n] int64 count as done.
         """
-        position, rows = self.state.position, self.rows(slots)
+        position = self.state.position
+        rows = self.rows(slots)
         chosen = torch.full_like(position, self.images.shape[1])
         chosen[rows] = position[rows]
         advance(replace(self, state=replace(self.state, position=chosen)))
@@ -216,7 +218,8 @@ class SlotPool:
         return to_device(slots, self.images.device)
 
     def _place_by_numpy(self, arrivals: Arrivals) -> None:
-        slots, first = arrivals.slots.numpy(), arrivals.without_prefix
+        slots = arrivals.slots.numpy()
+        first = arrivals.without_prefix
         for name in PLACED:
             getattr(self, name).numpy()[slots] = getattr(arrivals, name).numpy()
         self.known_bits.numpy()[slots] = 0
@@ -229,7 +232,8 @@ class SlotPool:
                 array[:, slot] = as_numpy(getattr(arrivals.prefixes[row], name)[:, 0])
 
     def _place_by_torch(self, arrivals: Arrivals) -> None:
-        slots, first = arrivals.slots, arrivals.without_prefix
+        slots = arrivals.slots
+        first = arrivals.without_prefix
         for name in PLACED:
             array = getattr(self, name)
             array.index_copy_(0, slots, getattr(arrivals, name).to(array.dtype))

@@ -163,7 +163,8 @@ def _longest(
 ) -> tuple[int, int]:
     """Return the label of the longest word, such as "sports car" and not "car", that is at a token,
     and how many tokens it has; 0 and 1 where there is none."""
-    label, length = 0, 1
+    label = 0
+    length = 1
     start = tokens[place][1]
     if start and _in_word(text[start - 1]):  # the + of c+
         return label, length
@@ -176,7 +177,8 @@ def _longest(
         if "" in tree and not _in_word(text[end : end + 1]):
             word = text[start:end]
             if found := config.labels.get(word) or config.labels.get(word.lower(), 0):
-                label, length = found, last - place + 1
+                label = found
+                length = last - place + 1
     return label, length
 
 

@@ -25,7 +25,9 @@ STORED = {"causal_conv": "neighbours"}  # the names of fields in config.json, wh
 READS = {"byte": "byte", "pixel": "window"}  # what a step reads, which config.json says besides
 MAX_WAVES = 16  # beyond 8, a byte's waves repeat
 MAX_CLASSES = 1000
-MAX_WORDS, MAX_WORD = 32, 256  # of a class, and characters
+# of a class, and characters
+MAX_WORDS = 32
+MAX_WORD = 256
 TOKEN = re.compile(r"\w+|[^\w\s]")  # of a text: a word, or any other character
 # combining marks in a row (UAX 15, Stream-Safe Text): normalising takes the square of their number
 MAX_MARKS = 30
@@ -92,7 +94,8 @@ class ModelConfig:
             "feed_forward",
             "components",
         ):
-            value, most = getattr(self, name), MAX_DEPTH if name == "layers" else MAX_WIDTH
+            value = getattr(self, name)
+            most = MAX_DEPTH if name == "layers" else MAX_WIDTH
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
             if value > most:

@@ -21,7 +21,9 @@ class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not a
 
     def __init__(self, message: str, param: str | None = None, code: str = "invalid_value") -> None:
         super().__init__(message)
-        self.message, self.param, self.code = message, param, code
+        self.message = message
+        self.param = param
+        self.code = code
 
 
 def plain_value(value: Any) -> Any:
@@ -111,7 +113,8 @@ def ranges(text: str, count: int, param: str) -> list[range]:
             raise InvalidInput(
                 f"{param} must be numbers and ranges, such as 3,17-20, not {part[:40]!r}.", param
             )
-        first, last = int(match[1]), int(match[2] or match[1])
+        first = int(match[1])
+        last = int(match[2] or match[1])
         if not first <= last < count:
             raise InvalidInput(f"{param}: {part} is not among the images 0 to {count - 1}.", param)
         found.append(range(first, last + 1))

@@ -57,7 +57,8 @@ def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) ->
 
 
 def _machine() -> dict[str, Any]:
-    cpu, cpuinfo = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    cpu = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         cpu = names[0].split(":")[1].strip() if names else cpu
@@ -76,7 +77,8 @@ def _processor_seconds() -> tuple[float, float, float] | None:
         return None
     # user nice system idle iowait ...
     ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]
-    idle, per_second = ticks[3] + ticks[4], os.sysconf("SC_CLK_TCK")
+    idle = ticks[3] + ticks[4]
+    per_second = os.sysconf("SC_CLK_TCK")
     own = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
     return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, own
 

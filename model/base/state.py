@@ -109,7 +109,8 @@ def with_deferred(
     s, (heads, key_width, value_width) = s.float(), s.shape[-3:]
     for number in range(deferred.shape[-2]):
         k, v = deferred[..., number, :].split((heads * key_width, heads * value_width), dim=-1)
-        k, v = k.unflatten(-1, (heads, key_width)), v.unflatten(-1, (heads, value_width))
+        k = k.unflatten(-1, (heads, key_width))
+        v = v.unflatten(-1, (heads, value_width))
         is_held = number < held
         s = torch.where(is_held[..., None], s + k[..., :, None] * v[..., None, :], s)
         z = torch.where(is_held, z + k, z)

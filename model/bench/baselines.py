@@ -64,7 +64,9 @@ class FastTransformers:
             feed_forward_dimensions=config.feed_forward,
         )
         half = config.model_width // 2
-        self.config, self.batch, self.device = config, batch, device
+        self.config = config
+        self.batch = batch
+        self.device = device
         self.transformer = builder.get().eval().to(device)
         self.values = nn.Embedding(256, config.model_width - half, device=device)
         self.positions = torch.randn(config.bytes, half, device=device)
@@ -111,7 +113,9 @@ class SoftmaxCache:
 
     def __init__(self, model: Transformer, batch: int) -> None:
         config = model.config
-        self.model, self.batch, self.device = model, batch, model.device.type
+        self.model = model
+        self.batch = batch
+        self.device = model.device.type
         shape = (config.layers, batch, config.heads, config.steps)
         self.keys = torch.empty(*shape, config.key_width, device=model.device)
         self.values = torch.empty(*shape, config.value_width, device=model.device)
@@ -128,7 +132,8 @@ class SoftmaxCache:
         """Return [B, P] for step `step` of every image; add that
         step's keys and values to the cache.
         """
-        model, position = self.model, self._position(step)
+        model = self.model
+        position = self._position(step)
         at = torch.full((self.batch, 1), position, device=model.device)
         conv = model.step_conv(at[:, 0], self.conv_state)
         x, base = model._read_in(self.images, at, None, conv)
@@ -146,7 +151,8 @@ class SoftmaxCache:
 
     def paint_step(self, step: int) -> None:
         """Paint the bytes of step `step` of every image."""
-        position, size = self._position(step), self.model.config.step_bytes
+        position = self._position(step)
+        size = self.model.config.step_bytes
         u = torch.rand(self.batch, size, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
         temperature = torch.ones(self.batch, device=self.model.device)
         values = self.images[:, position : position + size]

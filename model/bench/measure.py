@@ -154,7 +154,9 @@ def measure_ceilings(
 
 def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     """Return (inner, outer) of every matrix product of one step."""
-    width, keys, hidden = config.model_width, config.heads * config.key_width, config.feed_forward
+    width = config.model_width
+    keys = config.heads * config.key_width
+    hidden = config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
     shapes = [
@@ -360,7 +362,8 @@ def known_bytes(
 
     Half of an image is a whole number of steps.
     """
-    config, device = model.config, model.device.type
+    config = model.config
+    device = model.device.type
     stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
     images = np.resize(

@@ -48,12 +48,14 @@ def sample_scanline(
     small = Generator(model, 1, precision=precision, backend=reference.backend)
     place_all(small)
     small.advance(STEPS)
-    shared, small_slots = (resident_memory(device) or 0) - before, len(small.pool.images)
+    shared = (resident_memory(device) or 0) - before
+    small_slots = len(small.pool.images)
     small.close()
     del small
     before = _settled_memory(device)
     generator = Generator(model, images, precision=precision, backend=reference.backend)
-    slots, taken = len(generator.pool.images), []
+    slots = len(generator.pool.images)
+    taken = []
     try:
         # The first calls load code and take scratch memory, so the images start again after them.
         place_all(generator)
@@ -61,7 +63,8 @@ def sample_scanline(
         place_all(generator)
         for position in positions:
             times = _paint_until(generator, position, device)
-            now, process = resident_memory(device), None
+            now = resident_memory(device)
+            process = None
             if now is not None and slots > small_slots:
                 process = (now - before - shared) / (slots - small_slots)
             taken.append(

@@ -47,7 +47,9 @@ def print_report(result: dict[str, Any], console: Console) -> None:
 
 
 def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
-    machine, configuration, checked = result["machine"], result["configuration"], result["checked"]
+    machine = result["machine"]
+    configuration = result["configuration"]
+    checked = result["checked"]
     where = f"{machine['cpu']}, {machine['threads']} threads"
     if configuration["device"] == "cuda":
         where = machine["gpu"]

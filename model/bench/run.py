@@ -107,7 +107,8 @@ def bench(
     log("checking")
     reference = make_reference(model, options.batches, options.precision, options.backend)
     model = reference.model
-    config, device = model.config, model.device.type
+    config = model.config
+    device = model.device.type
     # The machine's own rates, in the same run: those of another day are another machine's.
     log("ceilings")
     ceilings = measure_ceilings(config, options.batches, device, min(0.5, options.seconds))

@@ -20,7 +20,8 @@ from scanline.model.datasets.parts import words
 OF_KINDS = "x y image images img imgs data picture pictures label labels target targets class classes arr idx ubyte"
 KINDS = frozenset(OF_KINDS.split())
 IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # by the third byte
-NUMPY, ZIP = b"\x93NUMPY", b"PK\3\4"
+NUMPY = b"\x93NUMPY"
+ZIP = b"PK\3\4"
 
 
 def is_array(path: Path) -> bool:

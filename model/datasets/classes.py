@@ -145,7 +145,8 @@ def _words(subfolders: Sequence[str], folder: Path) -> Words:
             )
         names[name] = subfolder
     spaced = {name: " ".join(name.replace("_", " ").replace("-", " ").split()) for name in names}
-    taken, words = {*names}, []
+    taken = {*names}
+    words = []
     for name in names:
         also = (spaced[name],) if spaced[name] and spaced[name] not in taken else ()
         taken.update(also)

@@ -23,7 +23,9 @@ from scanline.model.images.pictures import file_formats, open_picture
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")
-PNG, DEPTH = b"\x89PNG", 24  # a PNG's first bytes, and the place of the bits of a channel
+# a PNG's first bytes, and the place of the bits of a channel
+PNG = b"\x89PNG"
+DEPTH = 24
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,9 @@ from scanline.model.images.pictures import max_file_bytes
 LARGEST_PICTURE = Image.MAX_IMAGE_PIXELS or 2**26
 LARGEST_FILE = max_file_bytes(LARGEST_PICTURE, 1)
 MAX_UNPACKED = 1 << 30  # bytes: a gzip file of a megabyte may hold one of them
-IDX, GZIP = b"\0\0\x08", b"\x1f\x8b"  # a file's first bytes
+# a file's first bytes
+IDX = b"\0\0\x08"
+GZIP = b"\x1f\x8b"
 
 
 class DataError(FileError):

@@ -127,10 +127,12 @@ def load(
         )
     # Pictures without a colour, as stored RGB too, become grey.
     images = images[: len(accepted)]
-    height, width = first.shape[0], first.shape[1]
+    height = first.shape[0]
+    width = first.shape[1]
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
-        images, channels = np.ascontiguousarray(images[:, 1::3]), 1
+        images = np.ascontiguousarray(images[:, 1::3])
+        channels = 1
     return Pictures(
         images, height, width, channels, tuple(refused), tuple(accepted), repeats=repeats
     )

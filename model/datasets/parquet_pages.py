@@ -12,10 +12,16 @@ from scanline.model.datasets.files import DataError
 
 # A page of pictures, which are compressed themselves, has about as many bytes when it is unpacked;
 # pages of labels are small. So no page needs more than this, and a small file takes little memory.
-UNPACKED, RATIO = 1 << 22, 100
+UNPACKED = 1 << 22
+RATIO = 100
 # read at once; each may be as large as its page, since encodings repeat the begin of the row before
 ROWS = 16
-FLAGS, NUMBERS, DOUBLE, BINARY, STRUCT = (1, 2), (4, 5, 6), 7, 8, 12  # types of fields
+# types of fields
+FLAGS = (1, 2)
+NUMBERS = (4, 5, 6)
+DOUBLE = 7
+BINARY = 8
+STRUCT = 12
 
 
 def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str], int]:
@@ -53,7 +59,8 @@ def _largest_page(path: Path, data: mmap, at: int, end: int) -> int:
     while at < end:
         header = _Header(data, at)
         sizes = header.fields()
-        unpacked, packed = sizes[2], sizes[3]
+        unpacked = sizes[2]
+        packed = sizes[3]
         if packed < 0 or unpacked > UNPACKED + RATIO * packed:
             raise DataError(
                 f"{path} has a page of {packed:,} bytes that unpack to {unpacked:,}, as no pictures do"
@@ -67,14 +74,16 @@ class _Header:
     """A reader of one header, from a place on; any exception where it is broken."""
 
     def __init__(self, data: mmap, at: int) -> None:
-        self.data, self.at = data, at
+        self.data = data
+        self.at = at
 
     def fields(self) -> dict[int, int]:
         """Return the numbers of a struct by their fields' numbers, and pass over all else."""
         numbers: dict[int, int] = {}
         field = 0
         while kind := self._byte():
-            step, kind = kind >> 4, kind & 15
+            step = kind >> 4
+            kind = kind & 15
             field = field + step if step else self._number()
             if kind in NUMBERS:
                 numbers[field] = self._number()

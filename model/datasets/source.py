@@ -87,12 +87,10 @@ def open_data(
         about = folder.about(path)
         if classes:
             pictures, words, label = of_folders(pictures, path)
-        images, refused, is_test, repeats = (
-            pictures.images,
-            pictures.refused,
-            pictures.is_test,
-            pictures.repeats,
-        )
+        images = pictures.images
+        refused = pictures.refused
+        is_test = pictures.is_test
+        repeats = pictures.repeats
         notes = pictures.notes
         shape = (pictures.height, pictures.width, pictures.channels)
     elif path.suffix.lower() == ".npy":
@@ -102,7 +100,8 @@ def open_data(
                 f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder whose subfolders are"
                 " the classes"
             )
-        images, refused = mapped.reshape(len(mapped), -1), ()
+        images = mapped.reshape(len(mapped), -1)
+        refused = ()
         shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
     elif path.is_file():
         raise DataError(

@@ -79,7 +79,8 @@ class Answers:
 
     def figures(self) -> dict[str, Any]:
         """Return what evaluation.json holds of them."""
-        count, right = len(self.true), int(self.confusion.trace())
+        count = len(self.true)
+        right = int(self.confusion.trace())
         # Sure answers are counted of the images that no temperature was fitted to.
         rest = slice(None) if self.temperature is None else slice(1, None, 2)
         sure = self.posterior[rest].max(axis=1) > SURE
@@ -245,7 +246,9 @@ def judged_samples(
     the class head takes for that class, and whether they lie nearer to each other and to the
     training images than test images do."""
     assert found.labels is not None
-    names, training, test = model.config.class_names, found.train[:], found.test[:]
+    names = model.config.class_names
+    training = found.train[:]
+    test = found.test[:]
     progress = stage("neighbours of test images", len(training), "training images")
     tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
     apart = _distance_within_classes(test, found.labels.test, each)
@@ -307,7 +310,8 @@ def _under_each_class(
     """Return the bits of images [n, N] uint8 with each of `labels` [K], and those
     that compare classes, both [n, K].
     """
-    config, count = generator.config, len(generator.config.classes)
+    config = generator.config
+    count = len(generator.config.classes)
     at_once = max(1, READ_AT_ONCE // classification.readings(config))
     bits, compared = np.empty((2, len(images), len(labels)))
     for start in range(0, len(images), at_once):

@@ -22,9 +22,11 @@ NO_IMAGE = 10  # the label of an image that shows none of the classes
 RECOGNISABLE = 0.9  # an image counts as recognised from this probability of its most likely class
 EPOCHS = {"mnist": 2, "cifar10": 5}
 MIRRORED = {"mnist": False, "cifar10": True}
-BATCH, IMAGES_PER_NEGATIVE = 100, 5
+BATCH = 100
+IMAGES_PER_NEGATIVE = 5
 # the rate rises linearly up to a fifth of all updates, then falls linearly to zero
-PEAK_RATE, PEAK_AT = 4e-3, 0.2
+PEAK_RATE = 4e-3
+PEAK_AT = 0.2
 TILE_SIDES = (1, 2, 4)  # pixels; they divide the sides of every published set
 
 
@@ -100,7 +102,8 @@ def classify(
     """Return the predictions for images [n, N] uint8; `progress` gets the number of images done."""
     classifier.eval()
     device = classifier.head.weight.device
-    features, probabilities = [], []
+    features = []
+    probabilities = []
     for start in range(0, len(images), batch):
         part = torch.tensor(images[start : start + batch]).to(device)
         seen, logits = classifier(part)
@@ -135,7 +138,8 @@ def train_classifier(
         classifier = Classifier(*shape).to(device).train()
     rng = np.random.default_rng(seed)
     optimiser = torch.optim.AdamW(classifier.parameters(), lr=PEAK_RATE, weight_decay=0.01)
-    total, done = update_count(dataset, len(images)), 0
+    total = update_count(dataset, len(images))
+    done = 0
     for _ in range(EPOCHS[dataset]):
         order = rng.permutation(len(images))
         for start in range(0, len(order), BATCH):
@@ -174,7 +178,8 @@ def negatives(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def _tiled(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     height, width, channels = image.shape
     down, across = rng.choice(TILE_SIDES, 2)
-    rows, columns = height // down, width // across
+    rows = height // down
+    columns = width // across
     tiles = (
         image.reshape(rows, down, columns, across, channels)
         .swapaxes(1, 2)

@@ -90,8 +90,10 @@ def compare(
     # the halves of a published set may differ
     shuffled = np.random.default_rng(seed).permutation(len(data.test))
     half = len(data.test) // 2
-    chosen, others = shuffled[: min(half, samples)], shuffled[half:]
-    config, pool = model.config, data.training
+    chosen = shuffled[: min(half, samples)]
+    others = shuffled[half:]
+    config = model.config
+    pool = data.training
 
     # Paint: samples at temperature 1, which the measures are about.
     progress = stage("painting samples", samples * config.bytes, "bytes")

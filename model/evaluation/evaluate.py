@@ -181,10 +181,8 @@ def _of_pictures(
         if by_head := classes.answers_by_head(model, test, labels - 1, stage):
             result["classes"]["by_head"] = by_head.figures()
     if each:
-        plain, own = (
-            [(weight, 1.0) for weight in (1.0, *guidance)],
-            (defaults.guidance, defaults.temperature),
-        )
+        plain = [(weight, 1.0) for weight in (1.0, *guidance)]
+        own = (defaults.guidance, defaults.temperature)
         ways = tuple(dict.fromkeys((*plain, own)))
         guided = classes.judged_samples(model, found, each, ways, seed, stage)
         result["classes"]["guided"] = [

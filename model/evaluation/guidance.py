@@ -25,8 +25,10 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
     first samples, and of the first images of the other half.
     """
     assert measured.samples is not None
-    each, count = measured.samples.each, len(measured.names)
-    labels, tests = compared.data.test_labels, compared.test_predictions
+    each = measured.samples.each
+    count = len(measured.names)
+    labels = compared.data.test_labels
+    tests = compared.test_predictions
     reference = tests.features[compared.others]
     half = np.setdiff1d(np.arange(len(labels)), compared.others)
     chosen = [half[labels[half] == k][:each] for k in range(count)]

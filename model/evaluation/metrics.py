@@ -144,7 +144,8 @@ def card_rows(evaluation: dict[str, Any]) -> str:
 def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
     """Return those rows, by their names, that state the range of the test images' bits and how well
     classes are known, of a published set or of one's own pictures."""
-    rows, classes = {}, evaluation.get("classes", {})
+    rows = {}
+    classes = evaluation.get("classes", {})
     if typical := evaluation.get("typical"):
         low, high = Typicality.from_dict(typical).range
         rows["99 % of the test images"] = f"{low:.2f} to {high:.2f} bits/dim"
@@ -177,7 +178,8 @@ def judged_row(row: dict[str, Any]) -> tuple[str, str]:
     """Return the name and the words for samples of each class, painted in one
     way, that a class head has judged.
     """
-    near, apart = row["nearest_training_image"], row["distance_within_classes"]
+    near = row["nearest_training_image"]
+    apart = row["distance_within_classes"]
     said = f"the class head takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"
     if row["mistakes"]:
         said += ", most often wrong " + ", ".join(

@@ -47,7 +47,8 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
         name: tensor.detach().cpu().to(dtype).contiguous()
         for name, tensor in model.state_dict().items()
     }
-    shards, config = _shards(tensors), model.config.to_dict()
+    shards = _shards(tensors)
+    config = model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
     replaces_another = (directory / CONFIG).exists() and read_file(
         directory / CONFIG
@@ -99,7 +100,8 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
             _read_tensors(directory / file, expected, tensors)
     if missing := sorted(set(expected) - set(tensors)):
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
-    model, head = Transformer(config), _load_class_head(directory, config)
+    model = Transformer(config)
+    head = _load_class_head(directory, config)
     model.class_head = None if head is None else head.to(torch.device(device))
     model.load_state_dict(tensors)
     return model.to(device).eval().requires_grad_(False)

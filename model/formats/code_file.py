@@ -206,7 +206,8 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
     """Return what is in a file; InvalidInput, whose sentence begins with `param`, where it
     is none or is damaged, or holds more than `most` images. Nothing is allocated that is
     larger than a few times the file."""
-    rest, found = _Reader(data, param, f"{param} is cut short."), data[: len(MAGIC)]
+    rest = _Reader(data, param, f"{param} is cut short.")
+    found = data[: len(MAGIC)]
     rest.check(
         found == MAGIC or MAGIC.startswith(found or b"-"),
         f"{param} is not a file of Scanline's codes.",
@@ -216,7 +217,8 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
     if version != VERSION:
         reason = f"{param} is of version {version} of the format of codes; this Scanline reads version {VERSION}."
         raise InvalidInput(reason, param, "unknown_version")
-    size, checksum = rest.number(), int.from_bytes(rest.take(4), "little")
+    size = rest.number()
+    checksum = int.from_bytes(rest.take(4), "little")
     rest.check(rest.left >= size, f"{param} is cut short: {size - rest.left:,} bytes are missing.")
     rest.check(
         rest.left == size, f"{param} is damaged: it has {rest.left - size:,} bytes beyond its end."
@@ -232,7 +234,8 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
 
 
 def _contents(rest: "_Reader", most: int) -> CodeFile:
-    coding, precision = rest.take(DIGEST_BYTES).hex(), rest.take(rest.take(1)[0]).decode("latin1")
+    coding = rest.take(DIGEST_BYTES).hex()
+    precision = rest.take(rest.take(1)[0]).decode("latin1")
     height, width, channels, count, length, labels = (rest.number() for _ in range(6))
     bytes_ = height * width * channels
     rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)
@@ -265,7 +268,9 @@ class _Reader:
     """
 
     def __init__(self, data: bytes, param: str, reason: str) -> None:
-        self.data, self.param, self.reason = data, param, reason
+        self.data = data
+        self.param = param
+        self.reason = reason
         self.at = 0
 
     @property
@@ -338,7 +343,8 @@ def _unpacked(rest: "_Reader", count: int) -> np.ndarray:
         rest.check(not data)
         return np.array([rest.left])
     rest.check(data[:1] != b"" and data[0] <= MAX_SHIFT)
-    shift, huffman = data[0], zlib.decompressobj(-15)
+    shift = data[0]
+    huffman = zlib.decompressobj(-15)
     try:
         first = huffman.decompress(data[1:], count)
     except zlib.error:

@@ -21,9 +21,11 @@ def metadata(name: str, evaluation: dict[str, Any], *, published: bool = True) -
     whether a data set with the name of a published one is that.
     """
     lines = ["library_name: scanline", f"pipeline_tag: {TASK}"]
-    dataset, bits_per_dim = evaluation.get("dataset"), evaluation.get("bits_per_dim")
+    dataset = evaluation.get("dataset")
+    bits_per_dim = evaluation.get("bits_per_dim")
     if dataset and bits_per_dim is not None:
-        kind, title = "imagefolder", str(dataset)
+        kind = "imagefolder"
+        title = str(dataset)
         if published and dataset in PUBLISHED:
             kind, title = PUBLISHED[dataset]
             lines += ["datasets:", f"- {kind}"]

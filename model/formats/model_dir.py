@@ -102,7 +102,8 @@ def cached_repository(directory: Path) -> Path | None:
     """Return the folder of the repository whose snapshot in a Hugging Face cache
     this directory is; None of others.
     """
-    snapshots, repository = directory.parent, directory.parent.parent
+    snapshots = directory.parent
+    repository = directory.parent.parent
     return (
         repository
         if snapshots.name == "snapshots" and repository.name.startswith("models--")

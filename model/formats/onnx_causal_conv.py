@@ -21,9 +21,12 @@ class Neighbours:
     def __init__(self, graph: Graph, model: Transformer, recent: str, position: str) -> None:
         """recent: [E, B, R, D] float32."""
         config = model.config
-        self.graph, self.recent, self.seen = graph, recent, list[str]()
+        self.graph = graph
+        self.recent = recent
+        self.seen = list[str]()
         ups, lefts = (graph.constant(each, "int32") for each in zip(*OFFSETS, strict=True))
-        width, zero = graph.constant(config.width, "int32"), graph.constant(0, "int32")
+        width = graph.constant(config.width, "int32")
+        zero = graph.constant(0, "int32")
         rows = graph.constant(config.conv_pixels, "int32")
         place = graph.node("Unsqueeze", position, graph.ints(1))
         pixel = graph.node("Div", place, graph.constant(config.channels, "int32"))  # [B, 1]

@@ -55,7 +55,8 @@ def stored_weights(model: Transformer) -> str:
 def export_step(model: Transformer, weights: str | None = None) -> "onnx.ModelProto":
     """Return the step of `model`. weights: one of WEIGHTS, or None for the smallest that is exact;
     ValueError with one sentence where the graph cannot hold the weights so."""
-    config, graph = model.config, Graph(weights or stored_weights(model))
+    config = model.config
+    graph = Graph(weights or stored_weights(model))
     state = (config.layers, "B", config.heads, config.key_width)
     image = graph.input("image", "uint8", ("B", config.bytes))
     position = graph.input("position", "int32", ("B",))
@@ -125,7 +126,8 @@ def _with_class(graph: Graph, model: Transformer, x: str, label: str | None) -> 
 
 def _embedded(graph: Graph, embedding: Embedding, image: str, position: str) -> str:
     """As Embedding.forward: [B, D]."""
-    config, before = embedding.config, _less(graph, position, 1)
+    config = embedding.config
+    before = _less(graph, position, 1)
     column = graph.node(
         "Unsqueeze", graph.node("Max", before, graph.constant(0, "int32")), graph.ints(1)
     )
@@ -219,7 +221,8 @@ def _layer(
     after it; its mixing is `number`.
     """
     config = layer.config
-    keys, width = config.heads * config.key_width, config.model_width
+    keys = config.heads * config.key_width
+    width = config.model_width
     seen = _norm(graph, layer.attention_norm, x) if config.norm == "pre" else x
     projected = _linear(graph, layer.query_key_value, seen)
     both, value = graph.nodes("Split", 2, projected, graph.ints(2 * keys, width), axis=-1)
@@ -255,7 +258,8 @@ def _read_out(graph: Graph, model: Transformer, x: str, base: str | None) -> str
     parameters = _exact_linear(graph, model.head, _norm(graph, model.norm, x))
     if base is None:
         return parameters
-    k, c = model.config.components, model.config.channels
+    k = model.config.components
+    c = model.config.channels
     sizes = graph.ints(k, k * c, model.distribution.width - k - k * c)
     logits, means, rest = graph.nodes("Split", 3, parameters, sizes, axis=-1)
     moved = graph.node("Add", means, graph.node("Tile", base, graph.ints(1, k)))
@@ -267,7 +271,8 @@ def _less(graph: Graph, value: str, amount: int) -> str:
 
 
 def _norm(graph: Graph, norm: nn.LayerNorm, x: str) -> str:
-    weight, bias = graph.weight(norm.weight), graph.weight(norm.bias)
+    weight = graph.weight(norm.weight)
+    bias = graph.weight(norm.bias)
     return graph.node("LayerNormalization", x, weight, bias, axis=-1, epsilon=norm.eps)
 
 

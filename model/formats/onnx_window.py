@@ -53,8 +53,10 @@ def _bytes(
     ups, rights, channels = (
         graph.constant([column], "int32") for column in zip(*each, strict=True)
     )
-    row, column = graph.node("Sub", place.row, ups), graph.node("Add", place.column, rights)
-    zero, width = _int(graph, 0), _int(graph, window.width)
+    row = graph.node("Sub", place.row, ups)
+    column = graph.node("Add", place.column, rights)
+    zero = _int(graph, 0)
+    width = _int(graph, window.width)
     inside = graph.node(
         "And", graph.node("GreaterOrEqual", row, zero), graph.node("GreaterOrEqual", column, zero)
     )

@@ -14,9 +14,14 @@ from scanline.model.base.atomic import write_file
 
 UNKNOWN = "\U0010ffff"  # is drawn as any character that the font lacks
 # pixels: of the letters of a class's name, and of a row that has room for them
-NAME_SIZE, MIN_ROW = 12, 10
-MARGIN, NAME_GREY = 4, 170  # around a name, on black
-PAPER, INK = 255, 0  # of gaps and names where a sheet is enlarged, as a figure is
+NAME_SIZE = 12
+MIN_ROW = 10
+# around a name, on black
+MARGIN = 4
+NAME_GREY = 170
+# of gaps and names where a sheet is enlarged, as a figure is
+PAPER = 255
+INK = 0
 UNPAINTED = 128  # the grey that pictures show for a byte that is not painted yet
 
 
@@ -40,7 +45,8 @@ def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Ima
     columns: the square root of n, rounded up, where it is None. scale: pixels of the sheet to one
     of the images; from 2 on there are white gaps of as many pixels between them.
     """
-    count, gap = len(images), gap_of(scale)
+    count = len(images)
+    gap = gap_of(scale)
     rows, columns = grid(count, columns)
     cells = np.concatenate(
         (images, np.zeros((rows * columns - count, *images.shape[1:]), np.uint8))
@@ -84,11 +90,9 @@ def class_sheet(
     ]
     left = ceil(max(font.getlength(name) for name in names)) + 2 * MARGIN if names else 0
     top = NAME_SIZE + 2 * MARGIN if titles else 0
-    bands, across, down = (
-        len(rows.getbands()),
-        scale * width + gap_of(scale),
-        scale * height + gap_of(scale),
-    )
+    bands = len(rows.getbands())
+    across = scale * width + gap_of(scale)
+    down = scale * height + gap_of(scale)
     whole = Image.new(rows.mode, (left + rows.width, top + rows.height), (paper,) * bands)
     whole.paste(rows, (left, top))
     draw = ImageDraw.Draw(whole)

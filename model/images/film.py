@@ -16,11 +16,16 @@ import numpy as np
 from scanline.model.base.inputs import InvalidInput, number, whole_number
 
 MEDIA_TYPES = {"gif": "image/gif", "webp": "image/webp", "apng": "image/apng"}
-MIN_FRAMES, MAX_FRAMES, DEFAULT_FRAMES = 2, 256, 32
-MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 0.1, 60.0, 3.0
+MIN_FRAMES = 2
+MAX_FRAMES = 256
+DEFAULT_FRAMES = 32
+MIN_SECONDS = 0.1
+MAX_SECONDS = 60.0
+DEFAULT_SECONDS = 3.0
 MAX_SCALE = 16
 # by default a picture is enlarged at most so many times, and to so many pixels
-DEFAULT_SCALE, DEFAULT_SIDE = 8, 512
+DEFAULT_SCALE = 8
+DEFAULT_SIDE = 512
 MIN_FRAME_MS = 20  # browsers show shorter frames for 100 ms
 LAST_MS = 2000  # that the finished picture stays
 # pixels, of which files have room
@@ -64,7 +69,8 @@ class Film:
         many pixels, would be too large.
         """
         scale = self.scale_of(width, height)
-        width, height = width * scale, height * scale
+        width = width * scale
+        height = height * scale
         check_sides(width, height, kind)
         most = (
             MAX_BYTES // (width * height * channels * count)
@@ -96,7 +102,8 @@ class Film:
         hidden = ~np.broadcast_to(
             np.zeros(size, np.bool_) if known is None else known, (n, *size)
         ).reshape(n, -1)
-        painted, total = hidden.cumsum(axis=1), hidden.sum(axis=1, keepdims=True)
+        painted = hidden.cumsum(axis=1)
+        total = hidden.sum(axis=1, keepdims=True)
         frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))
         return np.where(hidden, frames, 0).astype(np.uint8).reshape(n, *size)
 

@@ -132,7 +132,9 @@ def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
     """Return one or many images, [n, H, W] or [n, H, W, 3], of an array;
     None where its shape is another.
     """
-    height, width, channels = config.height, config.width, config.channels
+    height = config.height
+    width = config.width
+    channels = config.channels
     channels_first = channels, height, width
     for shape in (config.image_shape, (height, width, channels), channels_first, (config.bytes,)):
         if array.size and array.shape[-len(shape) :] == shape and array.ndim <= len(shape) + 1:
@@ -147,7 +149,8 @@ def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
     param = str(mask) if isinstance(mask, str | os.PathLike) else "mask"
     if (picture := _opened(mask, config, param)) is not None:
         return pictures.known_by_picture(picture, config, param)
-    array, size = _array(mask), (config.height, config.width)
+    array = _array(mask)
+    size = (config.height, config.width)
     # a mask's pixels, as a file has them
     if array.dtype.kind in "ui" and np.isin(array, (0, 255)).all():
         array = array == 255

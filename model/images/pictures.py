@@ -45,10 +45,13 @@ EXACT_MODES = (
     "LAB",
     "HSV",
 )
-JPEG, ICO = b"\xff\xd8\xff", b"\0\0\1\0"  # a file's first bytes
+# a file's first bytes
+JPEG = b"\xff\xd8\xff"
+ICO = b"\0\0\1\0"
 # the marker of a JPEG's segment; restarts are within a scan
 SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
-SCAN, END = b"\xda", b"\xd9"
+SCAN = b"\xda"
+END = b"\xd9"
 ORIENTATION = 0x0112  # EXIF's tag
 OFFSETS = TiffImagePlugin.STRIPOFFSETS, TiffImagePlugin.TILEOFFSETS  # a TIFF's
 UPRIGHT = {  # by EXIF's orientation
@@ -66,7 +69,8 @@ PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colou
 PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
 # Of a JPEG. Photographs have about 10 scans; each may take 40 milliseconds at 4
 # million pixels, however few its bytes.
-MAX_SCANS, MAX_SEGMENTS = 32, 1000
+MAX_SCANS = 32
+MAX_SEGMENTS = 1000
 SEARCHED_BYTES = 2**17  # at once, since the interpreter's lock is held meanwhile: 2 milliseconds
 # bytes that reading a piece of a file counts for, besides its
 # own: it takes Python some microseconds
@@ -76,7 +80,9 @@ MAX_PYTHON_PIXELS = 2**18  # of formats whose decoder is written in Python: some
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
-MAX_RESIZED_PIXELS, MAX_RESIZED_SIDE, MAX_RESIZED_BYTES = 2**22, 2**12, 8_000_000
+MAX_RESIZED_PIXELS = 2**22
+MAX_RESIZED_SIDE = 2**12
+MAX_RESIZED_BYTES = 8_000_000
 KEY_SCALES = {"L;2": 85, "L;4": 17}  # of grey PNGs whose bytes hold several pixels
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 # of a file that is written with the usual effort: more of noise take seconds so
@@ -231,7 +237,9 @@ def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
 def _check_scans(data: bytes) -> None:
     """Raise a SlowError where a JPEG has too many scans, found as libjpeg finds them: it skips what
     is between segments, and thumbnails and videos are within a segment or behind the end."""
-    place, segments, scans = 2, 0, 0
+    place = 2
+    segments = 0
+    scans = 0
     while place < len(data):
         marker = SEGMENT.search(data, place, place + SEARCHED_BYTES)
         if marker is None:
@@ -239,7 +247,8 @@ def _check_scans(data: bytes) -> None:
             continue
         if marker[1] == END:
             return
-        segments, scans = segments + 1, scans + (marker[1] == SCAN)
+        segments = segments + 1
+        scans = scans + (marker[1] == SCAN)
         if scans > MAX_SCANS:
             raise SlowError(f"it has more than {MAX_SCANS} scans")
         if segments > MAX_SEGMENTS:
@@ -479,7 +488,8 @@ def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -
     """Yield a .npy file of the images, one by one as `resize` returns
     them: all together may be large.
     """
-    out, shape = io.BytesIO(), resize(np.empty_like(images, shape=images.shape[1:])).shape
+    out = io.BytesIO()
+    shape = resize(np.empty_like(images, shape=images.shape[1:])).shape
     header = np.lib.format.header_data_from_array_1_0(images) | {"shape": (len(images), *shape)}
     np.lib.format.write_array_header_1_0(out, header)
     yield out.getvalue()

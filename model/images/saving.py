@@ -21,7 +21,8 @@ SHEETS = (".png", ".webp")
 # the last two where a film is asked for
 FILMS = {".gif": "gif", ".apng": "apng", ".webp": "webp", ".png": "apng"}
 PICTURES = {*FILMS, ".jpg", ".jpeg", ".bmp"}  # that a folder of pictures may have
-CLASSES, HEADINGS = "classes.csv", ["image", "class"]
+CLASSES = "classes.csv"
+HEADINGS = ["image", "class"]
 MAX_TABLE = 100_000_000  # bytes
 FORM = re.compile(r"\.[a-z][a-z0-9]*")  # of a file's name; v1.2 and run.2026-11-27 are folders
 
@@ -75,7 +76,8 @@ def check_sheet(
     large; to be called before they are painted."""
     if (kind := _form(out)) in FILMS:
         rows, columns = grid(count, columns)
-        width, height = columns * config.width, rows * config.height
+        width = columns * config.width
+        height = rows * config.height
         if film is None:
             gap = gap_of(scale)
             check_sides(scale * width + columns * gap, scale * height + rows * gap, kind[1:])
@@ -115,7 +117,8 @@ def save_classes(
     """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as
     `save_images` does; a sheet or a film has a row for each class, after its name. titles: see
     `class_sheet`; known, classes: `save_images`."""
-    film, kind = check_out(out, film), _form(out)
+    film = check_out(out, film)
+    kind = _form(out)
     if kind not in FILMS:
         save_images(images.reshape(-1, *images.shape[2:]), out, classes=classes)
         return
@@ -144,7 +147,8 @@ def save_images(
     images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
     classes: of each image, where any is known; a folder and an array have them in a table, see `classes_file`.
     """
-    film, kind = check_out(out, film), _form(out)
+    film = check_out(out, film)
+    kind = _form(out)
     if kind == ".npy":
         write_output(out, encode_npy(images))
         write_classes(out, list(map(str, range(len(images)))), classes)

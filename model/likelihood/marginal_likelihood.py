@@ -14,7 +14,9 @@ import numpy as np
 from scanline.model.base.inputs import InvalidInput, whole_number
 
 DEFAULT_REPEATS = 8
-MIN_REPEATS, MAX_REPEATS = 2, 256  # one has no standard error
+# one has no standard error
+MIN_REPEATS = 2
+MAX_REPEATS = 256
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def estimate(evidence_bits: np.ndarray, known_bytes: int) -> Estimate:
     the mean. The estimate is then too high on average; its standard error is still the spread of
     such estimates, which the variance of 2^-evidence is not.
     """
-    count, bits = len(evidence_bits), _bits(evidence_bits)
+    count = len(evidence_bits)
+    bits = _bits(evidence_bits)
     without = np.array([_bits(np.delete(evidence_bits, index)) for index in range(count)])
     if np.isinf(without).any():
         return Estimate(bits, inf, known_bytes)

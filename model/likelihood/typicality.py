@@ -43,7 +43,8 @@ class Typicality:
     def from_dict(cls, data: Any) -> "Typicality":
         """Return what `to_dict` made; ValueError where it is something else."""
         try:
-            images, noisy = data["images"], data["noisy"]
+            images = data["images"]
+            noisy = data["noisy"]
             quantiles = np.array([data["bits_per_dim"], data["bits_per_grey"]])
             is_right = type(images) is int and 0 < images < MAX_IMAGES and 0 <= noisy <= 1
         except (KeyError, TypeError, ValueError):

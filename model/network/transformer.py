@@ -370,7 +370,8 @@ class Transformer(nn.Module):
             parameters = self.head(self.norm(x.float()))
             if base is None:
                 return parameters
-            k, c = self.config.components, self.config.channels
+            k = self.config.components
+            c = self.config.channels
             logits, means, rest = parameters.split(
                 (k, k * c, parameters.shape[-1] - k - k * c), dim=-1
             )
@@ -408,7 +409,8 @@ class Transformer(nn.Module):
         """Start the means at the reference, scales from narrow to wide, and
         each channel at the one before it.
         """
-        k, c = self.config.components, self.config.channels
+        k = self.config.components
+        c = self.config.channels
         _, means, scales, factors = self.head.bias.split(
             (k, k * c, k * c, self.distribution.width - k - 2 * k * c)
         )

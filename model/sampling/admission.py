@@ -148,7 +148,8 @@ class Admission:
                 assert index is not None
                 self._queue_prefix(self.requests[number].request, index)
         if most := self.generator.backend.prefill_images - 1:
-            before, self.looked_at = self.looked_at, {}
+            before = self.looked_at
+            self.looked_at = {}
             for number in [*self.prefixes.held]:
                 waiting = len(self.scheduler.waiting.get(number, ()))
                 waits_for = self.scheduler.next_index(number), waiting, self.prefixes.used

@@ -335,7 +335,8 @@ class Engine:
         """Send what has been painted by the steps that have ended: on an
         asynchronous device those of the last tick.
         """
-        self.ended, self.current = self.current, None
+        self.ended = self.current
+        self.current = None
         if self.generator.is_asynchronous:
             self.ended, self.in_flight = self.in_flight, self.ended
         if (ended := self.ended) is None:

@@ -201,10 +201,12 @@ class PrefixTree:
         image = torch.zeros(1, self.config.bytes, dtype=torch.uint8)
         image[0, :stop] = torch.frombuffer(bytearray(painted), dtype=torch.uint8)
         if node is self.root:
-            bits, state = 0.0, State.zeros(self.config, 1)
+            bits = 0.0
+            state = State.zeros(self.config, 1)
         else:
             before = node.segments[label].prefix
-            bits, state = before.bits, before.state.copy()
+            bits = before.bits
+            state = before.state.copy()
         batch = PrefillBatch.of(image, state, np.array([stop]), torch.tensor([label]))
         costs, parameters = self.backend.prefill_parameters(batch)
         for cost in costs[0].tolist():  # one byte after the other, as painting adds them

@@ -262,7 +262,8 @@ class Scheduler:
         until it has its share or one image.
         """
         sizes = [len(self.assigned[slot].slots) for slot in reversed(victims)]
-        held, taken = sum(sizes), 0
+        held = sum(sizes)
+        taken = 0
         for size in sizes[:-1]:
             if held - taken <= share:
                 break

@@ -73,7 +73,8 @@ class ClassifyTask(ReadTask):
     def result(self) -> Classification:
         """Return what both readings say of all images."""
         config = self.model.config
-        bits, compared = None, None
+        bits = None
+        compared = None
         if self.by_bits:
             bits, compared = classification.of_readings(config, self.totals[self.headed :])
         tails = None

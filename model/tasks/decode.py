@@ -41,7 +41,8 @@ class DecodedFile:
     @property
     def blocks(self) -> Iterator[range]:
         """The rows of each checksum."""
-        size, end = self.file.block, self.first + len(self.indices)
+        size = self.file.block
+        end = self.first + len(self.indices)
         return (range(start, min(start + size, end)) for start in range(self.first, end, size))
 
     def indices_of(self, rows: range) -> tuple[int, ...]:
@@ -65,7 +66,9 @@ class DecodeTask(PaintTask):
         """files: those that are checked. shown: see PaintTask.shown."""
         super().__init__(request, model.config)
         self.shown = shown
-        self.drawn, self.used = {}, {}  # nothing but the codes decides the images
+        # nothing but the codes decides the images
+        self.drawn = {}
+        self.used = {}
         self.param = param
         self.block_of = {
             row: (each, rows) for each in files for rows in each.blocks for row in rows
@@ -101,7 +104,8 @@ class DecodeTask(PaintTask):
 
     def result(self) -> PaintedImages:
         """Return the images that are shown, in their order."""
-        painted, rows = super().result(), list(self.shown)
+        painted = super().result()
+        rows = list(self.shown)
         bits = painted.bits_per_dim[rows]
         return replace(
             painted, images=painted.images[rows], bits_per_dim=bits, labels=painted.labels[rows]

@@ -153,7 +153,8 @@ class PaintTask(Task):
                     self._write_provisional(self._row(index), first, data)
             case StateSnapshot():
                 if event.position > self.snapshot_position:
-                    self.snapshot, self.snapshot_position = event, event.position
+                    self.snapshot = event
+                    self.snapshot_position = event.position
             case Finished():
                 row = self._row(event.index)
                 self._write(row, 0, event.image)
@@ -170,7 +171,8 @@ class PaintTask(Task):
         """Return what has been painted since the last call, merged."""
         frames = []
         for row in np.flatnonzero(self.painted > self.taken).tolist():
-            first, stop = int(self.taken[row]), int(self.painted[row])
+            first = int(self.taken[row])
+            stop = int(self.painted[row])
             frames.append((row, first, self.images[row, first:stop].tobytes()))
             self.taken[row] = stop
         part = PaintedPart(frames, self.finished, self.snapshot, tuple(sorted(self.changing)))
@@ -208,7 +210,8 @@ class PaintTask(Task):
     def _write_provisional(self, row: int, first: int, data: bytes) -> None:
         """Keep bytes that may still change, but for those whose place has final ones: an engine
         that paints an image anew has not come so far yet."""
-        known, stop = int(self.painted[row]), first + len(data)
+        known = int(self.painted[row])
+        stop = first + len(data)
         if known < stop:
             self.images[row, max(known, first) : stop] = np.frombuffer(data, np.uint8)[
                 max(0, known - first) :
@@ -224,7 +227,8 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     n = values.n
     if n is not None:
         n = whole_number(n, 1, None, "n")
-    given, prompt = (model.config, values.class_name), values.prompt or ""
+    given = (model.config, values.class_name)
+    prompt = values.prompt or ""
     if isinstance(values, CompleteValues):
         sampling = model.defaults.to_complete(*given, prompt=prompt, **values.sampling)
         count = values.pictures * (n or 1)

@@ -50,7 +50,8 @@ class Exports:
         command: Sequence[str] = (sys.executable, "-m", __name__),
         seconds: float = EXPORT_SECONDS,
     ):
-        self.command, self.seconds = command, seconds
+        self.command = command
+        self.seconds = seconds
         # the one that was used last is last
         self.kept: OrderedDict[Identity, Exported] = OrderedDict()
         self.failed: dict[Identity, tuple[float, Exception]] = {}  # until when not to try again
@@ -87,7 +88,8 @@ class Exports:
             *self.command, str(directory), stdout=asyncio.subprocess.PIPE, env=environment
         )
         assert child.stdout is not None
-        file, digest = bytearray(), sha256()
+        file = bytearray()
+        digest = sha256()
         try:
             async with asyncio.timeout(self.seconds):
                 while chunk := await child.stdout.read(CHUNK_BYTES):

@@ -26,8 +26,10 @@ class WebsocketArrivalLimit:
     def __init__(
         self, app: ASGIApp, counters: HttpCounters, max_bytes: int, max_bytes_of_all: int
     ) -> None:
-        self.app, self.counters = app, counters
-        self.max_bytes, self.max_bytes_of_all = max_bytes, max_bytes_of_all
+        self.app = app
+        self.counters = counters
+        self.max_bytes = max_bytes
+        self.max_bytes_of_all = max_bytes_of_all
         self.waiting = 0  # bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,7 +51,9 @@ class _Arrivals:
     """The messages of one websocket that the API has not taken."""
 
     def __init__(self, limit: WebsocketArrivalLimit, receive: Receive, send: Send) -> None:
-        self.limit, self.receive_next, self.send_on = limit, receive, send
+        self.limit = limit
+        self.receive_next = receive
+        self.send_on = send
         self.messages: asyncio.Queue[Message] = asyncio.Queue()
         self.waiting = 0  # bytes
         self.is_closed = False

@@ -84,8 +84,11 @@ class FolderTask(Task):
     def __init__(
         self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress
     ) -> None:
-        self.request, self.count, self.out = request, len(request.indices), out
-        self.shape, self.progress = shape, progress
+        self.request = request
+        self.count = len(request.indices)
+        self.out = out
+        self.shape = shape
+        self.progress = progress
         self.finished: deque[Finished] = deque()  # that are not written yet
         self.bits_per_dim = array("d")  # of the images that this run painted
 

@@ -134,7 +134,8 @@ class FewestImagesRouter(RequestRouter):
         if now - self.signs.get(replica, -inf) >= FORGET_SECONDS:
             self.signs[replica] = now
         if route := request.kwargs.get("route"):
-            route.signs, route.replica = self.signs, replica
+            route.signs = self.signs
+            route.replica = replica
 
     def _complete(self, number: str) -> None:
         if number in self.assigned:

@@ -24,7 +24,8 @@ class Pipe:
     def __init__(
         self, connection: Connection, receive: Callable[[list[Any]], None], name: str
     ) -> None:
-        self.connection, self.receive = connection, receive
+        self.connection = connection
+        self.receive = receive
         self.loop = asyncio.get_running_loop()
         self.closed = asyncio.Event()
         # or its start; the reader keeps it, even while the loop is held up
@@ -64,7 +65,8 @@ class Pipe:
         self.connection.close()
 
     def _flush(self) -> None:
-        messages, self.unsent = self.unsent, []
+        messages = self.unsent
+        self.unsent = []
         self.outbox.put(messages)
 
     def _write(self) -> None:

@@ -89,7 +89,8 @@ class AdmissionControl:
         """Take room for so many more images of a request; QueueFullError
         where there is none for all of them.
         """
-        own, total = self.clients[held.client].without(held), self.total.without(held)
+        own = self.clients[held.client].without(held)
+        total = self.total.without(held)
         self._check(held.images + images, held.client, own, total, counted)
         self.change(held.client, 0, images, 0)
 
@@ -221,4 +222,5 @@ class Reservation:
         self.admission.change(
             self.client, 0, images - self.images, unread_bytes - self.unread_bytes, finished
         )
-        self.images, self.unread_bytes = images, unread_bytes
+        self.images = images
+        self.unread_bytes = unread_bytes

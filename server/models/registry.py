@@ -97,7 +97,8 @@ class ModelRegistry:
     ) -> None:
         self.all = {model.id: model for model in models}  # a reload replaces one
         self.ids = {name: model.id for model in models for name in model.names}
-        self.max_images, self.request_timeout = max_images, request_timeout
+        self.max_images = max_images
+        self.request_timeout = request_timeout
         self.resize = resize  # for requests that have no size_policy
 
     @property
@@ -153,7 +154,8 @@ def served_models(settings: Settings, make_handle: HandleFactory = EngineClient)
     started; ValueError where one is wrong.
     """
     directories = _directories(settings.models)
-    names, threads = _names(settings, directories), _threads(settings, len(directories))
+    names = _names(settings, directories)
+    threads = _threads(settings, len(directories))
     limits = queue_limits(settings)
     served = []
     for directory, own_threads in zip(directories, threads, strict=True):

@@ -54,7 +54,8 @@ class ModelReloader:
         self, models: ModelRegistry, is_needed: Callable[[str], bool] = lambda digest: False
     ) -> None:
         """`is_needed`: whether requests of other processes need the model of that digest."""
-        self.models, self.is_needed = models, is_needed
+        self.models = models
+        self.is_needed = is_needed
         self.locks = {name: asyncio.Lock() for name in models.all}
         self.retiring: dict[asyncio.Task[None], EngineClient] = {}
         self.requested = asyncio.Event()  # by a signal

@@ -78,7 +78,8 @@ def build(
     hosts = hosts or served_hosts(
         settings.host, settings.allow_hosts, is_local=False, needs_key=keys is not None
     )
-    counters, lag = HttpCounters(), LoopLag()
+    counters = HttpCounters()
+    lag = LoopLag()
     # One API process of several has its engines, their reloads and the
     # metrics of the others in the main process.
     reloader: Reloader = main or ModelReloader(served)

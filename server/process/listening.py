@@ -15,7 +15,8 @@ from pathlib import Path
 
 from scanline.server.settings import Settings
 
-ANY_IPV6, ANY_IPV4 = "::", "0.0.0.0"
+ANY_IPV6 = "::"
+ANY_IPV4 = "0.0.0.0"
 # of an address whose family this machine does not use
 NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 PORT_ATTEMPTS = 20  # at finding a port that is free on all addresses

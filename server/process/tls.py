@@ -24,7 +24,8 @@ class TlsCertificate:
     """`context` is what sockets are wrapped with; ValueError if the files cannot be used."""
 
     def __init__(self, cert: Path, key: Path) -> None:
-        self.cert, self.key = cert, key
+        self.cert = cert
+        self.key = key
         self.watch = FileWatch([cert, key], self.reload)
         self.context = _context()
         self.reload()

@@ -18,7 +18,8 @@ from scanline.server.runtime import logs, stderr
 
 log = logging.getLogger("scanline.server")
 
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+PR_SET_PDEATHSIG = 1
+PR_SET_NAME = 15
 
 
 def set_up(connection: Connection, log_format: str, log_level: str) -> None:

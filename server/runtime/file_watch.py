@@ -25,7 +25,8 @@ class FileWatch:
     """
 
     def __init__(self, paths: Sequence[Path], reload: Callable[[], None]) -> None:
-        self.paths, self.reload = paths, reload
+        self.paths = paths
+        self.reload = reload
         self.seen = self.signature()
 
     def signature(self) -> Signature:

@@ -27,7 +27,9 @@ from scanline.server.runtime.stderr import STDERR, write_all
 Format = Literal["console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 
-LINES, LINES_PER_SECOND = 100.0, 5.0  # of one kind: at once, and from then on
+# of one kind: at once, and from then on
+LINES = 100.0
+LINES_PER_SECOND = 5.0
 TRACEBACK_LINES = 10.0  # that a traceback counts as
 MAX_KINDS = 1000
 MAX_WAITING = 10_000  # lines
@@ -53,7 +55,8 @@ class RateLimit(logging.Filter):
             record.levelno < logging.WARNING or record.name == "scanline.requests"
         ):
             return True
-        kind, now = (record.name, str(record.msg)), time.monotonic()
+        kind = (record.name, str(record.msg))
+        now = time.monotonic()
         due, since, dropped = self.kinds.pop(kind, (0.0, now, 0))
         due = max(0.0, due - LINES_PER_SECOND * (now - since))
         is_written = due < LINES

@@ -49,7 +49,8 @@ class LoopLag:
         self._timer = self._loop.call_at(self._due, self._measure)
 
     def _measure(self) -> None:
-        lag, now = max(0.0, self._loop.time() - self._due), time.monotonic()
+        lag = max(0.0, self._loop.time() - self._due)
+        now = time.monotonic()
         self.seconds.add(lag)
         self._forget(now)
         # The deque falls from its first, the maximum, to its last: what is smaller

@@ -19,7 +19,10 @@ import gc
 from collections.abc import Callable
 from contextlib import suppress
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+# of glibc's malloc.h
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+M_ARENA_MAX = -8
 # a block of so many bytes is asked of the system, and given back; a read of a socket is smaller
 LARGE_BYTES = 300_000
 FREE_BYTES = 1_048_576  # that may stay free at the end of the heap

@@ -22,7 +22,8 @@ HANDLED = (*STOPPING, signal.SIGHUP)
 def handle_signals(lifecycle: Lifecycle, reload: Callable[[], None]) -> None:
     """Drain `lifecycle` and call `reload` on signals from now on, in the running event loop; on
     those, too, that came while they were blocked."""
-    loop, had_terminal = asyncio.get_running_loop(), _has_terminal()
+    loop = asyncio.get_running_loop()
+    had_terminal = _has_terminal()
 
     def on_hangup() -> None:
         if had_terminal and not _has_terminal():

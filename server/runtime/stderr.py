@@ -27,7 +27,8 @@ class StandardError(io.RawIOBase):
     """
 
     def __init__(self, is_json: bool) -> None:
-        self.is_json, self.text = is_json, b""
+        self.is_json = is_json
+        self.text = b""
 
     def writable(self) -> bool:
         return True
@@ -41,7 +42,8 @@ class StandardError(io.RawIOBase):
     def write(self, data: bytes) -> int:  # type: ignore[override]
         self.text += bytes(data)
         if not self.is_json or self.text.endswith(b"\n") or len(self.text) > MAX_BYTES:
-            text, self.text = self.text, b""
+            text = self.text
+            self.text = b""
             write_all(STDERR, _as_json(text) if self.is_json else text)
         return len(data)
 

@@ -87,7 +87,8 @@ def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path: 
 
 
 def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
-    modules, listed = tmp_path / "modules", []
+    modules = tmp_path / "modules"
+    listed = []
     for number in range(60):
         name = f"{number:x}.png"
         skins = (

@@ -230,10 +230,8 @@ def api_errors() -> dict[str, int]:
                     *call.args, **{word.arg: word.value for word in call.keywords}
                 )
                 given.apply_defaults()
-                code, status = (
-                    given.arguments["code"],
-                    given.arguments.get("status", ast.Constant(STATUSES[error])),
-                )
+                code = given.arguments["code"]
+                status = given.arguments.get("status", ast.Constant(STATUSES[error]))
                 code = code.value if isinstance(code, ast.Constant) else code
                 if isinstance(code, str) and isinstance(status, ast.Constant):
                     found[code] = status.value

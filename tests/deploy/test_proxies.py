@@ -332,7 +332,8 @@ def test_behind_a_password_below_a_path_the_key_has_its_own_header(
         return "user root;\n" + conf.replace("/etc/nginx/", f"{tmp_path}/")
 
     (tmp_path / "digits.htpasswd").write_text("teacher:{PLAIN}chalk\n")
-    address, basic = trusting.url.removeprefix("http://"), ("teacher", "chalk")
+    address = trusting.url.removeprefix("http://")
+    basic = ("teacher", "chalk")
     with proxy_before("nginx.conf", [address], tmp_path, with_location) as proxy:
         url = f"{proxy}/digits"
         with httpx.Client(auth=basic, timeout=PATIENCE) as client:

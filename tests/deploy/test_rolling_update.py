@@ -34,7 +34,9 @@ class Client(threading.Thread):
 
     def __init__(self, url: str, seed: int, may_stop: threading.Event) -> None:
         super().__init__()
-        self.url, self.seed, self.may_stop = url, seed, may_stop
+        self.url = url
+        self.seed = seed
+        self.may_stop = may_stop
         self.answers: list[tuple[int, bytes]] = []  # status, and pixels of the images
 
     def run(self) -> None:

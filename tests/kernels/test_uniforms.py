@@ -52,7 +52,9 @@ def many(count: int) -> torch.Tensor:
 
 
 def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
-    seed, index, position = 0x123456789ABCDEF0, 0x1122334455, 783
+    seed = 0x123456789ABCDEF0
+    index = 0x1122334455
+    position = 783
     words = philox4x32(
         torch.tensor([position, index & 0xFFFFFFFF, index >> 32, 0]),
         torch.tensor([seed & 0xFFFFFFFF, seed >> 32]),

@@ -44,7 +44,8 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By a clock on which every call takes ten seconds."""
-    clock, calls = itertools.count(step=10.0), []
+    clock = itertools.count(step=10.0)
+    calls = []
     monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(measure, "COPY_BYTES", 2**16)
     assert measure.copy_rate(seconds=0.0) == 2 * 2**16 / 10.0  # read and written
@@ -73,7 +74,8 @@ def test_the_fastest_number_of_rows_is_the_matrix_rate_and_ceilings_of_images_co
 @pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
 def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant: str) -> None:
     model = model_of(variant)
-    config, reference = model.config, make_reference(model, (2,))
+    config = model.config
+    reference = make_reference(model, (2,))
     program = Scanline(model, 2, reference)
     program.measure(0.0)
     rate = program.rate()
@@ -126,7 +128,8 @@ def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
 
 
 def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
-    other, bits = small_models.model(model.config, seed=1), correctness.bits
+    other = small_models.model(model.config, seed=1)
+    bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
     with pytest.raises(
         WrongResultError, match=r"recurrent and parallel views differ by .* bits/dim"

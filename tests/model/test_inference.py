@@ -121,7 +121,8 @@ def test_images_are_the_same_however_they_are_given(
 def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(
     grey_model: Model, picture: np.ndarray
 ) -> None:
-    config, kept = grey_model.config, np.arange(35).reshape(7, 5) % 3 > 0
+    config = grey_model.config
+    kept = np.arange(35).reshape(7, 5) % 3 > 0
     alpha = np.where(kept, 255, 0).astype(np.uint8)
     for image, mask in (
         (Image.fromarray(np.dstack((picture, alpha))), None),

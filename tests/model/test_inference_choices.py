@@ -298,7 +298,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 def test_images_come_back_at_the_bits_of_their_score(models: dict[str, Model], name: str) -> None:
     model = models[name]
     images = model.sample(12, seed=3).array
-    bits, done = model.score(images) * model.config.bytes, []
+    bits = model.score(images) * model.config.bytes
+    done = []
     for number in (1, 7):
         data = model.compress(
             images, images_a_code=number, progress=lambda *each: done.append(each)
@@ -330,10 +331,8 @@ def test_an_image_is_encoded_under_its_class_where_that_is_shorter(
     models: dict[str, Model],
 ) -> None:
     model = models["pixels"]
-    horses, others = (
-        model.sample(12, seed=3, class_name="horse").array,
-        model.sample(6, seed=4).array,
-    )
+    horses = model.sample(12, seed=3, class_name="horse").array
+    others = model.sample(6, seed=4).array
     images = np.concatenate((horses, others))
     plain, horse, shell = (
         model.score(images, class_name=name) * 60 for name in (None, "horse", "shell")

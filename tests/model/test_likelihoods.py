@@ -63,7 +63,8 @@ def images(model: Transformer) -> np.ndarray:
 @pytest.fixture(scope="module")
 def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
     """Bits [5, 3] of each image under each class, by the parallel view."""
-    given, columns = torch.from_numpy(images), []
+    given = torch.from_numpy(images)
+    columns = []
     for label in (1, 2, 3):
         parameters = model.parallel(given, labels=torch.full((5,), label))
         columns.append(model.bits(parameters, given, 0, model.config.bytes).sum(dim=1))
@@ -136,7 +137,8 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
     model = small_models.model(
         small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"])
     )
-    images, tolerances = small_models.images(model.config, 4), np.array([0, 5, 255, 40])
+    images = small_models.images(model.config, 4)
+    tolerances = np.array([0, 5, 255, 40])
     generator = Generator(model, 1, backend=backend)
     found = classify(generator, images, tolerances=tolerances).bits
     for label in range(3):
@@ -162,8 +164,10 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
     backend: str,
 ) -> None:
     model = small_models.model(small_models.config(mirrored=True, **small_models.CLASSES))
-    images, bare = small_models.images(model.config, 5), Generator(model, 1, backend=backend)
-    plain, whole = classify(bare, images), bare.score(images).sum(axis=1)
+    images = small_models.images(model.config, 5)
+    bare = Generator(model, 1, backend=backend)
+    plain = classify(bare, images)
+    whole = bare.score(images).sum(axis=1)
     model.class_head = small_models.class_head(model.config)
     typical = Typicality.measure(whole, images, np.zeros(5, bool))
     info = ModelInfo(model.config, typicality=typical, has_class_head=True)
@@ -251,10 +255,8 @@ def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_a
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
     sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
-    digits, canvas = (
-        sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28),
-        np.zeros((28, 28, 4), np.uint8),
-    )
+    digits = sheet.transpose(0, 2, 1, 3).reshape(64, 28, 28)
+    canvas = np.zeros((28, 28, 4), np.uint8)
     canvas[..., 3] = digits[0]
     drawing = pixels(open_picture(encode(canvas), model.config, "image"), model.config).reshape(
         1, 28, 28

@@ -59,13 +59,15 @@ def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_
     images; untrained weights need 8.
     """
     directory = zoo.find(name)
-    model, card = load_model(directory), (directory / "README.md").read_text()
+    model = load_model(directory)
+    card = (directory / "README.md").read_text()
     tested = model_dir.tested_bits_per_dim(directory)
     assert f"{model.parameter_count:,} parameters" in card
     assert f"state {model.config.state_bytes_per_image:,} bytes an image" in card
     assert f"float16, {model_dir.weight_bytes(directory) / 1e6:.1f} MB" in card
     assert f"**{tested:.3f} +- " in card
-    height, width = model.config.height, model.config.width
+    height = model.config.height
+    width = model.config.width
     row = np.asarray(Image.open(directory / "samples.png"))[:height]
     samples = np.stack(
         [row[:, left : left + width].reshape(-1) for left in range(0, 4 * width, width)]
@@ -74,7 +76,8 @@ def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_
 
 
 def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
+    target = tmp_path / "target"
+    link = tmp_path / "link"
     target.write_bytes(b"old")
     target.chmod(0o640)
     link.symlink_to("target")
@@ -85,7 +88,8 @@ def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path: Path) -> 
 
 
 def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    pipe, read = tmp_path / "pipe", []
+    pipe = tmp_path / "pipe"
+    read = []
     os.mkfifo(pipe)
     reader = Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()

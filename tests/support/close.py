@@ -18,9 +18,11 @@ def assert_close(
     assert result.shape == reference.shape, (
         f"{label}: shape {list(result.shape)}, not {list(reference.shape)}"
     )
-    reference, result = reference.detach().double(), result.detach().double()
+    reference = reference.detach().double()
+    result = result.detach().double()
     assert result.isfinite().all(), f"{label}: not all finite"
-    largest, size = (reference - result).abs().max().item(), reference.square().mean().sqrt().item()
+    largest = (reference - result).abs().max().item()
+    size = reference.square().mean().sqrt().item()
     assert largest <= bound * size, (
         f"{label}: off by {largest:.3g} where values are about {size:.3g}"
     )

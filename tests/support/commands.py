@@ -27,7 +27,8 @@ class Ran:
 
 
 def scanline(*arguments: object) -> Ran:
-    out, err = StringIO(), StringIO()
+    out = StringIO()
+    err = StringIO()
     with (
         patch.object(sys, "argv", ["scanline", *map(str, arguments)]),
         patch.object(torch.cuda, "is_available", return_value=False),
@@ -40,10 +41,8 @@ def scanline(*arguments: object) -> Ran:
 
 
 def in_a_process(*arguments: object) -> Ran:
-    command, environment = (
-        [SCANLINE, *map(str, arguments)],
-        {**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-    )
+    command = [SCANLINE, *map(str, arguments)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 

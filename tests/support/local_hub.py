@@ -21,7 +21,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 TOKEN = "hf_of_the_tests"
-NAME, API = r"/(?P<name>[^/]+/[^/]+?)", r"/api/models/(?P<name>[^/]+/[^/]+)"
+NAME = r"/(?P<name>[^/]+/[^/]+?)"
+API = r"/api/models/(?P<name>[^/]+/[^/]+)"
 READ = {  # pattern: the method of LocalHub that answers
     NAME + r"/resolve/(?P<revision>[^/]+)/(?P<file>.+)": "_file",
     API: "_info",
@@ -136,10 +137,8 @@ class LocalHub:
         ]
 
     def _object(self, file: str, data: bytes) -> dict[str, Any]:
-        size, blob = (
-            self.sizes.get(file, len(data)),
-            hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest(),
-        )
+        size = self.sizes.get(file, len(data))
+        blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
         large = {"oid": hashlib.sha256(data).hexdigest(), "size": size, "pointerSize": 130}
         return {"size": size, "oid": blob, **({"lfs": large} if _is_large(file) else {})}
 
@@ -149,7 +148,8 @@ class LocalHub:
             raise _RefusedError(403, "GatedRepo", f"Access to model {name} is restricted.")
         if file not in files:
             raise _RefusedError(404, "EntryNotFound", "Entry not found")
-        data, stored = files[file], self._object(file, files[file])
+        data = files[file]
+        stored = self._object(file, files[file])
         oid = stored.get("lfs", stored)["oid"]
         headers = {
             "X-Repo-Commit": commit,
@@ -204,7 +204,8 @@ class LocalHub:
 
     def _commit(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
         repository, _, before = self._at(name, branch)
-        files, message = dict(before), ""
+        files = dict(before)
+        message = ""
         for line in map(json.loads, body.splitlines()):
             value = line["value"]
             match line["key"]:

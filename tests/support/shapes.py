@@ -19,7 +19,9 @@ from tests.support import small_models
 CLASSES = (("circle", "disc"), ("square", "box"), ("star",))
 # by which the server's clients know it
 NAMES = ("shapes", "dall-e-2", "dall-e-3", "gpt-image-1", "gpt-image-1-mini", "gpt-image-2")
-SLOTS, WAITING, MAX_IMAGES = 24, 176, 230
+SLOTS = 24
+WAITING = 176
+MAX_IMAGES = 230
 ROOM = SLOTS + WAITING  # images, and particles, in progress at once
 SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES, mirrored=True)
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")

@@ -72,7 +72,8 @@ def config(**changes: Any) -> ModelConfig:
 
 
 # as most tests paint with
-GREY, COLOUR = config(height=7, width=5, layers=1), config(height=3, width=4, channels=3)
+GREY = config(height=7, width=5, layers=1)
+COLOUR = config(height=3, width=4, channels=3)
 
 
 def model(config: ModelConfig, seed: int = 0) -> Transformer:
@@ -97,7 +98,8 @@ def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
     """A class head of random weights on the outputs of the
     blocks and of layer 1, of 3 x 3 cells.
     """
-    generator, shape = torch.Generator().manual_seed(seed), FeatureShape((0, 1), 3)
+    generator = torch.Generator().manual_seed(seed)
+    shape = FeatureShape((0, 1), 3)
     given = {
         name: torch.rand(tensor.shape, generator=generator) + (0.5 if tensor.dim() < 2 else -0.5)
         for name, tensor in ClassHead.empty(shape, config).tensors.items()

@@ -12,7 +12,8 @@ def wait_for(find: Callable[[], Found], what: str) -> Found:
     """Call `find` until it returns something true, and return that; `what` names it in the
     failure message. Pauses grow from 10 to 50 ms: a check may be a request, which takes
     processor time from what is waited for."""
-    deadline, pause = time.monotonic() + PATIENCE, 0.01
+    deadline = time.monotonic() + PATIENCE
+    pause = 0.01
     while not (found := find()):
         assert time.monotonic() < deadline, f"timed out after {PATIENCE} s waiting for {what}"
         time.sleep(pause)

@@ -87,7 +87,8 @@ def probe(model: Transformer, backend: Backend) -> str:
     """Return a hash of the states, bits and intervals that a backend computes
     for the first steps of fixed noise.
     """
-    config, device = model.config, model.device
+    config = model.config
+    device = model.device
     stop = config.first + min(PROBED_STEPS, config.steps) * config.step_bytes
     noise = (
         torch.arange(config.bytes, dtype=torch.int64).square().mul(40503).bitwise_right_shift(8)

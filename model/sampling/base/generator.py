@@ -163,7 +163,8 @@ class Generator:
         """Start to run the next `steps` steps of a prefill, IN PLACE: all of them by default, and
         where the backend would round differently in chunks. Return the device's seconds; the bits
         are there once these have been waited for."""
-        start, stop = prefill.position, prefill.stop
+        start = prefill.position
+        stop = prefill.stop
         in_chunks = (
             self.backend.prefills_in_chunks
             or isinstance(prefill, Inspection)
@@ -295,7 +296,8 @@ class Generator:
         arrivals.label.numpy()[:] = [spec.label for spec in specs]
         arrivals.effective_particles.numpy()[:] = [spec.particles for spec in specs]
         arrivals.temperature.numpy()[:] = [spec.temperature for spec in specs]
-        images, known = arrivals.images.numpy(), arrivals.known.numpy()
+        images = arrivals.images.numpy()
+        known = arrivals.known.numpy()
         for row, spec in enumerate(specs):
             if spec.known is not None and spec.mask is not None:
                 images[row], known[row] = spec.known, spec.mask
@@ -320,10 +322,12 @@ class Generator:
         """
         histogram = self.config.first_byte_histogram
         assert histogram is not None
-        values, unknown = arrivals.images[:, 0], ~arrivals.known[:, 0]
+        values = arrivals.images[:, 0]
+        unknown = ~arrivals.known[:, 0]
         for temperature in arrivals.temperature.float().unique().double().tolist():
             rows = unknown & (arrivals.temperature.float() == temperature)
-            seed, index = arrivals.seed[rows], arrivals.index[rows]
+            seed = arrivals.seed[rows]
+            index = arrivals.index[rows]
             draw = uniforms(seed, index, torch.zeros_like(seed))[:, 0].double()
             cumulative = _tempered(histogram, temperature).cumsum(0)
             values[rows] = torch.searchsorted(cumulative, draw * cumulative[-1], right=True).to(

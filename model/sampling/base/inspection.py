@@ -30,8 +30,10 @@ class Inspection(PrefillState):
         """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the
         numbers of the inspected steps between; return the bits [1, stop] float64 of the
         bytes that were run, 0 before them."""
-        layer, head = self.wanted.layer, self.wanted.head
-        images, state = self.batch.images, self.batch.state
+        layer = self.wanted.layer
+        head = self.wanted.head
+        images = self.batch.images
+        state = self.batch.state
         s = state.s[layer, :, head, None].clone()
         z = state.z[layer, :, head, None].clone()
         projected: list[torch.Tensor] = []  # queries, keys and values of all heads, [1, n, .]
@@ -64,14 +66,16 @@ class Inspection(PrefillState):
         z: torch.Tensor,  # [1, 1, C], the same
         first: int,
     ) -> None:
-        config, head = model.config, self.wanted.head
+        config = model.config
+        head = self.wanted.head
         keys = config.heads * config.key_width
         every_q, every_k, every_v = projected.split((keys, keys, config.model_width), dim=-1)
         q, k, v = (
             each.unflatten(-1, (config.heads, -1))[:, head] for each in (every_q, every_k, every_v)
         )
         phi = model.layers[self.wanted.layer].phi
-        phi_q, phi_k = phi(q), phi(k)
+        phi_q = phi(q)
+        phi_k = phi(k)
         # the first of them, among the n
         inspected = (self.wanted.first - first) // config.step_bytes
         for step in range(len(q)):

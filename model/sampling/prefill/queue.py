@@ -150,7 +150,8 @@ class PrefillQueue:
         self.begun.discard(request)
         self.alone = deque(prefill for prefill in self.alone if prefill.request != request)
         if not any(prefill.request in self.left for prefill in self.batch):
-            self.batch, self.state = [], None
+            self.batch = []
+            self.state = None
 
     def run(
         self, painted: float | None, idle_seconds: float, painting: Set[str] = frozenset()
@@ -249,12 +250,14 @@ class PrefillQueue:
         )
         self.passes.append(started)
         if state.done:
-            self.batch, self.state = [], None
+            self.batch = []
+            self.state = None
         return []
 
     def _begun_batch(self) -> PrefillState:
         """Return the state from which the images of the current batch are run."""
-        batch, kind = self.batch, self.batch[0]
+        batch = self.batch
+        kind = self.batch[0]
         images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in batch])
         stops = [prefill.stop for prefill in batch]
         labels = [prefill.label for prefill in batch]
@@ -351,7 +354,8 @@ class PrefillQueue:
             self.passes.remove(each)
             self.credit += each.expected
         if self.state is state:
-            self.batch, self.state = [], None
+            self.batch = []
+            self.state = None
         left = [prefill for prefill in batch if prefill.request in self.left]
         if len(batch) > 1:
             self.alone.extend(left)

@@ -60,7 +60,8 @@ def reduction(side: int) -> np.ndarray:
     width = BOX / side
     shares = np.zeros((BOX, side))
     for pixel in range(side):
-        first, last = floor(pixel * BOX / side), floor((pixel + KEPT) * BOX / side)
+        first = floor(pixel * BOX / side)
+        last = floor((pixel + KEPT) * BOX / side)
         shares[first, pixel] = width if first == last else last - pixel * width
         if first != last:
             shares[last, pixel] = (pixel + KEPT) * width - last

@@ -10,7 +10,11 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.augmentation import MIN_RATE, redrawn
 
 # what a stream of random numbers decides
-MIRRORED, UNLABELLED, DRAWN, REDRAWN, OTHER = 1, 2, 3, 4, 5
+MIRRORED = 1
+UNLABELLED = 2
+DRAWN = 3
+REDRAWN = 4
+OTHER = 5
 
 
 def batch_at(
@@ -61,7 +65,8 @@ def _chosen(count: int, update: int, config: TrainingConfig) -> np.ndarray:
     """Return the rows [batch] of an update among `count` images: an epoch is a permutation of all
     rows, and batches go through one epoch after the other."""
     ranks = np.arange(update * config.batch, (update + 1) * config.batch)
-    epochs, places = ranks // count, ranks % count
+    epochs = ranks // count
+    places = ranks % count
     chosen = np.empty(config.batch, np.int64)
     for epoch in np.unique(epochs):
         permutation = np.random.default_rng([config.seed, epoch]).permutation(count)

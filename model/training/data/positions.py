@@ -21,7 +21,8 @@ from scanline.model.datasets.split import Images
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.batches import DRAWN
 
-NEAR_ROWS, NEAR_COLUMNS = 2, 2
+NEAR_ROWS = 2
+NEAR_COLUMNS = 2
 MEASURED_IMAGES = 1_000
 # of the images have room for all that is drawn; of the others the last positions are left out
 COVERED = 0.95
@@ -48,7 +49,8 @@ class PositionSampler:
 
     def __init__(self, images: Images, config: TrainingConfig, model: ModelConfig) -> None:
         """images [n, N] uint8: those to train on, which decide the number of positions."""
-        self.config, self.model = config, model
+        self.config = config
+        self.model = model
         self.count = model.steps
         if config.background < 1 and model.step == "pixel" and not model.causal_conv:
             painted = near_paint(images[:MEASURED_IMAGES], model).sum(1)
@@ -79,7 +81,8 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
     for up in range(NEAR_ROWS + 1):
         for right in range(-NEAR_COLUMNS, NEAR_COLUMNS + 1):
             if up or right < 0:
-                row, column = NEAR_ROWS - up, NEAR_COLUMNS + right
+                row = NEAR_ROWS - up
+                column = NEAR_COLUMNS + right
                 near |= around[:, row : row + height, column : column + width]
     return near.reshape(len(images), -1)
 
@@ -95,7 +98,8 @@ def draw(
     others is with probability `background`.
     """
     drawn = np.flatnonzero(near | (random.random(len(near)) < background))[:count]
-    position, weight = np.full(count, len(near) - 1), np.zeros(count)
+    position = np.full(count, len(near) - 1)
+    weight = np.zeros(count)
     position[: len(drawn)] = drawn
     weight[: len(drawn)] = np.where(near[drawn], 1.0, 1 / background)
     return position, weight

@@ -132,7 +132,8 @@ class RecordedUpdater(Updater):
         optimiser's tensors are others, or none.
         """
         super().load_state_dict(state)
-        self.graph, self.written = None, 0
+        self.graph = None
+        self.written = 0
 
     def close(self) -> None:
         """See Updater.close."""

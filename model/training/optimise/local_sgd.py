@@ -26,7 +26,9 @@ class Branches:
     """
 
     def __init__(self, group: Group, config: TrainingConfig, updater: Updater) -> None:
-        self.group, self.config, self.updater = group, config, updater
+        self.group = group
+        self.config = config
+        self.updater = updater
         self.several = config.branches > 1
         average = updater.average.model
         # the mean, as of the last state_dict()

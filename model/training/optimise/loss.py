@@ -66,7 +66,8 @@ def loss_of(
         torch.cat((labels[:, 0], labels[again, 1])),
         positions,
     )
-    own, other = bits[: len(batch)], bits[len(batch) :]
+    own = bits[: len(batch)]
+    other = bits[len(batch) :]
     # nats of an image in one bit of each of its bytes
     of_image = (model.config.bytes - model.config.first) * LN2
     apart = F.softplus((own[again] - other) * of_image) * (labels[again, 0] > 0)
@@ -105,7 +106,8 @@ class CompiledLoss:
     def __init__(self, cache: Path | None = None, writes: bool = True) -> None:
         # graphs of an earlier run in this process count against the limit of this one
         torch.compiler.reset()
-        self.cache, self.writes = cache, writes
+        self.cache = cache
+        self.writes = writes
         self.compiled: Loss = loss_of
         self.chosen = False
 

@@ -13,8 +13,10 @@ from scanline.model.training.config import TrainingConfig
 from scanline.model.training.optimise.muon import Muon
 
 # rates of the head and of all that is no matrix, as shares of the rate of the matrices
-HEAD_SCALE, OTHERS_SCALE = 0.1, 1.0
-HEAD_SCALE_WITH_MUON, OTHERS_SCALE_WITH_MUON = 0.2, 0.4
+HEAD_SCALE = 0.1
+OTHERS_SCALE = 1.0
+HEAD_SCALE_WITH_MUON = 0.2
+OTHERS_SCALE_WITH_MUON = 0.4
 STACKS = ("blocks", "layers")  # parts of the network whose linear maps are the matrices
 
 
@@ -75,7 +77,8 @@ def optimiser(
             "scale": HEAD_SCALE_WITH_MUON if muon else HEAD_SCALE,
         },
     ]
-    rate, betas = config.learning_rate, (0.9, config.second_moment)
+    rate = config.learning_rate
+    betas = (0.9, config.second_moment)
     if muon:
         adamw = torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True)
         return CombinedOptimiser(Muon([decayed], lr=rate, dtype=dtype), adamw)

@@ -55,7 +55,8 @@ class Group:
     """One process among those of a run; by default the only one."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
 
     def device(self, given: torch.device) -> torch.device:
         """Return this process's device: the one given, or a GPU of its own,

@@ -106,10 +106,8 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
         lines[at : at + len(old)] = [f"| {key} | {value} |"]
         at += 1
     text = "\n".join(lines) + "\n"
-    dataset, bits = (
-        json.dumps(evaluation["dataset"], ensure_ascii=False),
-        f"{evaluation['bits_per_dim']:.3f}",
-    )
+    dataset = json.dumps(evaluation["dataset"], ensure_ascii=False)
+    bits = f"{evaluation['bits_per_dim']:.3f}"
     for key, value in (("value", bits), ("name", dataset)):  # the first of each, in the metadata
         escaped = value.replace("\\", r"\\")
         text = re.sub(rf"^( {{6}}{key}: ).*$", rf"\g<1>{escaped}", text, count=1, flags=re.M)

@@ -22,7 +22,9 @@ HELD_OUT = 10  # of so many training images one
 # of a mean loss in nats; each fit goes on from the one before
 DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 ITERATIONS = 60  # of L-BFGS, of each fit
-AT_ONCE, TOGETHER = 256, 4  # images between two reports of progress; images of a product
+# images between two reports of progress; images of a product
+AT_ONCE = 256
+TOGETHER = 4
 TEMPERATURES = [0.5 + step / 50 for step in range(126)]
 
 
@@ -68,14 +70,16 @@ def fit_to_features(
 ) -> tuple[ClassHead, float]:
     """Return the same from features [V, n, F] of n images in each view, which are standardised IN
     PLACE, of `classes` [n], in any order, `count` in all."""
-    mean, scale = features[0].mean(dim=0), features[0].std(dim=0, correction=0).clamp(min=1e-3)
+    mean = features[0].mean(dim=0)
+    scale = features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
     every = classes.expand(len(features), -1)
     held = len(classes) // HELD_OUT or len(classes)  # of very few images none is held out
     kept = slice(held % len(classes), None)
     # The decay whose fit to the others gives the held-out images the most
     # probability, at its best temperature.
-    matrix, best = torch.zeros(count, features.shape[2] + 1, device=features.device), None
+    matrix = torch.zeros(count, features.shape[2] + 1, device=features.device)
+    best = None
     for decay in DECAYS:
         matrix = _fit(matrix, features[:, kept].flatten(0, 1), every[:, kept].flatten(), decay)
         logits = _logits(matrix, features[0, :held])

@@ -14,10 +14,13 @@ LONGEST_WARM_UP = 0.05  # of a run of minutes, however few updates fit in it
 # between two checkpoints of a run of minutes, the most that a run that is cut off can lose
 SAVE_SECONDS = 120.0
 TESTS = 10  # of a run of minutes: checkpoints with a test figure and a new sheet
-MIN_BETWEEN, MAX_BETWEEN = 60.0, 600.0  # seconds between two tests
+# seconds between two tests
+MIN_BETWEEN = 60.0
+MAX_BETWEEN = 600.0
 LARGEST_SHARE = 0.2  # of the time may go into checkpoints
 # a row of the curve: every so many updates; in a run of minutes, or seconds
-ROW_UPDATES, ROW_SECONDS = 20, 10.0
+ROW_UPDATES = 20
+ROW_SECONDS = 10.0
 
 
 class RunClock:

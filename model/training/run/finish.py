@@ -26,8 +26,12 @@ from scanline.model.training.run.class_head import fit_class_head
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 
-TESTED_BYTES, MIN_TESTED = 2_000_000, 20  # bytes of test images, images
-ROWS, OF_EACH = 10, 8  # classes on the sheet, samples of each
+# bytes of test images, images
+TESTED_BYTES = 2_000_000
+MIN_TESTED = 20
+# classes on the sheet, samples of each
+ROWS = 10
+OF_EACH = 8
 HEAD_IMAGES = 10_000  # that the class head is fitted to: a minute of two cores
 
 

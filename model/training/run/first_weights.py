@@ -26,7 +26,8 @@ def first_weights(
     ValueError where the model cannot do without its classes, or cannot have so many layers.
     """
     model = load_model(directory)
-    config, weights = model.config, model.state_dict()
+    config = model.config
+    weights = model.state_dict()
     if layers is not None:
         config = _grow(weights, config, layers, seed, directory)
     changed = with_classes(config, classes)
@@ -95,7 +96,8 @@ def _add_to_input(
     """Add a vector [D] to the network's input at every position, in
     tables that it has anyway, IN PLACE.
     """
-    row, value = weights.get("embedding.row"), weights.get("embedding.value")
+    row = weights.get("embedding.row")
+    value = weights.get("embedding.value")
     half = config.model_width // 2
     if config.embedding_join == "sum":
         table = value if row is None else row

@@ -13,7 +13,8 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.precision import product_dtype
 
 # images: the class head reads each once, bits as often as there are classes
-BY_HEAD, BY_BITS = 100, 20
+BY_HEAD = 100
+BY_BITS = 20
 TOGETHER = 4  # images of a product
 SHIFTED = 0.5  # of the images that are read as the class at one distance from their label
 DOUBTFUL = 0.2  # of the images: where fewer are read as their label, it may be wrong in another way
@@ -25,7 +26,8 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     read as the class at one distance from it."""
     if name is None or images.labels is None:
         return None
-    directory, names = zoo.find(name), images.labels.names
+    directory = zoo.find(name)
+    names = images.labels.names
     known = load_config(directory).class_names
     if not {*names} <= {*known}:
         return None
@@ -40,7 +42,9 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     offsets = np.bincount(
         (seen - (images.labels.train[chosen] - 1)) % len(names), minlength=len(names)
     )
-    right, shift, count = int(offsets[0]), int(offsets.argmax()), len(chosen)
+    right = int(offsets[0])
+    shift = int(offsets.argmax())
+    count = len(chosen)
     if shift and offsets[shift] >= SHIFTED * count:
         raise ValueError(
             f"the labels of the training pictures are shifted: {directory.name} reads {right} of {count} as their class"
@@ -54,7 +58,9 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
 @torch.no_grad()
 def _classes(model: Transformer, images: torch.Tensor, columns: list[int]) -> np.ndarray:
     """Return which of the classes in `columns` [K] a model sees in images [n, N], [n] int64."""
-    config, head, scores = model.config, model.class_head, []
+    config = model.config
+    head = model.class_head
+    scores = []
     fast = product_dtype(images.device) == torch.bfloat16
     for part in images.split(TOGETHER):
         with torch.autocast(images.device.type, torch.bfloat16, enabled=fast and head is not None):

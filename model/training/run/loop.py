@@ -74,8 +74,10 @@ class Trainer:
     def __init__(
         self, group: Group, inputs: Inputs, device: torch.device, state: dict[str, Any]
     ) -> None:
-        self.inputs, self.device = inputs, device
-        self.first, self.seconds = state.get("update", 0), state.get("seconds", 0.0)
+        self.inputs = inputs
+        self.device = device
+        self.first = state.get("update", 0)
+        self.seconds = state.get("seconds", 0.0)
         torch.manual_seed(inputs.config.seed)
         model = Transformer(inputs.model).to(device)
         if inputs.start is not None:
@@ -170,7 +172,8 @@ def train(
         processes(size, _follow, inputs, device, backend=BACKENDS[device.type]) as group,
         closing(Trainer(group, inputs, group.device(device), state)) as trainer,
     ):
-        curve, clock = Curve(directory, trainer.first), RunClock(config, trainer.seconds)
+        curve = Curve(directory, trainer.first)
+        clock = RunClock(config, trainer.seconds)
         # loss and gradient norm of the updates since the last row
         recent: list[tuple[torch.Tensor, torch.Tensor]] = []
         done = trainer.first
@@ -217,7 +220,9 @@ def train(
 
 
 def _check_images(inputs: Inputs, test_images: Images) -> None:
-    size, classes, labels = inputs.model.bytes, len(inputs.model.classes), inputs.labels
+    size = inputs.model.bytes
+    classes = len(inputs.model.classes)
+    labels = inputs.labels
     for images in (inputs.images, test_images):
         if images.shape[1] != size:
             raise ValueError(f"the images have {images.shape[1]} bytes, the model's {size}")
@@ -289,7 +294,8 @@ def _save_checkpoint(
     with_samples: bool,
 ) -> None:
     """Write the model, the curve, the state and, `with_samples`, the sheet."""
-    inputs, model = trainer.inputs, trainer.branches.model
+    inputs = trainer.inputs
+    model = trainer.branches.model
     save_model(model, inputs.directory)
     # The curve before the state: a resumed run drops the rows beyond its
     # state, but cannot recover lost ones.

@@ -55,14 +55,17 @@ def plan(
     the images, where they have labels. ValueError in one sentence for a model that does not exist
     or is of another size than the images, or a run that cannot be resumed so.
     """
-    updates, minutes = changes.get("updates"), changes.get("minutes")
+    updates = changes.get("updates")
+    minutes = changes.get("minutes")
     classes = images.labels.classes if images.labels else ()
-    weights, on_plateau = None, False
+    weights = None
+    on_plateau = False
     if changes.get("redrawn") and images.published != "mnist":
         raise ValueError("--redrawn needs the published files of MNIST")
     # A preset has a model and a recipe; --minutes then replaces its number of updates.
     if preset is not None:
-        model, training = PRESETS[preset].model, PRESETS[preset].training
+        model = PRESETS[preset].model
+        training = PRESETS[preset].training
         mixes = model.causal_conv if neighbours is None else neighbours
         model = dataclasses.replace(with_classes(model, classes), causal_conv=mixes)
         if minutes is not None and updates is None:

@@ -16,7 +16,8 @@ from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.config import TrainingConfig
 
-FOLDER, RECIPE = "plateau", "recipe.json"
+FOLDER = "plateau"
+RECIPE = "recipe.json"
 
 
 def save_plateau(model: Transformer, config: TrainingConfig, directory: Path) -> None:

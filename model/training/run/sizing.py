@@ -29,18 +29,26 @@ from scanline.model.training.presets import BACKGROUND, PHOTOGRAPHS, STROKES
 STEPS_PER_WEIGHT = 20
 BYTES_PER_WEIGHT = 4  # of the training images, at least: a larger network overfits a small set
 TRAINING_SHARE = 0.85  # of the time of a run; the rest goes into checkpoints
-HEAD, LAYERS, BLOCKS = 32, 2, 2
-MEASURED_WIDTH, MEASURED_SECONDS = 128, 3.0
+HEAD = 32
+LAYERS = 2
+BLOCKS = 2
+MEASURED_WIDTH = 128
+MEASURED_SECONDS = 3.0
 LARGEST_WIDTH = 512
-STEPS_PER_UPDATE, LARGEST_BATCH = 6_272, 64  # positions: 8 images of 28 x 28
+# positions: 8 images of 28 x 28
+STEPS_PER_UPDATE = 6_272
+LARGEST_BATCH = 64
 TESTED_BYTES = 150_000  # of test images at a checkpoint
 UNBOUNDED = 10**9  # updates, of a run that ends with its minutes
 CONTINUED_SHARE = 0.4  # of the learning rate, from trained weights
 MEASURED_ON = ("cuda",)  # devices whose rate of training is measured to choose a batch
-BATCHES, BATCH_SECONDS = (8, 16, 32, 64, 128, 256), 0.3  # images an update; measuring time of each
+# images an update; measuring time of each
+BATCHES = (8, 16, 32, 64, 128, 256)
+BATCH_SECONDS = 0.3
 ENOUGH = 0.8  # of the highest rate: a larger batch makes fewer updates of the same images
 # runs of so many updates keep a plateau for the next run
-PLATEAU_UPDATES, PLATEAU_DECAY = 2_000, 0.4
+PLATEAU_UPDATES = 2_000
+PLATEAU_DECAY = 0.4
 
 
 def recipe(
@@ -206,7 +214,8 @@ def _images_per_second(
     batch = batch_at(data.train, 0, config, model_config).to(device)
     # the first one allocates; on a GPU one is recorded
     updates = -1 if device == "cpu" else -WARM_UP - 1
-    began, spent = 0.0, 0.0
+    began = 0.0
+    spent = 0.0
     while spent < seconds:
         if not updates:
             began = time.monotonic()

@@ -48,10 +48,8 @@ class ApiKeys:
         # Keys are looked up by a digest that needs the secret: the time of a
         # look-up reveals nothing about the keys.
         secret = secrets.token_bytes(32)
-        self.secret, self.by_digest = (
-            secret,
-            {_digest(key.encode(), secret): name for key, name in keys.items()},
-        )
+        self.secret = secret
+        self.by_digest = {_digest(key.encode(), secret): name for key, name in keys.items()}
         for changed in self.on_reload:
             changed()
 

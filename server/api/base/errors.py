@@ -108,7 +108,8 @@ def quoted(value: object) -> str:
 def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
     """Return the first of pydantic's errors, as one sentence that names the parameter."""
     first = errors[0]
-    kind, context = first["type"], first.get("ctx", {})
+    kind = first["type"]
+    context = first.get("ctx", {})
     place = [str(part) for part in first["loc"] if part != "body"]
     if kind == "value_error" and isinstance(context["error"], InvalidInput):
         return context["error"]

@@ -123,7 +123,8 @@ class OverheadLimit:
         cost, waits less. Return the delay."""
         seconds = self._probe_delay(client, probe) if probe else self.delay(client)
         if client is not None and seconds > 0:
-            account, units = self._account(client), max(1.0, probe)
+            account = self._account(client)
+            units = max(1.0, probe)
             account.waiting += units
             try:
                 with suppress(TimeoutError):

@@ -50,7 +50,8 @@ class ApiKeyMiddleware:
         # proxy may have a key of its own in one.
         places = [set(_header_keys(scope)), set(_authorization_keys(scope))]
         has_key = any(places)
-        key, name = b"", None
+        key = b""
+        name = None
         for sent in places:
             if name is None and len(sent) == 1:
                 (key,) = sent

@@ -21,7 +21,8 @@ class ClientMiddleware:
     """Fill scope[CLIENT] for requests and websockets."""
 
     def __init__(self, app: ASGIApp, trusted_proxies: Iterable[str]) -> None:
-        self.app, self.trusted = app, TrustedProxies(trusted_proxies)
+        self.app = app
+        self.trusted = TrustedProxies(trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":

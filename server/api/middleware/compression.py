@@ -19,7 +19,8 @@ class CompressionMiddleware:
     """Compress the metrics: up to 100 KB, a millisecond or two each time."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self.app, self.gzip = app, GZipMiddleware(app, MIN_BYTES, LEVEL)
+        self.app = app
+        self.gzip = GZipMiddleware(app, MIN_BYTES, LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"

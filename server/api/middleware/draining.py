@@ -32,7 +32,8 @@ class DrainingMiddleware:
     """
 
     def __init__(self, app: ASGIApp, lifecycle: Lifecycle) -> None:
-        self.app, self.lifecycle = app, lifecycle
+        self.app = app
+        self.lifecycle = lifecycle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

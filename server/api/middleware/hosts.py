@@ -46,7 +46,8 @@ class HostMiddleware:
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        self.app, self.names = app, names
+        self.app = app
+        self.names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._serves(scope):

@@ -45,7 +45,8 @@ class BodyLimitMiddleware:
             return
 
         # Any other body is counted as the route reads it.
-        read, more = 0, True
+        read = 0
+        more = True
 
         async def limited_receive() -> Message:
             nonlocal read, more

@@ -74,7 +74,8 @@ class ObservingMiddleware:
     """Logs and counts what passes through it, and names its spans."""
 
     def __init__(self, app: ASGIApp, counters: HttpCounters) -> None:
-        self.app, self.counters = app, counters
+        self.app = app
+        self.counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -75,7 +75,8 @@ class OriginMiddleware:
     """
 
     def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
-        self.app, self.allowed = app, allowed
+        self.app = app
+        self.allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_unchecked = scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS
@@ -85,7 +86,8 @@ class OriginMiddleware:
         await refuse(ApiError(403, NOT_ALLOWED, code="origin_not_allowed"), scope, receive, send)
 
     def _allows(self, headers: Headers) -> bool:
-        origins, hosts = headers.getlist("origin"), headers.getlist("host")
+        origins = headers.getlist("origin")
+        hosts = headers.getlist("host")
         if "*" in self.allowed or (origins and all(origin in self.allowed for origin in origins)):
             return True
         if any(site not in OWN_SITES for site in headers.getlist("sec-fetch-site")):

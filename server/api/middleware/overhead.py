@@ -30,7 +30,9 @@ class ClientOverhead:
     """The limit as one client's request or websocket sees it."""
 
     def __init__(self, limit: OverheadLimit, client: str | None, lifecycle: Lifecycle) -> None:
-        self.limit, self.client, self.lifecycle = limit, client, lifecycle
+        self.limit = limit
+        self.client = client
+        self.lifecycle = lifecycle
         self.has_worked = False  # whether a job of the websocket was done
 
     def charge(self, units: float) -> None:
@@ -48,7 +50,9 @@ class OverheadMiddleware:
     """
 
     def __init__(self, app: ASGIApp, budgets: Budgets, lifecycle: Lifecycle) -> None:
-        self.app, self.budgets, self.lifecycle = app, budgets, lifecycle
+        self.app = app
+        self.budgets = budgets
+        self.lifecycle = lifecycle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -63,7 +67,8 @@ class OverheadMiddleware:
         # A client over its rate waits here, before any of its body is read.
         if seconds := await overhead.wait(probe):
             bind_contextvars(delayed=round(seconds, 3))
-        status, is_complete = 0, False
+        status = 0
+        is_complete = False
         loop_time = LoopTime(overhead.charge)
 
         async def counted_receive() -> Message:

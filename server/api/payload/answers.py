@@ -82,7 +82,8 @@ async def send_answer(
 
 
 async def _send(send: Send, chunks: AsyncIterator[bytes], headers: dict[str, str]) -> bytes:
-    waiting, has_started = b"", False
+    waiting = b""
+    has_started = False
     async for chunk in chunks:
         waiting += chunk
         if len(waiting) > PART_BYTES:

@@ -29,7 +29,8 @@ from scanline.server.api.payload.schemas import OutputFields
 
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
 KINDS = {media_type: kind for kind, media_type in MEDIA_TYPES.items()}
-FILMS, PICTURES = tuple(films.MEDIA_TYPES.values()), tuple(dict.fromkeys(MEDIA_TYPES.values()))
+FILMS = tuple(films.MEDIA_TYPES.values())
+PICTURES = tuple(dict.fromkeys(MEDIA_TYPES.values()))
 # as in the official API, whose other models answer with base64
 URL_BY_DEFAULT = ("dall-e-2", "dall-e-3")
 SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
@@ -108,7 +109,8 @@ def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:
     """Return the JSON fields of a finished image: its class, null where none was asked for, and its
     numbers. These are null where they are infinite, because the model rules out a known byte, and
     those of completions also where nothing was known."""
-    is_completion, label = task.is_completion(row), task.label(row)
+    is_completion = task.is_completion(row)
+    label = task.label(row)
     return {
         "class": task.config.class_names[label - 1] if label else None,
         "bits_per_dim": finite_or_null(task.bits_per_dim[row]),
@@ -145,7 +147,8 @@ def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: b
     """Return how the images of a task leave, by the fields and Accept; InvalidInput where
     these do not fit each other, or what is asked for is too large, ApiError where Accept names
     no picture that is written here."""
-    config, n = task.config, len(task.shown)
+    config = task.config
+    n = len(task.shown)
     size = size_of(fields, config, n, resize)
     by_name = fields.response_format is None and fields.model in URL_BY_DEFAULT
     as_url = fields.response_format == "url" or by_name
@@ -164,7 +167,8 @@ def output_of(request: Request, fields: OutputFields, task: PaintTask, resize: b
         return output
     rows, columns = (1, 1) if output.is_json else grid(n, task.columns)
     image_width, image_height = size or (config.width, config.height)
-    width, height = columns * image_width, rows * image_height
+    width = columns * image_width
+    height = rows * image_height
     kind = fields.output_format if output.is_json else KINDS[media_type]
     if film:
         film.check_size(width, height, config.channels, kind, n if output.is_json else 1)

@@ -74,7 +74,8 @@ def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
 
 def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:
     """Return whether a document is within the limits, as far as can be seen without parsing it."""
-    others, escapes = 0, 0
+    others = 0
+    escapes = 0
     most_others = FIELDS_BYTES + PICTURE_BYTES * limits.pictures
     for start in range(0, len(document), CHUNK_BYTES):
         rest = document[start : start + CHUNK_BYTES].translate(None, OTHERS)

@@ -22,7 +22,8 @@ class KeptFile:
     def __init__(
         self, content: bytes, media_type: str, headers: dict[str, str], is_text: bool = True
     ) -> None:
-        self.media_type, self.headers = media_type, headers
+        self.media_type = media_type
+        self.headers = headers
         self.etag = f'"{sha256(content).hexdigest()[:32]}"'
         self.content = {"identity": content}
         if is_text:

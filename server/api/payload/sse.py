@@ -26,7 +26,8 @@ async def send_with_pings(send: Send, seconds: float) -> AsyncIterator[Send]:
     """Yield a `send` to use while the context lasts; a ping is sent
     whenever nothing was sent for `seconds`.
     """
-    lock, last = asyncio.Lock(), monotonic()
+    lock = asyncio.Lock()
+    last = monotonic()
 
     async def locked_send(message: Message) -> None:
         nonlocal last

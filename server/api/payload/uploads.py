@@ -79,7 +79,8 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
     """Read a request with pictures for one of the models; raises
     ApiError or InvalidInput if it is wrong.
     """
-    kind, has_codes = _kind(request), "code" in schema.model_fields
+    kind = _kind(request)
+    has_codes = "code" in schema.model_fields
     _check_encoding(request)
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))

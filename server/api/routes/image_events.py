@@ -121,7 +121,9 @@ class EventStream(Response):
         return failure
 
     async def _paint(self, send: Send, job: Job) -> None:
-        config, task, shown = self.model.config, self.task, self.shown
+        config = self.model.config
+        task = self.task
+        shown = self.shown
         partials = await offload.run(lambda: PartialImages(task, self.fields.partial_images or 0))
         async for _ in changes(job):
             await do_work(task)

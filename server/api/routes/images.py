@@ -28,10 +28,8 @@ from scanline.server.models.registry import ModelRegistry, ServedModel
 def router(models: ModelRegistry) -> APIRouter:
     """Return the routes over `models`."""
     routes = APIRouter(prefix="/v1/images", tags=["images"])
-    generation, edit = (
-        json_body(GenerationRequest, {"n": 4, "seed": 7}),
-        upload_body(EditRequest, {"keep_rows": 14}),
-    )
+    generation = json_body(GenerationRequest, {"n": 4, "seed": 7})
+    edit = upload_body(EditRequest, {"keep_rows": 14})
     decoding = code_body(schemas.DecodingRequest)
 
     @routes.post(
@@ -99,7 +97,8 @@ def _respond(
     async def work(send: Send) -> bytes | None:
         async with finished(request, models, model, task, client_of(request.scope).id, pictures):
             done = replace(output, uploaded=pictures.resized if pictures else ())
-            shown, config = task.shown, model.config
+            shown = task.shown
+            config = model.config
             images = (await _shown_images(task)).reshape(-1, *config.image_shape)
             whole = answer(
                 created=int(time.time()),

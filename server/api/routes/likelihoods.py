@@ -193,7 +193,9 @@ def _classifications(
     def named(values: Iterable[float | None]) -> dict[str, Any]:
         return dict(zip(found.class_names, values, strict=True))
 
-    probabilities, by_bits, bits = found.posterior, found.posterior_by_bits, found.bits
+    probabilities = found.posterior
+    by_bits = found.posterior_by_bits
+    bits = found.bits
     for index, best in enumerate(found.best):
         read: dict[str, Any] = {}
         if bits is not None and by_bits is not None:

@@ -43,7 +43,8 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
 
 
 def _card(model: ServedModel) -> ModelCard:
-    ready, config = model.engine.ready, model.config
+    ready = model.engine.ready
+    config = model.config
     return ModelCard(
         id=model.id,
         aliases=list(model.names[1:]),

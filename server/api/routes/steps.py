@@ -69,7 +69,8 @@ async def _answer(
     config = model.config
     numbers = task.result()
     heads = config.layers * config.heads
-    c, m = config.key_width, config.value_width
+    c = config.key_width
+    m = config.value_width
     # with those before the inspected ones
     passed = (task.steps.stop - config.first) // config.step_bytes
     attention = Attention(

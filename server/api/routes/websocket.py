@@ -106,7 +106,8 @@ class Connection:
         name: JobId | None = None
         try:
             message = await parse_object(text, self.runner.models)
-            name, kind = pop_id(message), message.pop("type", None)
+            name = pop_id(message)
+            kind = message.pop("type", None)
             if kind == "cancel":
                 await self._cancel(name)
             else:

@@ -37,7 +37,8 @@ async def parse_object(text: str | None, models: ModelRegistry) -> dict[str, Any
     """
     if text is None:
         raise ApiError(400, "Messages must be text, not binary.", code="invalid_json")
-    document, limit = text.encode(), max_message_bytes(models)
+    document = text.encode()
+    limit = max_message_bytes(models)
     if len(document) > limit:
         raise ApiError(413, f"The message is larger than {limit} bytes.", code="message_too_large")
     return await json_object.parse_object(document, json_limits(models), "message")
@@ -83,7 +84,9 @@ class Sender:
     """Send messages of all jobs of a websocket, one after the other."""
 
     def __init__(self, socket: WebSocket, counters: HttpCounters, overhead: ClientOverhead) -> None:
-        self.socket, self.counters, self.overhead = socket, counters, overhead
+        self.socket = socket
+        self.counters = counters
+        self.overhead = overhead
         self.lock = asyncio.Lock()
         self.sent = 0  # messages, frames included
 

@@ -27,7 +27,10 @@ ROOM_POLL_SECONDS = 0.25
 EXCESS = 1.25  # times the limit of arriving bytes: beyond it nothing waits for room
 PROGRESS_CHECKS = 4  # in send_timeout
 # why reading is paused
-APPLICATION, BUFFER, ROOM, OVERHEAD = "application", "buffer", "room", "overhead"
+APPLICATION = "application"
+BUFFER = "buffer"
+ROOM = "room"
+OVERHEAD = "overhead"
 
 
 class ClientProtocol(Protocol):
@@ -54,7 +57,9 @@ class ClientTransport(asyncio.Transport):
         connections: Connections,
     ) -> None:
         super().__init__()
-        self.inner, self.loop, self.connections = transport, loop, connections
+        self.inner = transport
+        self.loop = loop
+        self.connections = connections
         self.address = (get_remote_addr(transport) or ("", 0))[0]
         # None: only the limits of the process apply
         self.client = connections.budgets.client(self.address)
@@ -164,7 +169,8 @@ class ClientTransport(asyncio.Transport):
         """Count what the connection holds now; if that is too much,
         reading pauses, and then it is refused.
         """
-        budget, more = self.connections.budgets.arriving, now - self.arriving
+        budget = self.connections.budgets.arriving
+        more = now - self.arriving
         if not more or self.is_released:
             return
         budget.add(self.client, more)
@@ -198,7 +204,8 @@ class ClientTransport(asyncio.Transport):
         if waiting or self.unread:
             self._count_unread(waiting)
             if waiting and self.send_timer is None:
-                self.progress_time, self.taken = self.loop.time(), self.written - waiting
+                self.progress_time = self.loop.time()
+                self.taken = self.written - waiting
                 self._watch_progress()
             if not self.connections.budgets.unread.has_room(self.client):
                 self.connections.relieve_unread(self.client)
@@ -224,9 +231,11 @@ class ClientTransport(asyncio.Transport):
         self.update_unread()
         if not self.unread or self.is_released:
             return
-        now, taken = self.loop.time(), self.written - self.unread
+        now = self.loop.time()
+        taken = self.written - self.unread
         if taken > self.taken:
-            self.progress_time, self.taken = now, taken
+            self.progress_time = now
+            self.taken = taken
         elif now - self.progress_time >= self.connections.send_timeout:
             message = f"The client read nothing for {self.connections.send_timeout:g} seconds."
             self.refuse(ApiError(408, message, code="send_timeout"))

@@ -29,12 +29,15 @@ class Connections:
     """The open connections, their budgets, and the counters of what was refused."""
 
     def __init__(self, budgets: Budgets, counters: HttpCounters, send_timeout: float) -> None:
-        self.budgets, self.counters, self.send_timeout = budgets, counters, send_timeout
+        self.budgets = budgets
+        self.counters = counters
+        self.send_timeout = send_timeout
         self.open: set[OpenConnection] = set()
         self.lingering = 0  # how many of them are refused, and closed soon
         # A part of the limit, which may be that of the process's descriptors.
         self.max_lingering = min(MAX_LINGERING, max(8, budgets.connections.limit // 4))
-        self.hangups, self.quotas = HangupWatch(), ParseQuotas()
+        self.hangups = HangupWatch()
+        self.quotas = ParseQuotas()
 
     def relieve_unread(self, client: str | None) -> None:
         """Abort connections if `client`, or all clients together,

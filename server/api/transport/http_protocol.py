@@ -179,7 +179,8 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.within_quota(self._parse_waiting)
 
     def _parse_waiting(self) -> None:
-        data, self.buffered = self.buffered, b""
+        data = self.buffered
+        self.buffered = b""
         if data and not self.transport.is_closing():
             self._parse(data)
 
@@ -199,7 +200,8 @@ class HttpProtocol(HttpToolsProtocol):
             end = self.ends.next(data, start, self.in_message, limit)
             self._parse_slice(data if end - start == len(data) else data[start:end])
             parts = self.body_parts - (end - start) / PART_BYTES
-            start, slices = end, slices + 1
+            start = end
+            slices = slices + 1
             if parts > 0:
                 seconds = self.transport.pay_overhead(parts / PARTS_PER_UNIT)
                 if slices > 1 or seconds:
@@ -222,7 +224,8 @@ class HttpProtocol(HttpToolsProtocol):
         return self.in_message and not self.in_head and not self.ends.body_left
 
     def _parse_slice(self, data: bytes) -> None:
-        self.parser_called_back, self.body_parts = False, 0
+        self.parser_called_back = False
+        self.body_parts = 0
         super().data_received(data)
         if self.is_websocket or self.transport.is_closing():
             return
@@ -339,7 +342,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self._stop_receive_timer()
-        self.is_websocket, self.transport.is_receiving = True, False
+        self.is_websocket = True
+        self.transport.is_receiving = False
         self.transport.count_arriving(0)
         self.transport.exhaust_quota()
         super().handle_websocket_upgrade()

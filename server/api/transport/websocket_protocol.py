@@ -29,7 +29,9 @@ MAX_BUFFERED_BYTES = 65_536
 SLICE_BYTES = 1024  # given to the parser at once: at most 170 empty messages, 1.5 ms
 FRAGMENT_BYTES = 1024  # of a message: smaller fragments are overhead, as are pings and pongs
 FRAMES_PER_UNIT = 25  # of overhead
-POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013  # close codes
+# close codes
+POLICY_VIOLATION = 1008
+TRY_AGAIN_LATER = 1013
 PROTOCOL_ERRORS = {1007: "invalid_websocket_text", 1009: "message_too_large"}  # by the close code
 
 
@@ -100,7 +102,8 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
 
     def _parse_buffered(self) -> None:
         """Give the parser what was received, in slices, until a message is complete."""
-        data, start = memoryview(self.buffered), 0
+        data = memoryview(self.buffered)
+        start = 0
         while (
             start < len(data)
             and self.handshake_complete
@@ -133,7 +136,8 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
         """Charge the client for the slice's small frames; return
         whether that delays what follows.
         """
-        frames, self.small_frames = self.small_frames, 0.0
+        frames = self.small_frames
+        self.small_frames = 0.0
         seconds = self.transport.pay_overhead(frames / FRAMES_PER_UNIT) if frames > 0 else 0.0
         if seconds > 0:
             self.free_at = self.loop.time() + seconds

@@ -70,7 +70,8 @@ def training_progress(
     time to time. peak: the images/s by the products alone, at the highest rate of the GPU."""
     total = config.updates if config.minutes is None else 60 * config.minutes
     rows: deque[Row] = deque(maxlen=RUNNING_MEAN)
-    printed, tested = 0.0, ""
+    printed = 0.0
+    tested = ""
     with progress_bar(counts=False) as bar, _logged(sys.stderr if as_json else sys.stdout):
         task = bar.add_task(f"training {name}", total=total, note="")
 
@@ -109,7 +110,8 @@ def _logged(stream: TextIO) -> Iterator[None]:
     """Write what training logs to a stream: whether updates are compiled and
     recorded, after how many seconds.
     """
-    log, handler = logging.getLogger("scanline.training"), logging.StreamHandler(stream)
+    log = logging.getLogger("scanline.training")
+    handler = logging.StreamHandler(stream)
     before = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -59,7 +59,9 @@ def classify(
         )
 
     # These are computed for all pictures at each access.
-    posterior, of_bits, best = result.posterior, result.posterior_by_bits, result.best
+    posterior = result.posterior
+    of_bits = result.posterior_by_bits
+    best = result.best
     typical = [None] * len(names) if result.typical is None else result.typical.tolist()
     bits_per_dim = None if result.bits is None else result.bits / loaded.config.bytes
     tails = (

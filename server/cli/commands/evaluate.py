@@ -146,8 +146,10 @@ def _print_guidance(guidance: dict[str, Any]) -> None:
 
 
 def _print_quality(quality: dict[str, Any]) -> None:
-    frechet, known = quality["frechet_distance"], quality["recognisable"]
-    near, bits = quality["nearest_training_image"], quality["sample_bits_per_dim"]
+    frechet = quality["frechet_distance"]
+    known = quality["recognisable"]
+    near = quality["nearest_training_image"]
+    bits = quality["sample_bits_per_dim"]
     print(
         f"{bits['mean']:.4f} +- {bits['standard_error']:.4f} bits/dim on {quality['samples']} samples"
     )

@@ -82,11 +82,9 @@ async def _serve(given: dict[str, Any]) -> int:
     settings = _settings(given)
     forget("SCANLINE_API_KEYS")
     logs.configure(settings.log_format, settings.log_level)
-    models, keys, certificate = (
-        served_models(settings),
-        api_keys(settings),
-        tls_certificate(settings),
-    )
+    models = served_models(settings)
+    keys = api_keys(settings)
+    certificate = tls_certificate(settings)
     with listen(settings) as listening:
         place = (
             f"{listening.url} (API documentation at {listening.url}/docs)"

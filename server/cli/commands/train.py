@@ -251,7 +251,8 @@ def _in_one_sentence(out: Path, command: str) -> Iterator[None]:
         elif isinstance(error, WorkerError):
             reason = str(error)
         elif isinstance(error, OSError) and error.errno in FULL:
-            reason, then = f"{error.filename}: {error.strerror}", "so make room and continue with"
+            reason = f"{error.filename}: {error.strerror}"
+            then = "so make room and continue with"
         else:
             raise
         kept = f"the last checkpoint is intact, {then}: {command}"

@@ -242,7 +242,8 @@ class PipedEngine(RemoteEngine):
         self, model: str, status: EngineStatus, limits: QueueLimits, sharers: int, main: ApiEnd
     ) -> None:
         super().__init__(status.options, limits, sharers)
-        self.model, self.main = model, main
+        self.model = model
+        self.main = main
         self.request_ids = main.request_ids
         self.take(status)
 

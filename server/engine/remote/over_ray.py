@@ -44,7 +44,9 @@ OVERCOMMIT = 1.25  # images handed out for each slot
 SHARDS_PER_REPLICA = 16
 # that fill its slots: each costs an ingress and a replica's process 1.6 ms
 MAX_SHARDS_PER_REPLICA = 64
-MIN_SHARD, MAX_SHARD = 16, 256  # images
+# images
+MIN_SHARD = 16
+MAX_SHARD = 256
 # seconds, by losses of a shard with no image finished in between
 RETRY_PAUSES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 STARTUP_SECONDS = 30.0  # that a new ingress waits for its first poll
@@ -102,7 +104,8 @@ class ReplicaPool(RemoteEngine):
     ) -> None:
         """`sleeps`: while there are no requests, there may be no replicas."""
         super().__init__(options, limits, ingresses)
-        self.handle, self.sleeps = handle, sleeps
+        self.handle = handle
+        self.sleeps = sleeps
         # Over gRPC: where an actor's method streams, Ray waits in the actor's event loop until the
         # caller has the last item, and a caller that is cut off would stop the whole replica.
         self.run_on_replica = handle.options(method_name="run", stream=True, _by_reference=False)
@@ -162,7 +165,8 @@ class ReplicaPool(RemoteEngine):
         }
         if gone.keys() != self.gone.keys():
             self.past = reduce(add, (stats for stats, _ in gone.values()), Stats())
-        self.counts, self.gone = counts, gone
+        self.counts = counts
+        self.gone = gone
 
     @property
     def stats(self) -> Stats:

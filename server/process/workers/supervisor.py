@@ -50,8 +50,11 @@ class Supervisor:
         keys: ApiKeys | None,
         certificate: TlsCertificate | None,
     ) -> None:
-        self.settings, self.models, self.listening = settings, models, listening
-        self.keys, self.certificate = keys, certificate
+        self.settings = settings
+        self.models = models
+        self.listening = listening
+        self.keys = keys
+        self.certificate = certificate
         self.reloader = ModelReloader(models, self._is_needed)
         self.stopping = asyncio.Event()
         self.running: set[ApiProcess] = set()

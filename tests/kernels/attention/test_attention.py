@@ -32,7 +32,8 @@ def test_agrees_with_the_reference_from_zero_and_from_a_given_state(
 @pytest.mark.parametrize("length", SIZES)
 def test_weighted_keys_agree_with_the_reference(length: int) -> None:
     for given in ((None, None), state()):
-        inputs, weight = sequence(length), torch.randint(0, 14, (2, length)).float()
+        inputs = sequence(length)
+        weight = torch.randint(0, 14, (2, length)).float()
         wide = (x if x is None else x.double() for x in (*inputs, *given, weight))
         expected = reference.causal_linear_attention(*wide)
         y, *states = causal_linear_attention(*with_second_keys(*inputs, weight), *given)
@@ -44,7 +45,8 @@ def test_weighted_keys_agree_with_the_reference(length: int) -> None:
 @pytest.mark.parametrize("given", ["nothing", "state", "state and weights"])
 @pytest.mark.parametrize("length", SIZES)
 def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, given: str) -> None:
-    inputs, counts = sequence(length), torch.randint(0, 14, (2, length)).float()
+    inputs = sequence(length)
+    counts = torch.randint(0, 14, (2, length)).float()
     more = {"nothing": (), "state": state(), "state and weights": (*state(), counts)}[given]
     weights = torch.randn_like(inputs[2])
     wide = [x.double() for x in inputs], [x.double() for x in more], weights.double()
@@ -97,7 +99,8 @@ def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple
         ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"
     ):
         causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
-    queries, right = torch.ones(2, 3, 9, 8), torch.ones(2, 3, 9, 5)
+    queries = torch.ones(2, 3, 9, 8)
+    right = torch.ones(2, 3, 9, 5)
     with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
         causal_linear_attention(queries, queries, right, weight=torch.ones(2, 8))
 
@@ -109,7 +112,8 @@ def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], qu
         x.requires_grad_() for x in (sequence(queries, *widths)[0], *sequence(13, *widths)[1:])
     ]
     wide = [x.detach().double().requires_grad_() for x in inputs]
-    expected, result = reference.linear_attention(*wide), linear_attention(*inputs)
+    expected = reference.linear_attention(*wide)
+    result = linear_attention(*inputs)
     assert_close("y", expected, result)
     gradient = torch.randn_like(result)
     expected.backward(gradient.double())

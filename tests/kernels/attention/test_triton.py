@@ -36,7 +36,8 @@ def assert_agrees(
     """Fail where results or gradients are not the reference's, of narrow
     inputs within `ulps` of their type.
     """
-    weights, bound = torch.randn_like(inputs[2]), BOUND
+    weights = torch.randn_like(inputs[2])
+    bound = BOUND
     expected = with_gradients(
         reference.causal_linear_attention, doubled(inputs), doubled(given), weights.double()
     )
@@ -80,10 +81,8 @@ def test_slices_of_one_projection_need_no_copy() -> None:
 
 def test_an_image_does_not_depend_on_the_batch() -> None:
     inputs = there(*sequence(17))
-    together, alone = (
-        causal_linear_attention(*inputs),
-        causal_linear_attention(*(x[1:] for x in inputs)),
-    )
+    together = causal_linear_attention(*inputs)
+    alone = causal_linear_attention(*(x[1:] for x in inputs))
     assert all(torch.equal(x[1:], y) for x, y in zip(together, alone, strict=True))
 
 
@@ -140,10 +139,8 @@ def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
     monkeypatch.setattr(training_triton, "SEGMENT", 32)
     monkeypatch.setattr(training_triton, "CHUNK", 16)
     projected = torch.randn(2, length, HEADS * (2 * widths[0] + widths[1])).to(dtype)
-    g, weight = (
-        torch.randn(2, length, HEADS * widths[1]).to(dtype),
-        3 * torch.rand(2, length) if weighted else None,
-    )
+    g = torch.randn(2, length, HEADS * widths[1]).to(dtype)
+    weight = 3 * torch.rand(2, length) if weighted else None
     right = projected.double().requires_grad_()
     y = of_projection(right, widths[0], None if weight is None else weight.double())
     (gradient,) = torch.autograd.grad(y, right, g.double())

@@ -35,10 +35,8 @@ def test_samples_follow_the_probabilities(temperature: float) -> None:
 
 
 def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
-    values, known = (
-        torch.tensor([[9], [9], [9]], dtype=torch.uint8),
-        torch.tensor([[True], [False], [False]]),
-    )
+    values = torch.tensor([[9], [9], [9]], dtype=torch.uint8)
+    known = torch.tensor([[True], [False], [False]])
     uniforms = torch.tensor([0.5, 1e-7, 1 - 6e-8]).view(3, 1, 1).expand(-1, 1, 2)
     given = torch.full((3, 256), -200.0)
     given[:, 3], given[:, 255] = 0.0, 0.0

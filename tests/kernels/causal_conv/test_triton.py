@@ -20,7 +20,9 @@ from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
 
-DEPTH, CHANNELS = 70, 3  # more than one block of moments, and a part of one
+# more than one block of moments, and a part of one
+DEPTH = 70
+CHANNELS = 3
 FIRST = (0, 2)  # pixels that are painted one by one before others are read at once
 NAN = float("nan")
 
@@ -31,7 +33,8 @@ NAN = float("nan")
 def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
     height: int, width: int, is_normed: bool
 ) -> None:
-    pixels, images = height * width, len(FIRST)
+    pixels = height * width
+    images = len(FIRST)
     x, conv_weight, weight, bias = there(
         torch.randn(pixels, images, DEPTH) + 1,
         torch.randn(NEIGHBOURS, DEPTH),
@@ -45,16 +48,12 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
     # What is kept at first is no number.
     slots = there(torch.tensor([2, -1, 0]))[0]
     conv_state = torch.full((3, width + BEYOND, DEPTH), NAN, device=DEVICE)
-    rows, of_rows = (
-        torch.empty(pixels, images, DEPTH, device=DEVICE),
-        torch.tensor([0, 0, 1], device=DEVICE),
-    )
+    rows = torch.empty(pixels, images, DEPTH, device=DEVICE)
+    of_rows = torch.tensor([0, 0, 1], device=DEVICE)
     before = torch.full((images, width + BEYOND, DEPTH), NAN, device=DEVICE)
     for pixel in range(pixels):
-        position, out = (
-            torch.full((3,), pixel * CHANNELS, device=DEVICE),
-            torch.full((3, DEPTH), 7.0, device=DEVICE),
-        )
+        position = torch.full((3,), pixel * CHANNELS, device=DEVICE)
+        out = torch.full((3, DEPTH), 7.0, device=DEVICE)
         for image, first in enumerate(FIRST):
             if pixel == first:
                 before[image] = conv_state[slots[2 * image]]
@@ -79,9 +78,11 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
     # The second image starts at its own pixel and ends before the
     # last; the rows are read in two parts.
     pixel = torch.arange(pixels, device=DEVICE)[:, None].expand(pixels, images)
-    own, first = torch.arange(images, device=DEVICE), torch.tensor(FIRST, device=DEVICE)
+    own = torch.arange(images, device=DEVICE)
+    first = torch.tensor(FIRST, device=DEVICE)
     live = (pixel >= first) & (pixel < torch.tensor([pixels, pixels - 1], device=DEVICE))
-    half, out = pixels // 2, torch.zeros_like(rows)
+    half = pixels // 2
+    out = torch.zeros_like(rows)
     for part in (slice(0, half), slice(half, pixels)):
         causal_conv_sequence(
             x[part].flatten(0, 1), conv_weight, torch.where(live, own, -1)[part].flatten(),
@@ -93,11 +94,9 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
-    x, slots, conv_state = (
-        torch.zeros(2, 4),
-        torch.zeros(2, dtype=torch.int64),
-        torch.zeros(2, 5, 4),
-    )
+    x = torch.zeros(2, 4)
+    slots = torch.zeros(2, dtype=torch.int64)
+    conv_state = torch.zeros(2, 5, 4)
     with pytest.raises(
         ValueError, match=r"x \[2, 4\], weight \[6, 4\] and state \[2, 5, 4\] do not fit"
     ):

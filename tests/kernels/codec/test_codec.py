@@ -30,7 +30,8 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
     """
     parameters = torch.randn(ROWS, distribution.width, generator=torch.Generator().manual_seed(1))
     if isinstance(distribution, PixelLogistics):
-        k, c = distribution.components, distribution.channels
+        k = distribution.components
+        c = distribution.channels
         parameters[:, k : k + k * c] *= 0.5
         parameters[:, k + k * c : k + 2 * k * c] -= 3
     return 2 * parameters if isinstance(distribution, Categorical) else parameters
@@ -79,12 +80,10 @@ def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | Pixel
 def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -> None:
     parameters = some_parameters(distribution)[:20]
     values = torch.randint(256, (20, channels(distribution)), dtype=torch.uint8)
-    decoder, decoded = (
-        Decoder(
-            encode(map(tuple, intervals(distribution, parameters, values).view(-1, 2).tolist()))
-        ),
-        [],
+    decoder = Decoder(
+        encode(map(tuple, intervals(distribution, parameters, values).view(-1, 2).tolist()))
     )
+    decoded = []
 
     def choose(starts: object) -> torch.Tensor:
         value = find(starts, torch.tensor([decoder.target()]))

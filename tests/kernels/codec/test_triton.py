@@ -42,7 +42,8 @@ def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
     """
     parameters = torch.randn(BATCH, distribution.width) * torch.logspace(-1, 1, BATCH)[:, None]
     if isinstance(distribution, PixelLogistics):
-        k, c = distribution.components, distribution.channels
+        k = distribution.components
+        c = distribution.channels
         parameters[:, k + k * c : k + 2 * k * c] -= 3
     parameters[6] = STRANGE[torch.randint(len(STRANGE), (distribution.width,))]
     return there(parameters, torch.randn(BATCH, channels(distribution)) / 2)
@@ -116,7 +117,8 @@ def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(
 ) -> None:
     (parameters, base), slots = case(distribution), some_slots()
     expected = coded(distribution, slots)
-    found, moved = copy(expected), with_base(distribution, parameters, base)
+    found = copy(expected)
+    moved = with_base(distribution, parameters, base)
     for row in range(0, BATCH, 3):
         if slots[row] >= 0:
             decode_by_reference(distribution, moved[row], expected, int(slots[row]))
@@ -130,7 +132,8 @@ def test_decoded_bytes_cost_what_known_ones_do_and_other_images_are_drawn(
 ) -> None:
     (parameters, base), slots = case(distribution), some_slots()
     drawn = coded(distribution, slots)
-    found, has_code = copy(drawn), drawn["code_range"] != 0
+    found = copy(drawn)
+    has_code = drawn["code_range"] != 0
     sample(distribution, parameters, base, slots, drawn)
     launch(distribution, parameters, base, slots, found)
     given = copy(found)

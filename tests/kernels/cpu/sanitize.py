@@ -85,7 +85,8 @@ def test_and_fuzz(library: Path, seconds: float, seed: int) -> int:
         return int(status)
     from tests.support.kernels import native_fuzz
 
-    until, first = time.monotonic() + seconds, seed
+    until = time.monotonic() + seconds
+    first = seed
     while time.monotonic() < until:
         print(f"\rfuzz: seed {seed}", end="", flush=True)
         for odd in (False, True):

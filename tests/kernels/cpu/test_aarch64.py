@@ -51,10 +51,8 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """vectors.cpp with the portable code as a processor without vectors
     has it: no intrinsics of any kind.
     """
-    folder, flags = (
-        tmp_path_factory.mktemp("plain"),
-        ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"],
-    )
+    folder = tmp_path_factory.mktemp("plain")
+    flags = ["-DSCANLINE_ABI=0", "-DWITH_portable", "-pthread"]
     flags += ["-U__ARM_NEON", "-DISA=portable"]
     sources = [compilers.HEADERS / "runner.cpp", compilers.HEADERS / "dispatch.cpp"]
     return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)

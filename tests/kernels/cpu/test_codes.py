@@ -44,7 +44,8 @@ def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Te
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
-    case, shape = CASES[name], CASES[name].shape()
+    case = CASES[name]
+    shape = CASES[name].shape()
     images = torch.randint(
         256, (case.images, shape.bytes), dtype=torch.uint8, generator=torch.manual_seed(3)
     )

@@ -112,6 +112,7 @@ def test_the_fastest_size_is_taken_mostly(
 
 
 def test_a_size_that_becomes_faster_is_found(program: Path) -> None:
-    slow, fast = (4.0, 3.0, 2.0), (1.0, 2.0, 3.0)
+    slow = (4.0, 3.0, 2.0)
+    fast = (1.0, 2.0, 3.0)
     for counts, best in zip(chosen(program, 4, slow, fast, slow), (2, 0, 2), strict=True):
         assert counts[best] >= 0.98 * CALLS / 2

@@ -73,8 +73,10 @@ def summed(bits: torch.Tensor, start: float = 0.0) -> torch.Tensor:
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
 def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
-    case, shape = CASES[name], CASES[name].shape()
-    network, stop = native_vectors.network(case, isa, threads=2), shape.bytes - 2 * shape.step_bytes
+    case = CASES[name]
+    shape = CASES[name].shape()
+    network = native_vectors.network(case, isa, threads=2)
+    stop = shape.bytes - 2 * shape.step_bytes
     forced = native_vectors.slots(
         case, known=torch.ones(case.images, shape.bytes, dtype=torch.uint8)
     )
@@ -88,7 +90,8 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name: str) -> None:
-    case, painted = CASES[name], native_vectors.slots(CASES[name])
+    case = CASES[name]
+    painted = native_vectors.slots(CASES[name])
     painted["known_bits"].fill_(3.25)
     network = native_vectors.network(case, ISAS[0], threads=2)
     network.advance(painted, case.shape().bytes)
@@ -102,7 +105,8 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
 @pytest.mark.parametrize("name", CASES)
 def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -> None:
     """Its next bytes are drawn from the parameters of a read, not from those of its steps."""
-    case, shape = CASES[name], CASES[name].shape()
+    case = CASES[name]
+    shape = CASES[name].shape()
     painted = native_vectors.slots(
         case, known=torch.zeros(case.images, shape.bytes, dtype=torch.uint8)
     )
@@ -111,7 +115,8 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
     _, _, parameters, _ = native_vectors.read(case, network, painted["images"])
     numbers = ("seed", "index", "temperature", "guidance")
     drawn_by = {each: painted[each][0].item() for each in numbers} | {"position": shape.first}
-    without, steps = parameters[1] if case.guided else None, len(parameters[0])
+    without = parameters[1] if case.guided else None
+    steps = len(parameters[0])
     path = bytes(painted["images"][0, shape.first :].numpy())
     assert network.follow(parameters[0], without, path, **drawn_by)[0] == steps
     for other in {0, steps // 2, steps - 1}:
@@ -132,17 +137,20 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(
 ) -> None:
     sizes = {"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}
     case = Case({**native_vectors.WINDOW, "causal_conv": 1, **sizes}, images=images)
-    random, slots = torch.Generator().manual_seed(0), native_vectors.slots(case)
+    random = torch.Generator().manual_seed(0)
+    slots = native_vectors.slots(case)
     for name in ("s", "z", "conv_state", "bits", "known_bits"):
         slots[name].normal_(generator=random)
     before = {name: tensor.clone() for name, tensor in slots.items()}
     order = torch.randperm(images, generator=random)
-    targets, origin = order[: images // 2], torch.arange(images)
+    targets = order[: images // 2]
+    origin = torch.arange(images)
     sources = order[images // 2 :][
         torch.randint(images // 4 + 1, (len(targets),), generator=random)
     ]
     # the last one is itself
-    targets, sources = torch.cat((targets, order[-1:])), torch.cat((sources, order[-1:]))
+    targets = torch.cat((targets, order[-1:]))
+    sources = torch.cat((sources, order[-1:]))
     origin[targets] = sources
     network = native_vectors.network(case, ISAS[0], threads)
     copied = {name: slots[name] for name in (*STATE, "images", "bits")}
@@ -162,7 +170,8 @@ def test_copied_slots_have_the_state_image_and_bits_of_their_sources(
         network.copy_slots(copied, torch.tensor([0, 1]), torch.tensor([0]))
 
 
-ONE, CALLS = replace(CASES["ten components, colour"], images=1), 30
+ONE = replace(CASES["ten components, colour"], images=1)
+CALLS = 30
 
 
 def network_of_one(threads: int) -> cpu_kernels.Network:
@@ -191,7 +200,8 @@ def test_threads_that_share_one_core_cost_little_and_change_no_byte(
     """An image has 36 steps of 21 barriers: few of them send a thread to
     sleep, which costs a time slice.
     """
-    expected, network = image_by(network_of_one(threads=1)), network_of_one(threads)
+    expected = image_by(network_of_one(threads=1))
+    network = network_of_one(threads)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
     for _ in range(CALLS):
         assert torch.equal(image_by(network), expected)

@@ -42,7 +42,8 @@ def conditionals(
 ) -> torch.Tensor:
     """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes
     in `pixel`, with logits divided and scales multiplied by the temperature."""
-    k, c = components, len(pixel)
+    k = components
+    c = len(pixel)
     p = parameters.double()
     weights = torch.softmax(p[:k] / temperature, dim=0)
     (means, raw), rest = p[k : k + 2 * k * c].view(2, k, c), p[k + 2 * k * c :].view(k, -1)
@@ -77,7 +78,8 @@ def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
     rare = expected < 10
     counts = torch.cat((counts[~rare], counts[rare].sum(0, keepdim=True)))
     expected = torch.cat((expected[~rare], expected[rare].sum(0, keepdim=True).clamp(min=1)))
-    chi_square, freedom = ((counts - expected).square() / expected).sum().item(), len(counts) - 1
+    chi_square = ((counts - expected).square() / expected).sum().item()
+    freedom = len(counts) - 1
     assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
 
 
@@ -111,7 +113,8 @@ def test_narrow_and_wide_scales_leave_probabilities_that_sum_to_one(scale: str) 
 
 
 def test_scales_below_the_floor_are_the_floor_and_an_unknown_scale_is_refused() -> None:
-    narrow, floor = parameters(5, 1), parameters(5, 1)
+    narrow = parameters(5, 1)
+    floor = parameters(5, 1)
     narrow[10:], floor[10:] = -9.0, LOG_SCALE_FLOOR
     assert torch.equal(log_probs(narrow), log_probs(floor))
     with pytest.raises(
@@ -147,10 +150,8 @@ def sampled(
 def test_samples_follow_the_probabilities_given_what_came_before(
     mixture: PixelLogistics, temperature: float
 ) -> None:
-    given, pixel = (
-        parameters(mixture.components, mixture.channels, 2),
-        [140, 90, 60][: mixture.channels],
-    )
+    given = parameters(mixture.components, mixture.channels, 2)
+    pixel = [140, 90, 60][: mixture.channels]
     expected = conditionals(given, mixture.components, pixel, temperature, mixture.scale)
     for channel in range(mixture.channels):
         # earlier bytes are known, and the component of a later byte follows from them
@@ -185,7 +186,8 @@ def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(
             torch.tensor(pixel, dtype=torch.uint8).expand(300, -1),
             known,
         )
-        byte, upper = painted[:, channel].long(), mixed[channel].cumsum(dim=0)
+        byte = painted[:, channel].long()
+        upper = mixed[channel].cumsum(dim=0)
         assert (u < upper[byte] + 1e-5).all()
         assert (u > (upper - mixed[channel])[byte] - 1e-5).all()
 
@@ -197,14 +199,16 @@ def test_guidance_chooses_no_byte_that_both_mixtures_rule_out(mean: float, byte:
     without = torch.tensor([[0.0, -mean, -7.0]]) if mean < 1 else with_class
     draws = torch.tensor([[[0.5, 0.5]]])
     nothing = torch.zeros(1, 1, dtype=torch.uint8)
-    guidance, temperature = torch.tensor([2.0]), torch.ones(1)
+    guidance = torch.tensor([2.0])
+    temperature = torch.ones(1)
     how = guidance, draws, temperature, nothing, nothing.bool()
     assert PixelLogistics(1, 1).sample_guided(with_class, without, *how).item() == byte
 
 
 def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
-    mixture, given = PixelLogistics(4, 3), parameters(4, 3, seed=2)
+    mixture = PixelLogistics(4, 3)
+    given = parameters(4, 3, seed=2)
     pairs = torch.cartesian_prod(*[torch.arange(256, dtype=torch.uint8)] * 2)
     values = torch.cat((pairs, torch.zeros(len(pairs), 1, dtype=torch.uint8)), dim=1)
     scored = mixture.log_prob(given.expand(len(pairs), -1), values)[:, :2].double().sum(dim=1).exp()
@@ -236,7 +240,8 @@ def test_a_narrow_component_gives_its_own_byte_and_the_ends_of_the_unit_interval
 
 
 def test_temperature_is_each_images_own() -> None:
-    rows, u = torch.tensor([0.0, 0.0, -2.0]).expand(3, -1), torch.tensor([[0.3, 0.7]] * 3)
+    rows = torch.tensor([0.0, 0.0, -2.0]).expand(3, -1)
+    u = torch.tensor([[0.3, 0.7]] * 3)
     temperature = torch.tensor([0.5, 1.0, 1.7])
     together = painted_bytes(rows, u, temperature)
     assert together == [painted_bytes(rows[:1], u[:1], temperature[i : i + 1])[0] for i in range(3)]

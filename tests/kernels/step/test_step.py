@@ -14,7 +14,8 @@ from tests.support.kernels.heads import sequence, state
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     q, k, v = (x[:, :, 0].contiguous() for x in sequence(1, *widths, batch=batch))
     s, z = state(*widths, batch=batch)
-    expected_s, expected_z = s.double(), z.double()
+    expected_s = s.double()
+    expected_z = z.double()
     expected = reference.recurrent_step(q.double(), k.double(), v.double(), expected_s, expected_z)
     assert_close("y", expected, recurrent_step(q, k, v, s, z))
     assert_close("s", expected_s, s)
@@ -27,7 +28,8 @@ def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
 def test_many_steps_are_the_attention(step) -> None:
     q, k, v = sequence(70)
     y, s, z = attention.causal_linear_attention(q.double(), k.double(), v.double())
-    ours_s, ours_z = torch.zeros(2, 3, 8, 5), torch.zeros(2, 3, 8)
+    ours_s = torch.zeros(2, 3, 8, 5)
+    ours_z = torch.zeros(2, 3, 8)
     outputs = [
         step(*(x[:, :, i].contiguous() for x in (q, k, v)), ours_s, ours_z) for i in range(70)
     ]

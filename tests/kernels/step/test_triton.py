@@ -14,7 +14,8 @@ from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.base.state import with_deferred
 from tests.support.close import assert_close
 
-HEADS, POOL = 3, 7
+HEADS = 3
+POOL = 7
 
 
 def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, ...]:
@@ -22,7 +23,8 @@ def inputs(batch: int, key_width: int, value_width: int) -> tuple[torch.Tensor, 
     and its slots, one of them none.
     """
     projected = torch.randn(batch, HEADS * (2 * key_width + value_width))
-    s, z = torch.randn(POOL, HEADS, key_width, value_width), torch.rand(POOL, HEADS, key_width) * 3
+    s = torch.randn(POOL, HEADS, key_width, value_width)
+    z = torch.rand(POOL, HEADS, key_width) * 3
     slots = torch.randperm(POOL)[:batch]
     if batch > 1:
         slots[1] = -1
@@ -38,7 +40,8 @@ def law_of(
     live = slots >= 0
     both, v = projected[live].double().split((2 * heads * key_width, heads * value_width), dim=1)
     q, k = elu_plus_one(both).view(-1, 2, heads, key_width).unbind(1)
-    s, z = s[slots[live]].double(), z[slots[live]].double()
+    s = s[slots[live]].double()
+    z = z[slots[live]].double()
     return reference.recurrent_step(q, k, v.view(-1, heads, value_width), s, z).flatten(1), s, z
 
 
@@ -46,7 +49,8 @@ def law_of(
 @pytest.mark.parametrize("batch", [1, 5])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     projected, s, z, *rest, slots = inputs(batch, *widths)
-    expected, live = law_of(projected, s, z, slots), slots >= 0
+    expected = law_of(projected, s, z, slots)
+    live = slots >= 0
     results = (
         fused_recurrent_step(projected, s, z, *rest, slots)[live],
         s[slots[live]],
@@ -58,7 +62,8 @@ def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
 
 def test_slots_that_were_not_chosen_are_not_changed() -> None:
     projected, s, z, *rest, slots = inputs(5, 8, 5)
-    before, y = (s.clone(), z.clone()), torch.full((5, HEADS * 5), 7.0, device=DEVICE)
+    before = (s.clone(), z.clone())
+    y = torch.full((5, HEADS * 5), 7.0, device=DEVICE)
     fused_recurrent_step(projected, s, z, *rest, slots, y=y)
     for slot in range(POOL):
         for now, then in zip((s, z), before, strict=True):
@@ -68,7 +73,8 @@ def test_slots_that_were_not_chosen_are_not_changed() -> None:
 
 def test_a_step_does_not_depend_on_the_batch() -> None:
     projected, s, z, *rest, slots = inputs(5, 33, 17)
-    alone, slot = (s.clone(), z.clone()), slots[3]
+    alone = (s.clone(), z.clone())
+    slot = slots[3]
     together = fused_recurrent_step(projected, s, z, *rest, slots)
     assert torch.equal(
         together[3], fused_recurrent_step(projected[3:4].contiguous(), *alone, *rest, slots[3:4])[0]
@@ -97,11 +103,14 @@ def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(
     rounded where they are written alone.
     """
     _, s, z, none, position, slots = inputs(5, 8, 5)
-    s, position, live = s.to(state_dtype), 2 * position, slots[slots >= 0]
+    s = s.to(state_dtype)
+    position = 2 * position
+    live = slots[slots >= 0]
     rows = torch.zeros(POOL, deferred, none.shape[2], device=DEVICE)
     for slot in range(POOL):
         rows[slot, slot % (deferred + 1) :] = float("nan")  # of earlier images
-    own_s, own_z = s.to(torch.float32, copy=True), z.clone()
+    own_s = s.to(torch.float32, copy=True)
+    own_z = z.clone()
     for step in range(5):
         (projected,) = there(torch.randn(5, HEADS * (2 * 8 + 5)))
         expected = fused_recurrent_step(projected, own_s, own_z, none, position, slots)
@@ -127,7 +136,8 @@ def test_an_unknown_feature_map_and_shapes_that_do_not_fit_are_refused() -> None
         fused_recurrent_step(projected[:, 1:].contiguous(), s, z, *rest, slots)
 
 
-IMAGES, POSITIONS = 3, 9
+IMAGES = 3
+POSITIONS = 9
 
 
 def sequences(
@@ -137,10 +147,8 @@ def sequences(
     its last: the last image has none."""
     key_width, value_width = widths
     projected = torch.randn(POSITIONS * IMAGES, HEADS * (2 * key_width + value_width))
-    s, z = (
-        torch.randn(IMAGES, HEADS, key_width, value_width),
-        torch.rand(IMAGES, HEADS, key_width) * 3,
-    )
+    s = torch.randn(IMAGES, HEADS, key_width, value_width)
+    z = torch.rand(IMAGES, HEADS, key_width) * 3
     rows = torch.rand(IMAGES, deferred, HEADS * (key_width + value_width))
     return there(
         projected, s.to(state_dtype), z, rows, torch.tensor([0, 1, 4]), torch.tensor([9, 3, 2])
@@ -158,7 +166,8 @@ def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
     """Of steps of two bytes, `at` of them before position 0."""
     projected, *arrays, begin, end = sequences(widths, state_dtype, deferred)
     expected_y = torch.full((len(projected), HEADS * widths[1]), 7.0, device=DEVICE)
-    expected, y = [array.clone() for array in arrays], expected_y.clone()
+    expected = [array.clone() for array in arrays]
+    y = expected_y.clone()
     for position in range(POSITIONS):
         rows = slice(position * IMAGES, (position + 1) * IMAGES)
         active = torch.where(

@@ -87,7 +87,8 @@ def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     """Launches what a step does with codes, and without. Images that are drawn must have the same
     bits beside decoded ones, so the layouts that decide the order of sums must be the same; and
     nothing may change the one product of the quantised CDF that is no whole number."""
-    slots, size = SlotPool.empty(kernels.config, 2, deferred=DEFERRED), kernels.config.step_bytes
+    slots = SlotPool.empty(kernels.config, 2, deferred=DEFERRED)
+    size = kernels.config.step_bytes
     began = len(launched)
     kernels.sample(slots, buffers)
     kernels.decode(slots, buffers)
@@ -119,7 +120,8 @@ def recur(
     heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False
 ) -> None:
     """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
-    two, deferred = torch.arange(2), torch.zeros(2, DEFERRED, heads * 2 * width)
+    two = torch.arange(2)
+    deferred = torch.zeros(2, DEFERRED, heads * 2 * width)
     arrays = (
         torch.zeros(2, heads, width, width, dtype=dtype),
         torch.zeros(2, heads, width),
@@ -190,7 +192,8 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
         x, conv_weight, conv_state = (
             torch.zeros(rows, width) for rows in (2, NEIGHBOURS, 2 * (28 + BEYOND))
         )
-        norm, moments = (torch.ones(width), torch.zeros(width)), torch.zeros(2, blocks(width), 2)
+        norm = (torch.ones(width), torch.zeros(width))
+        moments = torch.zeros(2, blocks(width), 2)
         conv_state = conv_state.view(2, -1, width)
         for launch in (causal_conv, causal_conv_sequence):
             launch(
@@ -208,7 +211,8 @@ def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
         causal_attention_of_projection(projected, 5, 32, weight).sum().backward()
     for depth in depths:
         for dtype in (torch.float32, torch.bfloat16):
-            x, norm = torch.zeros(1, 1024, depth, requires_grad=True), torch.ones(depth)
+            x = torch.zeros(1, 1024, depth, requires_grad=True)
+            norm = torch.ones(depth)
             normed_causal_conv(
                 x, norm, norm, torch.zeros(NEIGHBOURS, depth), 32, dtype
             ).sum().backward()
@@ -225,11 +229,11 @@ def prefixes() -> None:
 def quick(capability: int) -> None:
     """Launches a kernel of each kind, at the paper's sizes."""
     chained = capability >= 90
-    x, out, bias = torch.zeros(4096, 256), torch.zeros(4096, 1024), torch.zeros(1024)
-    weight, norm = (
-        Halves.of(torch.randn(1024, 256).half().float()),
-        (torch.ones(256), torch.zeros(256)),
-    )
+    x = torch.zeros(4096, 256)
+    out = torch.zeros(4096, 1024)
+    bias = torch.zeros(1024)
+    weight = Halves.of(torch.randn(1024, 256).half().float())
+    norm = (torch.ones(256), torch.zeros(256))
     linear(
         x,
         weight,
@@ -261,7 +265,8 @@ def quick(capability: int) -> None:
 # Known spills in bytes: a few registers of kernels with gradients, which differ between Tritons;
 # attention's float32 heads of 64 where the tensor cores are not an H100's or a B200's
 GRADIENTS = ("walk_", "_norm_conv", "_segment_sums")  # kernels that training launches
-FEW_BYTES, WIDE_BYTES = 72, 656
+FEW_BYTES = 72
+WIDE_BYTES = 656
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
@@ -284,8 +289,11 @@ def largest_product() -> None:
     """Launches the product that needs the most shared memory: a wide one,
     with float32 weights and a norm.
     """
-    weight, norm = Halves.of(torch.randn(1024, 256)), (torch.ones(256), torch.zeros(256))
-    x, out, moments = torch.zeros(1, 256), torch.zeros(1, 1024), torch.zeros(1, blocks(256), 2)
+    weight = Halves.of(torch.randn(1024, 256))
+    norm = (torch.ones(256), torch.zeros(256))
+    x = torch.zeros(1, 256)
+    out = torch.zeros(1, 1024)
+    moments = torch.zeros(1, blocks(256), 2)
     linear(x, weight, torch.zeros(1024), out, norm, "gelu", tiling=WIDE, moments=moments)
 
 
@@ -293,17 +301,16 @@ def sizes(capability: int) -> None:
     """Asserts that no graph needs a kernel that those of one image
     and of the most images do not have.
     """
-    options, found = CudaOptions(), set[object]()
+    options = CudaOptions()
+    found = set[object]()
 
     def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
         found.add((function.__name__, _kinds(function, args), tuple(how.items())))
 
     for name in ("mnist-small", "cifar10-small"):
         config = replace(PRESETS[name].model, layers=1)
-        kernels, kinds = (
-            KernelSequence(Transformer(config).requires_grad_(False), capability >= 90),
-            {},
-        )
+        kernels = KernelSequence(Transformer(config).requires_grad_(False), capability >= 90)
+        kinds = {}
         with mock.patch.object(JITFunction, "run", record):
             for size in options.sizes:
                 kernels.run(

@@ -63,13 +63,12 @@ def painted(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the
     cost [n] in bits, of all bytes and of those that are known."""
-    slot, own = slots[slots >= 0], parameters[slots >= 0]
+    slot = slots[slots >= 0]
+    own = parameters[slots >= 0]
     places = before["position"][slot, None] + torch.arange(channels(distribution), device=DEVICE)
     draws = philox.uniforms(before["seed"][slot, None], before["index"][slot, None], places)
-    values, known = (
-        before["images"][slot].gather(1, places),
-        before["known"][slot].gather(1, places),
-    )
+    values = before["images"][slot].gather(1, places)
+    known = before["known"][slot].gather(1, places)
     bytes_ = distribution.sample(own, draws, before["temperature"][slot], values, known)
     after = before["images"].clone()
     after[slot] = after[slot].scatter(1, places, bytes_)
@@ -87,17 +86,16 @@ def same_images(
     """Return which images [POOL] the reference paints, too. Fail where others differ but for a step
     of one in the first byte of a mixture's that is rounded from within 1e-3 of a half, which
     another logarithm may round the other way."""
-    expected, shift = (
-        painted(distribution, parameters, slots, before)[0],
-        torch.full((BATCH, 3), 1e-3 / 127.5),
-    )
+    expected = painted(distribution, parameters, slots, before)[0]
+    shift = torch.full((BATCH, 3), 1e-3 / 127.5)
     # of means, by which bytes move
     shifts = (by[:, : channels(distribution)].to(DEVICE) for by in (-shift, shift))
     moved = [
         painted(distribution, with_base(distribution, parameters, by), slots, before)[0]
         for by in shifts
     ]
-    different, near = expected != after["images"], (moved[0] != moved[1]).any(dim=1)
+    different = expected != after["images"]
+    near = (moved[0] != moved[1]).any(dim=1)
     assert not different[~near].any()
     for image in different.any(dim=1).nonzero().flatten().tolist():
         first = int(different[image].nonzero()[0])
@@ -121,11 +119,9 @@ def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
         some_slots(),
         pool_of(distribution),
     )
-    after, slot, own = (
-        copy(before),
-        slots[slots >= 0],
-        with_base(distribution, parameters.double(), base),
-    )
+    after = copy(before)
+    slot = slots[slots >= 0]
+    own = with_base(distribution, parameters.double(), base)
     sample(distribution, parameters, base, slots, after)
     _, cost, known_cost = painted(distribution, own, slots, before)
     same = same_images(distribution, own, slots, before, after)[slot]
@@ -143,7 +139,8 @@ def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
 @pytest.mark.parametrize("distribution", [Categorical(), *MIXTURES[::3]], ids=str)
 def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
     (parameters, base), slots, before = case(distribution), some_slots(), pool_of(distribution)
-    together, alone = copy(before), copy(before)
+    together = copy(before)
+    alone = copy(before)
     sample(distribution, parameters, base, slots, together)
     for i in (0, 5, BATCH - 1):
         sample(distribution, parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], alone)
@@ -174,7 +171,8 @@ def test_costs_of_extreme_scales_are_exact_and_finite(
 
 
 def test_a_known_byte_decides_the_component_of_the_next() -> None:
-    mixture, before = PixelLogistics(2, 3), pool(3, 3)
+    mixture = PixelLogistics(2, 3)
+    before = pool(3, 3)
     # two components alike but for their means: black, or white; the
     # first byte says which of them it is
     parameters = torch.zeros(BATCH, mixture.width)
@@ -189,9 +187,12 @@ def test_a_known_byte_decides_the_component_of_the_next() -> None:
 
 
 def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known() -> None:
-    mixture, before, slots = PixelLogistics(2, 3), pool(3, 3), some_slots()
+    mixture = PixelLogistics(2, 3)
+    before = pool(3, 3)
+    slots = some_slots()
     before["known"][:] = torch.tensor([False, True, False])
-    after, costs = copy(before), torch.zeros(BATCH, 3, dtype=torch.float64, device=DEVICE)
+    after = copy(before)
+    costs = torch.zeros(BATCH, 3, dtype=torch.float64, device=DEVICE)
     sample(mixture, *case(mixture), slots, after, costs=costs)
     slot = slots[slots >= 0]
     assert torch.equal(
@@ -218,16 +219,15 @@ def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_o
     parameters, base = (part[:5].contiguous() for part in case(distribution))
     base[1], base[3] = base[0], base[2]
     slots = there(torch.tensor([9, 2, 6, 4, 5]))[0]
-    after, plain = copy(before), copy(before)
+    after = copy(before)
+    plain = copy(before)
     sample(distribution, parameters, base, slots, after, guiding=guiding(after))
     sample(distribution, parameters[4:], base[4:], slots[4:], plain)
     places = before["position"][slots, None] + torch.arange(channels(distribution), device=DEVICE)
     values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
     draws = philox.uniforms(before["seed"][slots, None], before["index"][slots, None], places)
-    own, with_class = (
-        with_base(distribution, parameters.double(), base),
-        torch.tensor([0, 0, 3, 3], device=DEVICE),
-    )
+    own = with_base(distribution, parameters.double(), base)
+    with_class = torch.tensor([0, 0, 3, 3], device=DEVICE)
     given = (
         before["guidance"][slots[:4]],
         draws[:4],
@@ -283,16 +283,15 @@ def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
     distribution: Distribution, value: float
 ) -> None:
     (parameters, base), slots, before = case(distribution), some_slots(), pool(6, 3)
-    sound, unsound, wrong, rows = (
-        copy(before),
-        copy(before),
-        parameters.clone(),
-        torch.arange(0, BATCH, 2),
-    )
+    sound = copy(before)
+    unsound = copy(before)
+    wrong = parameters.clone()
+    rows = torch.arange(0, BATCH, 2)
     wrong[rows, torch.linspace(0, distribution.width - 1, len(rows)).long()] = value
     sample(distribution, parameters, base, slots, sound)
     sample(distribution, wrong, base, slots, unsound)
-    bad, good = slots[rows][slots[rows] >= 0], torch.ones(POOL, dtype=torch.bool, device=DEVICE)
+    bad = slots[rows][slots[rows] >= 0]
+    good = torch.ones(POOL, dtype=torch.bool, device=DEVICE)
     good[bad] = False
     assert unsound["bits"][bad].isnan().all()
     places = before["position"][bad, None] + torch.arange(channels(distribution), device=DEVICE)
@@ -303,7 +302,9 @@ def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
-    mixture, slots, before = PixelLogistics(5, 3), some_slots(), pool(12, 3)
+    mixture = PixelLogistics(5, 3)
+    slots = some_slots()
+    before = pool(12, 3)
     parameters, base = case(mixture)
     for distribution, wrong in (
         (Categorical(), torch.zeros(BATCH, 255)),
@@ -313,7 +314,8 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
             sample(distribution, wrong, base, slots, before)
     with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
         sample(mixture, parameters, base[:, 1:].contiguous(), slots, before)
-    slots, images = torch.zeros(2, dtype=torch.int64), torch.zeros(3, 4, dtype=torch.uint8)
+    slots = torch.zeros(2, dtype=torch.int64)
+    images = torch.zeros(3, 4, dtype=torch.uint8)
     check(torch.zeros(2, 6), 6, slots, images, images.bool())
     for rows, width, known in ((3, 6, 4), (2, 7, 4), (2, 6, 5)):
         with pytest.raises(ValueError, match="do not fit"):
@@ -324,7 +326,8 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
 
 def test_uniforms_are_philox_bit_for_bit() -> None:
     count = 200  # more than a program has
-    seed, index = torch.randint(0, 2**63 - 1, (count,)), torch.randint(0, 2**63 - 1, (count,))
+    seed = torch.randint(0, 2**63 - 1, (count,))
+    index = torch.randint(0, 2**63 - 1, (count,))
     position = torch.randint(0, 3072, (count,))
     seed[:2], index[:2] = torch.tensor([0, 2**63 - 1]), torch.tensor([0, 2**32])
     for part in (slice(0, count), slice(3, 4)):  # from a place that is not aligned, too
@@ -338,7 +341,8 @@ def test_uniforms_are_philox_bit_for_bit() -> None:
 
 @triton.jit
 def _pick(log_weights, uniform, out, values, rows: tl.constexpr, block: tl.constexpr):
-    row, k = tl.arange(0, rows), tl.arange(0, block)
+    row = tl.arange(0, rows)
+    k = tl.arange(0, block)
     there = k[None, :] < values
     given = tl.load(
         log_weights + row[:, None] * values + k[None, :], mask=there, other=-float("inf")
@@ -347,7 +351,8 @@ def _pick(log_weights, uniform, out, values, rows: tl.constexpr, block: tl.const
 
 
 def test_each_value_is_picked_by_its_share_of_the_uniforms() -> None:
-    weights, rows = torch.tensor([2.0, 0.0, 1.0, 5.0, 0.0]), 1024
+    weights = torch.tensor([2.0, 0.0, 1.0, 5.0, 0.0])
+    rows = 1024
     uniform = (torch.arange(rows) + 0.5) / rows
     uniform[0], uniform[-1] = 2.0**-24, 1 - 2.0**-24  # the extremes of Philox's
     log_weights = (weights.log() + 80).expand(rows, -1).contiguous()

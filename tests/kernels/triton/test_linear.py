@@ -21,7 +21,8 @@ ACTIVATIONS = {"none": lambda x: x, "relu": F.relu, "gelu": F.gelu}
 
 def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
     """x, weight, bias, scale and shift of a norm, residual."""
-    x, weight = torch.randn(batch, depth) * 2 + 1, torch.randn(width, depth) / depth**0.5
+    x = torch.randn(batch, depth) * 2 + 1
+    weight = torch.randn(width, depth) / depth**0.5
     return there(
         x,
         weight,
@@ -115,7 +116,8 @@ def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torc
     assert (halves.low is None) == (stored == torch.float16)
     results = []
     for shape in (WIDE, NARROW):
-        out, moments = torch.empty_like(residual), residual.new_empty(rows, blocks(140), 2)
+        out = torch.empty_like(residual)
+        moments = residual.new_empty(rows, blocks(140), 2)
         linear(x, halves, bias, out, (scale, shift), "gelu", residual, shape, out_moments=moments)
         results.append((out, moments))
     assert all(map(torch.equal, *results))
@@ -126,7 +128,8 @@ def test_a_row_that_is_not_finite_stays_alone_and_the_result_may_take_the_place_
     None
 ):
     x, weight, bias, _, _, residual = inputs(5, 20, 33)
-    halves, apart = Halves.of(weight), torch.empty_like(residual)
+    halves = Halves.of(weight)
+    apart = torch.empty_like(residual)
     linear(x, halves, bias, apart, residual=residual)
     poisoned = x.clone()
     poisoned[2] = float("nan")
@@ -176,12 +179,11 @@ def test_a_row_has_the_same_bits_in_every_batch() -> None:
 
 @pytest.mark.parametrize("concat", [False, True])
 def test_the_embedding_stores_the_moments_of_its_vectors(concat: bool) -> None:
-    width, length = 70, 4
-    slots, position, images = (
-        torch.tensor([1, -1, 0]),
-        torch.tensor([0, 3]),
-        torch.zeros(2, length, dtype=torch.uint8),
-    )
+    width = 70
+    length = 4
+    slots = torch.tensor([1, -1, 0])
+    position = torch.tensor([0, 3])
+    images = torch.zeros(2, length, dtype=torch.uint8)
     slots, position, images, values, places = there(
         slots, position, images, torch.randn(257, width), torch.randn(length, width)
     )

@@ -30,7 +30,8 @@ def last(slots: int) -> torch.Tensor:
 
 
 def test_a_step_of_the_last_slot_and_its_copy() -> None:
-    heads, width = 8, 32
+    heads = 8
+    width = 32
     slots = BEYOND_INT32 // (heads * width * width) + 2
     many = [
         zeros(slots, heads, width, width),
@@ -55,12 +56,11 @@ def test_a_step_of_the_last_slot_and_its_copy() -> None:
 
 
 def test_a_convolution_of_the_last_slot() -> None:
-    width, depth = 32, 160
+    width = 32
+    depth = 160
     slots = BEYOND_INT32 // ((width + BEYOND) * depth) + 2
-    many, conv_weight = (
-        zeros(slots, width + BEYOND, depth),
-        torch.randn(NEIGHBOURS, depth, device=DEVICE),
-    )
+    many = zeros(slots, width + BEYOND, depth)
+    conv_weight = torch.randn(NEIGHBOURS, depth, device=DEVICE)
     one = torch.zeros_like(many[:1])
     for pixel in range(3):
         (x,) = there(torch.randn(1, depth))
@@ -80,18 +80,15 @@ def test_a_convolution_of_the_last_slot() -> None:
 
 
 def test_the_last_image_of_a_pool() -> None:
-    length, width = 3072, 8
+    length = 3072
+    width = 8
     slots = BEYOND_INT32 // length + 2
     images = zeros(slots, length // 4).view(torch.uint8)
     images[-1, 0] = 77
-    values, places = (
-        torch.randn(257, width, device=DEVICE),
-        torch.randn(length, width, device=DEVICE),
-    )
-    x, active, position = (
-        torch.zeros(1, width, device=DEVICE),
-        last(0),
-        torch.ones(slots, dtype=torch.int64, device=DEVICE),
-    )
+    values = torch.randn(257, width, device=DEVICE)
+    places = torch.randn(length, width, device=DEVICE)
+    x = torch.zeros(1, width, device=DEVICE)
+    active = last(0)
+    position = torch.ones(slots, dtype=torch.int64, device=DEVICE)
     embed(last(slots), images, position, values, places, x, active)
     assert torch.equal(x[0], values[77] + places[1])

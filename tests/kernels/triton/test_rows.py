@@ -14,7 +14,8 @@ from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.known_rows import write_rows
 from tests.support.close import assert_close
 
-LENGTH, WIDTH = 9, 6
+LENGTH = 9
+WIDTH = 6
 START = 256  # the row of the table for the byte before the image
 
 
@@ -23,7 +24,8 @@ def inputs() -> tuple[torch.Tensor, ...]:
     image done, one at its first byte.
     """
     images = torch.randint(0, 256, (5, LENGTH), dtype=torch.uint8)
-    slots, position = torch.tensor([4, -1, 0, 2, 1]), torch.tensor([0, 8, 9, 5, 2])
+    slots = torch.tensor([4, -1, 0, 2, 1])
+    position = torch.tensor([0, 8, 9, 5, 2])
     return there(slots, images, position, torch.randn(START + 1, WIDTH), torch.randn(LENGTH, WIDTH))
 
 
@@ -31,7 +33,8 @@ def inputs() -> tuple[torch.Tensor, ...]:
 def test_vectors_are_rows_of_tables(concat: bool) -> None:
     slots, images, position, values, places = inputs()
     position[4] = 0
-    x, active = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE), torch.empty_like(slots)
+    x = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE)
+    active = torch.empty_like(slots)
     embed(slots, images, position, values, places, x, active)
     assert active.tolist() == [4, -1, 0, -1, 1]
     expected = torch.zeros_like(x)
@@ -97,7 +100,10 @@ def test_places_may_begin_after_the_first_byte_and_other_shapes_are_refused() ->
         )
 
 
-STEPS, IMAGES, BYTES = 3, 4, 18  # of a pass, and of an image
+# of a pass, and of an image
+STEPS = 3
+IMAGES = 4
+BYTES = 18
 POSITION = [0, 3, 15, 12]  # of each image, in bytes; the second is done, the last one is not there
 STOPS = [18, 3, 18, 0]
 
@@ -113,7 +119,8 @@ def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.Monk
     values = torch.full((STEPS * IMAGES, size), 7, dtype=torch.uint8, device=DEVICE)
     write_rows(*given, slots, rows, at, first, last, values)
     row = torch.arange(STEPS * IMAGES)
-    image, place = row % IMAGES, begin + row // IMAGES * size
+    image = row % IMAGES
+    place = begin + row // IMAGES * size
     live = (place >= torch.tensor(POSITION)[image]) & (place < torch.tensor(STOPS)[image])
     assert live.any()
     assert torch.equal(at.cpu(), place)
@@ -130,7 +137,8 @@ def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.Monk
 
 # Seven slots; of those chosen, 4 and 0 become slot 2, and 5 becomes
 # slot 6. Slots 1 and 3 are not chosen.
-SOURCES, TARGETS = [2, 2, 2, 6, 6], [2, 4, 0, 6, 5]
+SOURCES = [2, 2, 2, 6, 6]
+TARGETS = [2, 4, 0, 6, 5]
 AFTER = [2, 1, 2, 3, 2, 6, 6]  # which slot each of the seven holds then
 
 

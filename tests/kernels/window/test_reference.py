@@ -36,7 +36,8 @@ def as_written(window: Window, image: torch.Tensor, row: int, column: int) -> li
     picture = image.view(window.height, window.width, window.channels).tolist()
 
     def byte(up: int, right: int, channel: int) -> int:
-        y, x = row - up, column + right
+        y = row - up
+        x = column + right
         return picture[y][x][channel] if y >= 0 and 0 <= x < window.width else window.outside
 
     def around(rows: int, columns: int) -> list[tuple[int, int]]:

@@ -17,7 +17,8 @@ LEFT = Window(1, 3, 1, 1, 1, waves=2, wave_columns=1, centred=True)
 WINDOWS = pytest.mark.parametrize(
     "window", [GREY, COLOUR, BOTH, LEFT], ids=["grey", "colour", "both", "one row"]
 )
-WIDTH, PADDING = 5, 2
+WIDTH = 5
+PADDING = 2
 
 
 def inputs(window: Window) -> tuple[torch.Tensor, ...]:
@@ -37,12 +38,14 @@ def test_inputs_are_those_of_the_reference_bit_for_bit(window: Window) -> None:
     slots, images, position, places = inputs(window)
     (table,) = there(wave_table(window.waves))
     found = torch.full((len(slots), window.inputs + PADDING), 7.0, device=DEVICE)
-    x, active = torch.full((len(slots), WIDTH), 7.0, device=DEVICE), torch.empty_like(slots)
+    x = torch.full((len(slots), WIDTH), 7.0, device=DEVICE)
+    active = torch.empty_like(slots)
     read_window(window, slots, images, position, table, places, found, x, active)
     for i, slot in enumerate(slots.tolist()):
         live = 0 <= slot < len(places)
         assert active[i] == (slot if live else -1)
-        pixel, expected = torch.tensor([[slot if live else 0]]), torch.zeros(window.inputs)
+        pixel = torch.tensor([[slot if live else 0]])
+        expected = torch.zeros(window.inputs)
         if live:
             expected = window.read(images[slot : slot + 1].cpu(), pixel)[0].flatten()
         assert torch.equal(expected.to(DEVICE), found[i, : window.inputs]), slot
@@ -54,7 +57,8 @@ def test_rows_of_labels_are_added_bit_for_bit() -> None:
     slots, images, position, places = inputs(GREY)
     classes, labels = there(torch.randn(3, WIDTH), torch.arange(len(images)) % 3)
     found, x = (torch.empty(len(slots), width, device=DEVICE) for width in (GREY.inputs, WIDTH))
-    active, table = torch.empty_like(slots), wave_table(3).to(DEVICE)
+    active = torch.empty_like(slots)
+    table = wave_table(3).to(DEVICE)
     read_window(
         GREY, slots, images, position, table, places, found, x, active, None, classes, labels
     )
@@ -80,7 +84,9 @@ def test_rows_of_labels_are_added_bit_for_bit() -> None:
 
 def test_sizes_that_do_not_fit_are_refused() -> None:
     slots, images, position, places = inputs(GREY)
-    x, active, table = torch.empty(len(slots), WIDTH), torch.empty_like(slots), wave_table(3)
+    x = torch.empty(len(slots), WIDTH)
+    active = torch.empty_like(slots)
+    table = wave_table(3)
     out = torch.empty(len(slots), GREY.inputs)
     with pytest.raises(ValueError, match="do not fit 22 pixels of 59 inputs"):
         read_window(GREY, slots, images, position, table, places, out[:, 1:], x, active)

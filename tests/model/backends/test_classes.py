@@ -36,10 +36,8 @@ def masked(config: ModelConfig, count: int) -> list[ImageSpec]:
     """Completions with labels, whose known bytes lie before, between and
     after hidden ones, and within steps.
     """
-    images, mask = (
-        small_models.images(config, count),
-        np.random.default_rng(1).random((count, config.bytes)) < 0.5,
-    )
+    images = small_models.images(config, count)
+    mask = np.random.default_rng(1).random((count, config.bytes)) < 0.5
     mask[:, : config.bytes // 3] = True
     return [
         ImageSpec(3, i, images[i], mask[i], label=LABELS[i % len(LABELS)], temperature=0.9)
@@ -53,7 +51,8 @@ def test_bits_and_known_bits_are_the_cost_of_the_painted_image_under_its_label(
 ) -> None:
     options = {**small_models.VARIANTS[variant], **ODD_SIZES, **small_models.CLASSES}
     network = small_models.model(small_models.config(**options))
-    length, specs = network.config.bytes, masked(network.config, 5)
+    length = network.config.bytes
+    specs = masked(network.config, 5)
     generator = Generator(network, 5, 2, backend=backend)
     prefixes = [generator.prefill(spec) for spec in specs]
     generator.place_many([4, 2, 0, 3, 1], specs, prefixes)

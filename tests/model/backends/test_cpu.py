@@ -57,7 +57,8 @@ def read(
 def backend_read(
     backend: CpuBackend, config: ModelConfig, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
-    state, images = State.zeros(config, count), torch.from_numpy(small_models.images(config, count))
+    state = State.zeros(config, count)
+    images = torch.from_numpy(small_models.images(config, count))
     batch = PrefillBatch.of(images, state, np.full(count, config.bytes), labels_of(config, count))
     return *backend.prefill_parameters(batch), state
 
@@ -68,8 +69,10 @@ def labels_of(config: ModelConfig, count: int) -> torch.Tensor:
 
 def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
-    model, images = small_models.model(config), torch.from_numpy(small_models.images(config, 3))
-    state, labels = State.zeros(config, 3), labels_of(config, 3)
+    model = small_models.model(config)
+    images = torch.from_numpy(small_models.images(config, 3))
+    state = State.zeros(config, 3)
+    labels = labels_of(config, 3)
     return (
         bits(model, images, labels)[:, config.first :],
         model.parallel(images, state, labels=labels),
@@ -84,10 +87,8 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
             continue
         config = small_models.config(**{**options, **sizes, **small_models.CLASSES})
         (*expected, expected_state), (*found, state) = reference(config), read(config, ISAS[0])
-        names, pairs = (
-            ("bits", "parameters", "s", "z"),
-            ((expected_state.s, state.s), (expected_state.z, state.z)),
-        )
+        names = ("bits", "parameters", "s", "z")
+        pairs = ((expected_state.s, state.s), (expected_state.z, state.z))
         for name, (right, result) in zip(
             names, (*zip(expected, found, strict=True), *pairs), strict=True
         ):
@@ -148,7 +149,8 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
 @pytest.mark.parametrize("variant", ["plain", "window", "waves of pixels"])
 def test_int8_costs_little(variant: str) -> None:
     config = small_models.config(**SIZES["the paper's heads"], **small_models.VARIANTS[variant])
-    exact, coarse = read(config, ISAS[0])[0].mean(), read(config, ISAS[0], "int8")[0].mean()
+    exact = read(config, ISAS[0])[0].mean()
+    coarse = read(config, ISAS[0], "int8")[0].mean()
     assert exact != coarse
     assert abs(exact - coarse) < 0.02 * exact
 
@@ -167,7 +169,8 @@ def test_reading_beyond_an_image_or_part_of_a_step_is_refused(
     variant: str, length: int, start: int, stop: int
 ) -> None:
     config = small_models.config(**small_models.VARIANTS[variant])
-    backend, state = CpuBackend(small_models.model(config)), State.zeros(config, 1)
+    backend = CpuBackend(small_models.model(config))
+    state = State.zeros(config, 1)
     state.position.fill_(start)
     with pytest.raises(ValueError, match=f"cannot run bytes {start} to"):
         backend.prefill(

@@ -19,13 +19,15 @@ from tests.support import small_models
 CONFIG = small_models.config(**small_models.WINDOW, causal_conv=True, predicts="categorical")
 SLOTS = 40
 POSITION = 7
-SEED, INDEX = 3, 5
+SEED = 3
+INDEX = 5
 Arrays = dict[str, torch.Tensor]
 
 
 def pool(seed: int = 0) -> SlotPool:
     """Slots of noise, all particles of different images."""
-    random, made = torch.Generator().manual_seed(seed), SlotPool.empty(CONFIG, SLOTS)
+    random = torch.Generator().manual_seed(seed)
+    made = SlotPool.empty(CONFIG, SLOTS)
     made.state.s.normal_(generator=random)
     made.state.z.normal_(generator=random)
     made.images.random_(0, 256, generator=random)
@@ -81,7 +83,8 @@ def drawn(weights: list[float], point: float) -> int:
 
 def ancestors_of(known_bits: list[float], uniform: float) -> list[int]:
     """By systematic resampling, each particle that is drawn staying itself."""
-    count, weights = len(known_bits), weights_of(known_bits)
+    count = len(known_bits)
+    weights = weights_of(known_bits)
     all_drawn = [drawn(weights, (uniform + k) / count) for k in range(count)]
     ancestors = [particle if particle in all_drawn else -1 for particle in range(count)]
     again = [one for k, one in enumerate(all_drawn) if k and all_drawn[k - 1] == one]
@@ -105,12 +108,10 @@ CASES: dict[str, list[float]] = {
 def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) -> None:
     known_bits = CASES[case]
     numbers = [math.inf if math.isnan(bits) else bits for bits in known_bits]
-    made, slots = (
-        pool(),
-        torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))[
-            : len(known_bits)
-        ].tolist(),
-    )
+    made = pool()
+    slots = torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1))[
+        : len(known_bits)
+    ].tolist()
     group(made, slots, known_bits)
     before = contents(made)
     resample(made, Groups(np.array([slots]), np.array([POSITION])), copy_slots)
@@ -137,9 +138,12 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(case: str) 
 
 
 def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> None:
-    made, known_bits, slots = pool(), [3.0, 3.5, 4.0, 3.0], [9, 1, 5, 2]
+    made = pool()
+    known_bits = [3.0, 3.5, 4.0, 3.0]
+    slots = [9, 1, 5, 2]
     group(made, slots, known_bits)
-    before, groups = contents(made), Groups(np.array([slots]), np.array([POSITION]))
+    before = contents(made)
+    groups = Groups(np.array([slots]), np.array([POSITION]))
     resample(made, groups, copy_slots)
     after = contents(made)
     effective = after.pop("effective_particles")
@@ -153,9 +157,11 @@ def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> 
 
 
 def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
-    made, slots = pool(), [4, 5, 6]
+    made = pool()
+    slots = [4, 5, 6]
     group(made, slots, [math.inf] * 3)
-    before, groups = contents(made), Groups(np.array([slots]), np.array([POSITION]))
+    before = contents(made)
+    groups = Groups(np.array([slots]), np.array([POSITION]))
     resample(made, groups, copy_slots)
     assert torch.equal(made.images, before["images"])
     assert made.effective_particles[slots].tolist() == [3.0] * 3
@@ -167,7 +173,9 @@ def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
 def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None:
     found = set()
     for index in range(20):
-        made, slots, known_bits = pool(), [8, 3, 11, 30], [5.0, 4.0, 4.5, 20.0]
+        made = pool()
+        slots = [8, 3, 11, 30]
+        known_bits = [5.0, 4.0, 4.5, 20.0]
         group(made, slots, known_bits, index)
         before = contents(made)
         choose(made, Groups(np.array([slots]), np.array([CONFIG.bytes])))
@@ -195,9 +203,11 @@ def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
     """
     random = np.random.default_rng(0)
     costs = [random.uniform(0, 12, 3).tolist() for _ in range(13)]
-    slots, positions = random.permutation(39).reshape(13, 3), np.arange(13)
+    slots = random.permutation(39).reshape(13, 3)
+    positions = np.arange(13)
     for act in (lambda pool, groups: resample(pool, groups, copy_slots), choose):
-        together, alone = pool(), pool()
+        together = pool()
+        alone = pool()
         for made in (together, alone):
             for index, (row, cost) in enumerate(zip(slots, costs, strict=True)):
                 group(made, row.tolist(), cost, index)
@@ -211,7 +221,8 @@ def test_a_group_alone_and_among_others_has_the_same_bits() -> None:
 @pytest.mark.parametrize("particles", [2, 3, 4, 7, 16, 64])
 def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles: int) -> None:
     """Weights of many sizes, equal ones, impossible particles and groups in which all are."""
-    random, count = np.random.default_rng(particles), 300
+    random = np.random.default_rng(particles)
+    count = 300
     spread = random.choice([0.0, 1e-9, 0.5, 3.0, 20.0, 400.0], (count, 1))
     known_bits = 30 + spread * random.random((count, particles))
     known_bits[random.random(known_bits.shape) < 0.1 * random.integers(0, 2, (count, 1))] = math.inf
@@ -220,7 +231,8 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
     groups = Groups(slots, random.integers(0, 5000, count))
 
     def decided(draw: object, act: Callable[..., None], *copy: object) -> Arrays:
-        made, rows = SlotPool.empty(CONFIG, slots.size), torch.from_numpy(slots)
+        made = SlotPool.empty(CONFIG, slots.size)
+        rows = torch.from_numpy(slots)
         made.bits.copy_(torch.arange(slots.size))  # which slot's each becomes
         made.seed.copy_(torch.arange(slots.size) * 2**40 // slots.size)
         made.index[rows] = torch.arange(count)[:, None] + (torch.arange(particles) << 32)

@@ -34,7 +34,9 @@ class FaultyBackend(EagerBackend):
         read: Fault = lambda bits: None,
     ) -> None:
         super().__init__(model)
-        self.before, self.after, self.read = before, after, read
+        self.before = before
+        self.after = after
+        self.read = read
 
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         self.before(pool)

@@ -71,7 +71,8 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
 
 
 def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> None:
-    pool, block = used_pool(), arrivals()
+    pool = used_pool()
+    block = arrivals()
     pool.place(block)
     slots = block.slots
     for name in PLACED:
@@ -89,7 +90,8 @@ def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> Non
 
 
 def test_a_gpu_s_operations_place_the_same() -> None:
-    on_host, by_torch = used_pool(), used_pool()
+    on_host = used_pool()
+    by_torch = used_pool()
     on_host._place_by_numpy(arrivals())
     by_torch._place_by_torch(arrivals())
     for name, tensor in contents(on_host).items():
@@ -180,11 +182,13 @@ def test_one_image_costs_one_tile(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
     model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))
-    computed, step = [], model.step
+    computed = []
+    step = model.step
     monkeypatch.setattr(
         model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest)
     )
-    backend, pool = EagerBackend(model), SlotPool.empty(model.config, 2 * rows)
+    backend = EagerBackend(model)
+    pool = SlotPool.empty(model.config, 2 * rows)
     pool.state.position[rows] = 0  # of the second tile
     backend.advance(pool, np.array([rows]), model.config.steps).wait()
     assert computed == [rows] * model.config.steps

@@ -260,7 +260,8 @@ def test_many_combining_marks_in_a_row_are_refused_unsorted(
 
 GUIDED = shapes.GUIDED
 DEFAULTS = Defaults("any", 1.5, 0.9, 4)
-DRAWN, STAR = len(GUIDED.classes), 3
+DRAWN = len(GUIDED.classes)
+STAR = 3
 sampling = partial(SamplingParams, temperature=0.9)
 
 

@@ -19,7 +19,8 @@ V2 = "31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 V1_CPU = "34 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 V1_MEMORY = "35 30 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 V1_GROUP = "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n"
-CPU_1, ONE_CPU = Path("/sys/fs/cgroup/cpu"), "100000 100000\n"
+CPU_1 = Path("/sys/fs/cgroup/cpu")
+ONE_CPU = "100000 100000\n"
 Files = dict[str, object]
 
 

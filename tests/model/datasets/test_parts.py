@@ -177,7 +177,8 @@ def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
 
 
 def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
-    images, labels = noise(12, 3, 4), np.arange(12) % 2
+    images = noise(12, 3, 4)
+    labels = np.arange(12) % 2
     arrays = {
         "x_train": images[:8],
         "y_train": labels[:8],
@@ -214,7 +215,8 @@ def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
 
 
 def test_idx_files_of_any_set_are_arrays(tmp_path: Path) -> None:
-    images, labels = noise(12, 3, 4), np.uint8(range(12)) % 3
+    images = noise(12, 3, 4)
+    labels = np.uint8(range(12)) % 3
     for part, rows in (("train", slice(9)), ("test", slice(9, 12))):
         data = {"images-idx3": images[rows], "labels-idx1": labels[rows]}
         for kind, array in data.items():

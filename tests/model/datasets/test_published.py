@@ -31,11 +31,9 @@ from tests.support.training.cifar10_files import (
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (5, 784), np.uint8)
 DIGITS = np.uint8([7, 2, 1, 0, 9])
-TRAINING, TEST, LABELS = (
-    "train-images-idx3-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+TRAINING = "train-images-idx3-ubyte"
+TEST = "t10k-images-idx3-ubyte"
+LABELS = "t10k-labels-idx1-ubyte"
 
 
 def refused(sentence: str, read: Callable[..., object], *arguments: object) -> None:
@@ -250,10 +248,8 @@ def test_a_pickle_that_calls_is_refused_and_nothing_runs(
         assert not trace.exists()
 
 
-NO_BATCH, NO_ROWS = (
-    "test_batch is not a CIFAR-10 batch",
-    "test_batch does not hold rows of 3,072 bytes",
-)
+NO_BATCH = "test_batch is not a CIFAR-10 batch"
+NO_ROWS = "test_batch does not hold rows of 3,072 bytes"
 BEYOND = python_2(planes(9, 3)).replace(b"J\x03\x00\x00\x00M", b"J\xff\xff\xff\x7fM")
 PICKLES: dict[str, tuple[bytes, str]] = {
     "not a pickle": (b"hello", NO_BATCH),
@@ -319,7 +315,8 @@ def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path: Path) -> N
     """Pickles are programs: one wrong byte may say anything, and numpy's
     own classes crash on some of it.
     """
-    whole, rng = python_2(np.ones((1, 3072), np.uint8)), np.random.default_rng(0)
+    whole = python_2(np.ones((1, 3072), np.uint8))
+    rng = np.random.default_rng(0)
     for _ in range(200):
         noisy = bytearray(whole)
         noisy[rng.integers(len(whole) - 3072) if rng.random() < 0.9 else -1] = rng.integers(256)

@@ -68,7 +68,8 @@ def folder(directory: Path, files: Sequence[str], same: dict[str, str] | None = 
     """Write a picture of noise to each of the files; `same` names the file
     whose picture another one repeats.
     """
-    same, seeds = same or {}, {name: seed for seed, name in enumerate(files)}
+    same = same or {}
+    seeds = {name: seed for seed, name in enumerate(files)}
     for name in files:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,9 +27,11 @@ ORDER = (3, 1, 4, 0, 5, 9, 2, 6, 8, 7)  # the model's classes are not in the ord
 CONFIG = small_models.config(
     height=6, width=5, layers=1, classes=tuple((str(digit),) for digit in ORDER)
 )
-MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
+MODEL = small_models.model(CONFIG)
+CLASSIFIER = Classifier(6, 5, 1)
 MODEL.class_head = small_models.class_head(CONFIG)
-TEST, OF = small_models.images(CONFIG, 9, seed=2), np.uint8([3, 1, 4, 1, 5, 9, 2, 6, 5])
+TEST = small_models.images(CONFIG, 9, seed=2)
+OF = np.uint8([3, 1, 4, 1, 5, 9, 2, 6, 5])
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,8 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(
 
 
 def test_the_temperature_of_200_images_is_fitted_to_every_second_one() -> None:
-    images, of = small_models.images(CONFIG, 200, seed=5), np.arange(200, dtype=np.uint8) // 7 % 10
+    images = small_models.images(CONFIG, 200, seed=5)
+    of = np.arange(200, dtype=np.uint8) // 7 % 10
     found = measure_classes(MODEL, "mnist", images, of, classified=200).by_bits
     under = bits_under_each(images).double().numpy()
     temperature = fitted_temperature(under[::2], of[::2])
@@ -124,7 +127,8 @@ def test_nothing_is_classified_or_painted_that_is_not_asked_for() -> None:
 
 def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     # 18 of 20 of them wrong
-    true, said = np.arange(100) % 10, np.where(np.arange(100) < 20, 7, np.arange(100) % 10)
+    true = np.arange(100) % 10
+    said = np.where(np.arange(100) < 20, 7, np.arange(100) % 10)
     sure = np.where(np.arange(100) < 50, 0.98, 0.995)[:, None]
     by_bits = classes.Answers(true, (1 - sure) / 9 + (sure - (1 - sure) / 9) * np.eye(10)[said])
     # nineteen of each, ten of them right
@@ -187,7 +191,8 @@ def test_the_card_states_the_figures(found: ClassMeasurements, compared: Compari
 WORDS = tuple((str(digit),) for digit in range(10))
 GUIDED = small_models.config(height=6, width=5, layers=1, classes=WORDS, predicts="categorical")
 GUIDED_MODEL = small_models.model(GUIDED)
-TRAINING, TESTS = small_models.images(GUIDED, 60, seed=1), small_models.images(GUIDED, 130, seed=2)
+TRAINING = small_models.images(GUIDED, 60, seed=1)
+TESTS = small_models.images(GUIDED, 130, seed=2)
 LABELS = np.random.default_rng(3).integers(0, 9, 130).astype(np.uint8)  # no test image is a nine
 EACH = 4
 
@@ -241,10 +246,8 @@ def test_distances_are_of_as_many_samples_as_test_images(
     counts = np.bincount(LABELS[chosen], minlength=10)
     assert counts[9] == 0
     assert figures["compared"] == len(chosen)
-    others, tests = (
-        compared.test_predictions.features[compared.others],
-        compared.test_predictions.features[chosen],
-    )
+    others = compared.test_predictions.features[compared.others]
+    tests = compared.test_predictions.features[chosen]
     row = figures["test_images"]
     assert row["recognisable"] == compared.test_predictions.recognised.mean()
     assert row["as_asked"] == (compared.test_predictions.classes == LABELS).mean()

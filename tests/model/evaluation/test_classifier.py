@@ -38,7 +38,8 @@ def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return images.reshape(count, 64), labels
 
 
-TRAINING, TEST = bars(2000, 0), bars(300, 1)
+TRAINING = bars(2000, 0)
+TEST = bars(300, 1)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +69,9 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
 def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_random_stream() -> (
     None
 ):
-    images, labels, seen = TRAINING[0][:300].copy(), TRAINING[1][:300], []
+    images = TRAINING[0][:300].copy()
+    labels = TRAINING[1][:300]
+    seen = []
     torch.manual_seed(5)
     before = torch.get_rng_state()
     first = train_classifier(
@@ -91,7 +94,8 @@ def test_negatives_are_half_shuffled_tiles_and_half_random_colours(
     shape: tuple[int, int, int],
 ) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, *shape), np.uint8)
-    before, found = images.copy(), negatives(images, np.random.default_rng(1))
+    before = images.copy()
+    found = negatives(images, np.random.default_rng(1))
     np.testing.assert_array_equal(images, before)
     assert (found.shape, found.dtype) == (images.shape, np.uint8)
     assert (found != images).reshape(40, -1).any(axis=1).all()
@@ -105,7 +109,9 @@ def test_negatives_are_half_shuffled_tiles_and_half_random_colours(
 
 def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:
     few = LabelledData("mnist", TRAINING[0][:200], TRAINING[1][:200], *TEST)
-    config, cache, stages = small_models.config(height=8, width=8), tmp_path / "new" / "cache", []
+    config = small_models.config(height=8, width=8)
+    cache = tmp_path / "new" / "cache"
+    stages = []
 
     def stage(what: str, total: int, unit: str) -> object:
         stages.append(what)
@@ -141,7 +147,8 @@ def test_the_file_is_named_after_the_data_in_xdg_cache_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     images, labels = TRAINING
-    other_labels, other_images = labels.copy(), images.copy()
+    other_labels = labels.copy()
+    other_images = images.copy()
     other_labels[0] ^= 1
     other_images[0] ^= 1
     data = (TRAINING, (images, other_labels), (other_images, labels))

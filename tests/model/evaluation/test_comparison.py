@@ -16,8 +16,10 @@ from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 CONFIG = small_models.config(height=6, width=5, layers=1)
-MODEL, CLASSIFIER = small_models.model(CONFIG), Classifier(6, 5, 1)
-TRAINING, TEST = small_models.images(CONFIG, 150, seed=1), small_models.images(CONFIG, 131, seed=2)
+MODEL = small_models.model(CONFIG)
+CLASSIFIER = Classifier(6, 5, 1)
+TRAINING = small_models.images(CONFIG, 150, seed=1)
+TEST = small_models.images(CONFIG, 131, seed=2)
 EVALUATION = {
     "precision": "int8",
     "bits_per_dim": 0.6444,
@@ -59,7 +61,8 @@ def test_samples_and_as_many_test_images_are_compared_with_the_same_others(
 
 def test_test_images_as_samples_have_the_numbers_of_test_images(found: Comparison) -> None:
     numbers = quality(with_samples(found, TEST[found.chosen]))
-    distance, near = numbers["frechet_distance"], numbers["nearest_training_image"]
+    distance = numbers["frechet_distance"]
+    near = numbers["nearest_training_image"]
     assert distance["samples"] == pytest.approx(distance["test_images"])
     assert near["samples_median"] == near["test_images_median"]
     assert near["samples_close"] == pytest.approx(0.01, abs=0.01)
@@ -85,10 +88,8 @@ def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparis
             features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89)
         )
 
-    samples, tests = (
-        of(found.sample_predictions.features, 3, 0),
-        of(found.test_predictions.features, 13, 4),
-    )
+    samples = of(found.sample_predictions.features, 3, 0)
+    tests = of(found.test_predictions.features, 13, 4)
     numbers = quality(replace(found, sample_predictions=samples, test_predictions=tests))
     shares = {"samples": 3 / 60, "test_images": 13 / 131, "test_images_right": 9 / 13}
     assert numbers["recognisable"] == {"confidence": 0.9, **shares}
@@ -100,7 +101,8 @@ def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Compar
     colder = Defaults(temperature=0.5)
     compared = compare(MODEL, CLASSIFIER, DATA, found.test_bits, 60, seed=4, defaults=colder)
     as_samples = with_samples(found, paint(MODEL, 60, seed=4, temperature=0.5).images)
-    numbers, expected = quality(compared), quality(as_samples)
+    numbers = quality(compared)
+    expected = quality(as_samples)
     assert numbers["frechet_distance"] == quality(found)["frechet_distance"]
     assert numbers["default"] == {
         "class": "none",
@@ -145,11 +147,9 @@ def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
 
 
 def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
-    features, shift, values = (
-        RNG.standard_normal((300, 8)) * 5,
-        np.arange(8) / 3,
-        RNG.standard_normal((100, 1)),
-    )
+    features = RNG.standard_normal((300, 8)) * 5
+    shift = np.arange(8) / 3
+    values = RNG.standard_normal((100, 1))
     assert frechet_distance(features, features[::-1]) == pytest.approx(0, abs=1e-6)
     assert frechet_distance(features, features + shift) == pytest.approx(np.square(shift).sum())
     assert frechet_distance(features + shift, features) == pytest.approx(np.square(shift).sum())
@@ -164,7 +164,8 @@ def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
 def test_two_dimensions_along_different_axes() -> None:
     """tr (C_1 C_2)^(1/2) of 2 x 2 matrices is (tr C_1 C_2 + 2 (det C_1 C_2)^(1/2))^(1/2)."""
     first, second = RNG.standard_normal((2, 2, 2))
-    covariance_1, covariance_2 = first @ first.T, second @ second.T
+    covariance_1 = first @ first.T
+    covariance_2 = second @ second.T
     product = covariance_1 @ covariance_2
     shared = np.sqrt(np.trace(product) + 2 * np.sqrt(np.linalg.det(product)))
     expected = np.trace(covariance_1) + np.trace(covariance_2) - 2 * shared
@@ -175,7 +176,8 @@ def test_two_dimensions_along_different_axes() -> None:
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 100), (64, 65)])
 def test_fewer_images_than_features(n: int, m: int) -> None:
-    first, second = RNG.standard_normal((n, 64)) ** 2, RNG.standard_normal((m, 64)) ** 2
+    first = RNG.standard_normal((n, 64)) ** 2
+    second = RNG.standard_normal((m, 64)) ** 2
     found = frechet_distance(first, second)
     assert np.isfinite(found)
     assert found > 0
@@ -193,7 +195,9 @@ def noise(count: int, seed: int, size: int = 30) -> np.ndarray:
 @pytest.mark.parametrize("block", [7, 64, 1000])
 def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(neighbours, "BLOCK", block)
-    images, pool, seen = noise(20, 0), noise(100, 1), []
+    images = noise(20, 0)
+    pool = noise(100, 1)
+    seen = []
     found = nearest(images, pool, 4, progress=seen.append)
     distances = np.sqrt(np.square(images[:, None].astype(float) - pool[None]).mean(axis=2))
     np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
@@ -205,6 +209,7 @@ def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
 
 
 def test_neighbours_that_float32_cannot_distinguish_are_ordered_exactly() -> None:
-    image, pool = np.full((1, 3072), 255, np.uint8), np.zeros((4, 3072), np.uint8)
+    image = np.full((1, 3072), 255, np.uint8)
+    pool = np.zeros((4, 3072), np.uint8)
     pool[np.arange(4), 0] = [1, 3, 2, 0]  # squares near 2e8, apart by a few hundred
     assert nearest(image, pool, 4).indices.tolist() == [[1, 2, 0, 3]]

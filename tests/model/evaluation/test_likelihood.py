@@ -44,9 +44,11 @@ def test_the_backend_scores_as_the_parallel_view_in_any_batch(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(likelihood, "BATCH", 3)
-    model, done = small_models.model(small_models.config(**small_models.VARIANTS[variant])), []
+    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    done = []
     images = small_models.images(model.config, 7)
-    expected, generator = bits(model, torch.from_numpy(images)), Generator(model, 1)
+    expected = bits(model, torch.from_numpy(images))
+    generator = Generator(model, 1)
     assert_close("bits", expected, torch.from_numpy(generator.score(images)))
     generator.close()
     found = likelihood.bits_per_dim(model, images, progress=done.append)

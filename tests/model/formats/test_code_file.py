@@ -125,7 +125,8 @@ def test_a_wrong_file_is_refused_in_one_sentence(data: bytes, sentence: str) -> 
 
 
 def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> None:
-    file, honest = some_file(9, 2), b"exact" + bytes(SHAPE) + bytes([9, 2])
+    file = some_file(9, 2)
+    honest = b"exact" + bytes(SHAPE) + bytes([9, 2])
     for count, length in ((9, 3), (7, 2), (2**62, 2), (2**62, 2**61), (0, 1), (9, 2**62)):
         lying = honest[:-2] + leb128(count) + leb128(length)
         data = with_checksum(rest_of(file.to_bytes()).replace(honest, lying))

@@ -32,7 +32,8 @@ def written(
     mix: int = 3,
 ) -> State:
     """Random tensors under the names of their code."""
-    width, shapes = heads * 32, {}
+    width = heads * 32
+    shapes = {}
     shapes["value_embedding.weight"] = (256, width // 2)
     for i in range(layers):
         layer = f"transformer.layers.{i}."
@@ -75,10 +76,8 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
     def norm(name: str, x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
 
-    values, places = (
-        state["value_embedding.weight"][images[:, :-1].long()],
-        state["pos_embedding.pe"],
-    )
+    values = state["value_embedding.weight"][images[:, :-1].long()]
+    places = state["pos_embedding.pe"]
     x = torch.cat((values, places.expand(len(images), -1, -1)), dim=-1)
     layers = 1 + max(
         int(name.split(".")[2]) for name in state if name.startswith("transformer.layers")
@@ -91,7 +90,8 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
             .transpose(1, 2)
             for part in ("query", "key", "value")
         )
-        q, k = F.elu(q) + 1, F.elu(k) + 1
+        q = F.elu(q) + 1
+        k = F.elu(k) + 1
         weights = (q @ k.mT).tril()
         y = (weights @ v) / (weights.sum(dim=-1, keepdim=True) + 1e-6)
         x = norm(
@@ -103,7 +103,8 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
         )
     logits, means, log_scales = linear("predictor", norm("transformer.norm", x)).chunk(3, dim=-1)
     value = images[:, 1:].double().unsqueeze(-1)
-    centred, inverse = value / 127.5 - 1 - means, torch.exp(-log_scales.clamp(min=-7))
+    centred = value / 127.5 - 1 - means
+    inverse = torch.exp(-log_scales.clamp(min=-7))
     upper = torch.where(value == 255, 1.0, torch.sigmoid((centred + 1 / 255) * inverse))
     lower = torch.where(value == 0, 0.0, torch.sigmoid((centred - 1 / 255) * inverse))
     return -(logits.softmax(dim=-1) * (upper - lower)).sum(dim=-1).log2()
@@ -119,7 +120,8 @@ def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_pa
     images = torch.randint(0, 256, (1, length), dtype=torch.uint8)
     images[:, 5:60] = 0
     images[:, 90:99] = 255
-    expected, found = their_bits(state, images, sizes["heads"]), bits(load_model(tmp_path), images)
+    expected = their_bits(state, images, sizes["heads"])
+    found = bits(load_model(tmp_path), images)
     sane = expected < 20  # beyond, their difference of two sigmoids has no digits left
     assert sane.double().mean() > 0.5
     assert (found[:, 1:] - expected)[sane].abs().max() < 1e-3
@@ -133,14 +135,13 @@ def test_their_own_network_gives_the_same_parameters() -> None:
         attention_type="causal-linear", n_layers=2, n_heads=2, query_dimensions=32, value_dimensions=32,
         feed_forward_dimensions=48,
     )  # fmt: skip
-    network, state = encoder.get().eval(), written()
+    network = encoder.get().eval()
+    state = written()
     own = {name: x for name, x in state.items() if name.startswith("transformer.")}
     network.load_state_dict({name.removeprefix("transformer."): x for name, x in own.items()})
     images = torch.randint(0, 256, (2, 784), dtype=torch.uint8)
-    values, places = (
-        state["value_embedding.weight"][images[:, :-1].long()],
-        state["pos_embedding.pe"],
-    )
+    values = state["value_embedding.weight"][images[:, :-1].long()]
+    places = state["pos_embedding.pe"]
     x = torch.cat((values, places.expand(2, -1, -1)), dim=-1)
     with torch.no_grad():
         y = network(x, attn_mask=masking.TriangularCausalMask(783))
@@ -226,7 +227,8 @@ def test_heads_of_another_width_must_be_given() -> None:
         from_state(state, heads=5)
 
 
-HALF, LARGE = torch.zeros(1, dtype=torch.float16), torch.zeros(10_000)
+HALF = torch.zeros(1, dtype=torch.float16)
+LARGE = torch.zeros(10_000)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +315,8 @@ def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_p
 
 
 def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
-    stored, packed = tmp_path / "stored.pth", tmp_path / "packed.pth"
+    stored = tmp_path / "stored.pth"
+    packed = tmp_path / "packed.pth"
     torch.save({"model_state": {"a": LARGE}}, stored)
     with ZipFile(stored) as plain, ZipFile(packed, "w", ZIP_DEFLATED) as archive:
         for part in plain.infolist():

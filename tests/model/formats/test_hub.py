@@ -66,7 +66,8 @@ def test_a_repository_is_a_cached_directory(
     first = a_hub.add("org/digits", directory)
     save_model(small_models.model(small_models.config(), seed=1), directory)
     second = a_hub.add("org/digits", directory)
-    newest, older = zoo.find("org/digits"), zoo.find(f"org/digits@{first}")
+    newest = zoo.find("org/digits")
+    older = zoo.find(f"org/digits@{first}")
     assert (newest.name, older.name, model_name(newest)) == (second, first, "digits")
     assert a_hub.downloaded() == set(files(newest)) == set(files(older)) == OWN
     assert_same_weights(load_model(directory).state_dict(), load_model(newest).state_dict())
@@ -349,7 +350,8 @@ def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -
 
 
 def test_names_are_quoted_and_what_was_not_measured_is_left_out() -> None:
-    name, folder = 'a: "b" #1\n\u00e9\U0001f600', "- letters: [x]"
+    name = 'a: "b" #1\n\u00e9\U0001f600'
+    folder = "- letters: [x]"
     card = library.ModelCard(metadata(name, {"dataset": folder, "bits_per_dim": 1.5}))
     (result,) = card.data.eval_results
     assert (card.data.model_name, result.dataset_type, result.dataset_name) == (

@@ -23,10 +23,8 @@ from tests.support.sweeps import and_slow
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-LARGE, TINY = (
-    small_models.config(),
-    small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4),
-)
+LARGE = small_models.config()
+TINY = small_models.config(heads=1, key_width=2, value_width=2, feed_forward=4)
 OTHER = small_models.config(layers=1, heads=1, value_width=2)
 # label: the old model's configuration and dtype, the new one's; LARGE in float32 has three shards
 CHANGES = {
@@ -98,7 +96,8 @@ def test_a_writer_killed_before_its_file_is_on_the_disk_leaves_the_old_file(
 def test_what_is_moved_into_place_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fsync, move = os.fsync, os.replace
+    fsync = os.fsync
+    move = os.replace
     done: list[tuple[str, int, int]] = []
 
     def synced(descriptor: int) -> None:
@@ -129,7 +128,8 @@ def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
 @pytest.mark.parametrize("change", and_slow(list(CHANGES)[:2], *list(CHANGES)[2:]))
 def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
     old_config, old_dtype, new_config, new_dtype = CHANGES[change]
-    old, new = small_models.model(old_config), small_models.model(new_config, seed=1)
+    old = small_models.model(old_config)
+    new = small_models.model(new_config, seed=1)
     save_model(old, tmp_path / "old", old_dtype)
     seen = []
     for step in range(STEPS):
@@ -140,7 +140,8 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
             killed_at(step)
             save_model(new, directory, new_dtype)
 
-        status, found = in_child(save_and_die), load_model(directory)
+        status = in_child(save_and_die)
+        found = load_model(directory)
         is_new = is_same(new, found, new_dtype)
         assert is_new or is_same(old, found, old_dtype), f"neither after {step} steps"
         seen.append(is_new)

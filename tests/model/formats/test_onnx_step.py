@@ -45,10 +45,8 @@ class Step:
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
-        self.has_classes, self.mixes_neighbours = (
-            bool(model.config.classes),
-            model.config.causal_conv,
-        )
+        self.has_classes = bool(model.config.classes)
+        self.mixes_neighbours = model.config.causal_conv
 
     def __call__(
         self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None
@@ -85,9 +83,12 @@ REST = [variant for variant in VARIANTS if variant not in MORE]
 @pytest.mark.parametrize("variant", and_slow([*MORE, "small features"], *REST))
 def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> None:
     model = model_of(variant)
-    step, config, images = Step(model), model.config, images_of(model, 3)
+    step = Step(model)
+    config = model.config
+    images = images_of(model, 3)
     labels = torch.tensor([0, 1, 2]) if config.classes else None
-    reference, state = State.zeros(config, 3), State.zeros(config, 3)
+    reference = State.zeros(config, 3)
+    state = State.zeros(config, 3)
     state.conv_state.fill_(torch.nan)  # of no pixel yet
     for _ in range(config.steps):
         assert_close(
@@ -110,7 +111,8 @@ def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neigh
 @pytest.mark.parametrize("variant", ["authors", "waves of pixels"])
 def test_images_stand_at_their_own_positions(variant: str) -> None:
     model = model_of(variant)
-    config, images = model.config, images_of(model, 2)
+    config = model.config
+    images = images_of(model, 2)
     reference, state, ahead = (State.zeros(config, count) for count in (2, 2, 1))
     for _ in range(config.steps - 3):
         model.step(images[1:], ahead)
@@ -124,7 +126,8 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
     variant: str,
 ) -> None:
     model = model_of(variant)
-    step, config = Step(model), model.config
+    step = Step(model)
+    config = model.config
     onnx.checker.check_model(onnx.load_from_string(step.file), full_check=True)
     assert (
         ModelConfig.from_dict(
@@ -132,7 +135,9 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
         )
         == config
     )
-    images, state, other = images_of(model, 1), State.zeros(config, 1), State.zeros(config, 1)
+    images = images_of(model, 1)
+    state = State.zeros(config, 1)
+    other = State.zeros(config, 1)
     for position in range(config.first, config.bytes, config.step_bytes):
         painted = images.clone()
         painted[:, position:] ^= 255
@@ -169,10 +174,13 @@ def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_th
 
 @pytest.mark.parametrize("variant", SWEEP)
 def test_int8_costs_little(variant: str) -> None:
-    model, costs = model_of(variant), []
-    config, images = model.config, images_of(model, 16)
+    model = model_of(variant)
+    costs = []
+    config = model.config
+    images = images_of(model, 16)
     for weights in ("float32", "int8"):
-        step, state = Step(model, weights), State.zeros(config, len(images))
+        step = Step(model, weights)
+        state = State.zeros(config, len(images))
         each = [
             model.bits(
                 step(images, state).unsqueeze(1), images, position, position + config.step_bytes

@@ -79,7 +79,8 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 def assert_read_or_refused(directory: Path) -> None:
     __tracebackhide__ = True
     with printable_refusal():
-        info, files = model_dir.read_info(directory), model_dir.weight_files(directory)
+        info = model_dir.read_info(directory)
+        files = model_dir.weight_files(directory)
         assert_can_be_sent(info, files)
 
 
@@ -153,7 +154,8 @@ def test_weights_of_any_bytes(directory: Path, data: st.DataObject) -> None:
     header = json.loads(before[8 : 8 + int.from_bytes(before[:8], "little")])
     holder, key = data.draw(st.sampled_from(list(places([header]))))
     holder[key] = data.draw(ODD)
-    text, cut = json.dumps(header).encode(), data.draw(st.integers(0, len(before)))
+    text = json.dumps(header).encode()
+    cut = data.draw(st.integers(0, len(before)))
     try:
         path.write_bytes(len(text).to_bytes(8, "little") + text + before[cut:])
         with printable_refusal():

@@ -20,7 +20,8 @@ def drawings(count: int) -> np.ndarray:
     y, x = np.mgrid[:28, :28]
     images = []
     for _ in range(count):
-        slope, shift = generator.uniform(-0.5, 0.5), generator.uniform(9, 19)
+        slope = generator.uniform(-0.5, 0.5)
+        shift = generator.uniform(9, 19)
         away = np.abs(x - shift - slope * (y - 14))
         images.append(np.where(np.abs(y - 14) < 9, 254 * np.clip(2.5 - away, 0, 1), 0))
     return np.stack(images).round().astype(np.uint8).reshape(count, -1)
@@ -39,7 +40,8 @@ def test_the_ground_of_a_coded_drawing_is_even_again(how: dict, inverted: bool) 
     images = 255 - drawings(20) if inverted else drawings(20)
     cleaning = Cleaning.measure(images, CONFIG)
     assert cleaning == Cleaning(255 if inverted else 0, 1 if inverted else 254)
-    noisy, ground = coded(images, **how), images == cleaning.ground
+    noisy = coded(images, **how)
+    ground = images == cleaning.ground
     assert (noisy[ground] != cleaning.ground).mean() > 0.05
     assert (cleaning.clean(noisy, CONFIG)[ground] != cleaning.ground).mean() < 0.005
     for pictures, clean, expected in ((noisy, "off", noisy), (images, "auto", images)):

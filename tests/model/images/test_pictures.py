@@ -76,7 +76,8 @@ def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder() -> No
 
 
 def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
-    colours, greys = noise(7, 5, 3), noise(3, 4)
+    colours = noise(7, 5, 3)
+    greys = noise(3, 4)
     assert (
         np.abs(read(encode(colours)) - (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)).max()
         <= 1
@@ -149,7 +150,8 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
 def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> (
     None
 ):
-    whole, segment = of_scans(pictures.MAX_SCANS), b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
+    whole = of_scans(pictures.MAX_SCANS)
+    segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
         np.testing.assert_array_equal(read(data), expected)
@@ -199,7 +201,8 @@ def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
 
 def with_transparent(depth: int, channels: int) -> bytes:
     """A PNG of 7 x 5 pixels of two values, of which the one where IMAGE is dark is transparent."""
-    kept, hidden = 2**depth - 1, 2**depth // 3
+    kept = 2**depth - 1
+    hidden = 2**depth // 3
     values = np.where(IMAGE > 127, kept, hidden)[..., None].repeat(channels, 2).reshape(7, -1)
     bits = (values[..., None] >> np.arange(depth)[::-1] & 1).astype(np.uint8)
     rows = b"".join(b"\0" + np.packbits(row).tobytes() for row in bits)
@@ -234,7 +237,8 @@ def test_a_value_of_16_bits_beside_the_transparent_one_is_kept() -> None:
 
 @pytest.mark.parametrize("value", [0x7FFF, 0x0900, 0xFEFF, 0x0100])
 def test_a_mask_of_16_bits_is_read_by_its_upper_8(value: int) -> None:
-    dark, light = 0x0080, 0xFF01
+    dark = 0x0080
+    light = 0xFF01
     mask = np.where(IMAGE > 127, light, dark).astype(np.uint16)
     opened = open_picture(encode(mask), GREY, "mask")
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)

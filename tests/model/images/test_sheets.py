@@ -35,7 +35,8 @@ def test_images_stand_row_by_row_and_the_rest_is_black(
     pixels = np.asarray(sheet(images))
     assert pixels.shape == (8, 15, *colour)
     for i in range(5):
-        top, left = i // 3 * 4, i % 3 * 5
+        top = i // 3 * 4
+        left = i % 3 * 5
         np.testing.assert_array_equal(pixels[top : top + 4, left : left + 5], images[i])
     assert not pixels[4:, 10:].any()
     contact_sheet.save(images, tmp_path / "sheet.png")
@@ -48,7 +49,8 @@ def test_images_stand_row_by_row_and_the_rest_is_black(
 def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).integers(1, 256, (3, 4, 16, 12, *colour), np.uint8)
     pixels = np.asarray(class_sheet(images, ("1", "horse", "大")))
-    names, rows = pixels[:, :-48], pixels[:, -48:]
+    names = pixels[:, :-48]
+    rows = pixels[:, -48:]
     np.testing.assert_array_equal(rows, np.asarray(sheet(images.reshape(12, 16, 12, *colour), 4)))
     for row in range(3):
         assert names[16 * row : 16 * row + 16].any()
@@ -74,10 +76,8 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(
     known = np.zeros((2, *SIZE), np.bool_)
     known[1, :2] = known[1, 4:] = True  # 18 of 54 pixels are hidden
     film = Film(5, 0.5, 3)
-    picture, appearance = (
-        np.asarray(sheet(images)),
-        np.asarray(sheet(film.appearance_frame(2, SIZE, known))),
-    )
+    picture = np.asarray(sheet(images))
+    appearance = np.asarray(sheet(film.appearance_frame(2, SIZE, known)))
     data = encode(picture, appearance, film, kind)
     expected = np.full((5, *images.shape), UNPAINTED, np.uint8)
     expected[:, known] = images[known]

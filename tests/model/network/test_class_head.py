@@ -29,14 +29,17 @@ def headed(variant: str = "strokes") -> Transformer:
 
 @pytest.mark.parametrize("variant", small_models.CORE)
 def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> None:
-    model, shape = headed(variant), FeatureShape((0, 1), 3)
-    config, image = model.config, torch.from_numpy(small_models.images(model.config, 1))[0]
+    model = headed(variant)
+    shape = FeatureShape((0, 1), 3)
+    config = model.config
+    image = torch.from_numpy(small_models.images(model.config, 1))[0]
     outputs: list[torch.Tensor] = []
     for layer in model.layers:  # what the first two are given
         first = layer.attention_norm if config.norm == "pre" else layer.query_key_value
         first.register_forward_pre_hook(lambda module, given: outputs.append(given[0][0]))
     model.parallel(image.unsqueeze(0))
-    model, cells = headed(variant), [[[] for _ in range(9)] for _ in range(2)]
+    model = headed(variant)
+    cells = [[[] for _ in range(9)] for _ in range(2)]
     for step, at in enumerate(range(config.first, config.bytes, config.step_bytes)):
         row, column = divmod(at // config.channels, config.width)
         for layer in range(2):
@@ -51,17 +54,16 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
     variant: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(READ_STEPS, "cpu", 8)  # of 35
-    model, found = headed(variant), []
+    model = headed(variant)
+    found = []
     images = small_models.images(model.config, 5)
     for threads, batches in (
         (1, [[0], [1], [2], [3], [4]]),
         (1, [[0, 1, 2, 3, 4]]),
         (3, [[3, 4, 1], [2, 0]]),
     ):
-        generator, logits = (
-            Generator(model, 1, threads, backend=backend),
-            np.zeros((5, 3), np.float32),
-        )
+        generator = Generator(model, 1, threads, backend=backend)
+        logits = np.zeros((5, 3), np.float32)
         for batch in batches:
             state = generator.start_prefill(
                 images[batch], [model.config.bytes] * len(batch), classified=True
@@ -112,7 +114,8 @@ def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> N
 def test_a_wrong_head_is_refused_in_one_sentence(
     tmp_path: Path, changes: dict[str, torch.Tensor | None], said: dict[str, str], message: str
 ) -> None:
-    path, model = tmp_path / CLASS_HEAD, headed()
+    path = tmp_path / CLASS_HEAD
+    model = headed()
     save_model(model, tmp_path)
     assert model.class_head is not None
     save_class_head(model.class_head, tmp_path)

@@ -29,7 +29,8 @@ def images_of(model: Transformer, count: int) -> torch.Tensor:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_parameters_and_final_states_of_both_views_agree(variant: str, labelled: bool) -> None:
     model = model_of(variant, **(small_models.CLASSES if labelled else {}))
-    images, labels = images_of(model, 4), torch.tensor([3, 0, 1, 3]) if labelled else None
+    images = images_of(model, 4)
+    labels = torch.tensor([3, 0, 1, 3]) if labelled else None
     state, stepped = (State.zeros(model.config, 4) for _ in range(2))
     steps = [model.step(images, stepped, labels) for _ in range(model.config.steps)]
     assert_close(
@@ -43,8 +44,10 @@ def test_parameters_and_final_states_of_both_views_agree(variant: str, labelled:
 @pytest.mark.parametrize("variant", small_models.CORE)
 def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
     model = model_of(variant)
-    images, size = images_of(model, 2), model.config.step_bytes
-    before, place = model.parallel(images), model.config.bytes // 2 // size * size
+    images = images_of(model, 2)
+    size = model.config.step_bytes
+    before = model.parallel(images)
+    place = model.config.bytes // 2 // size * size
     images[:, place:] ^= 255
     after = model.parallel(images)
     # the step at `place` is still predicted from those before it
@@ -56,11 +59,9 @@ def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
 @pytest.mark.parametrize("variant", small_models.CORE)
 def test_images_at_different_positions_step_together(variant: str) -> None:
     model = model_of(variant)
-    images, state, ahead = (
-        images_of(model, 2),
-        State.zeros(model.config, 2),
-        State.zeros(model.config, 1),
-    )
+    images = images_of(model, 2)
+    state = State.zeros(model.config, 2)
+    ahead = State.zeros(model.config, 1)
     for _ in range(5):
         model.step(images[1:], ahead)
     state.put(torch.tensor([1]), ahead)
@@ -82,12 +83,11 @@ def test_a_finished_image_stays_at_its_end() -> None:
 )
 def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) -> None:
     model = model_of(variant)
-    images, state, stepped = (
-        images_of(model, 2),
-        State.zeros(model.config, 2),
-        State.zeros(model.config, 2),
-    )
-    expected, first = model.parallel(images), model.parallel(images, state, cut)
+    images = images_of(model, 2)
+    state = State.zeros(model.config, 2)
+    stepped = State.zeros(model.config, 2)
+    expected = model.parallel(images)
+    first = model.parallel(images, state, cut)
     assert_close("parameters", expected, torch.cat((first, model.parallel(images, state)), dim=1))
     first = model.parallel(images, stepped, cut)
     steps = [
@@ -123,7 +123,8 @@ def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.T
     config = embedding.config
     value = embedding.value[int(image[position - 1]) if position else START]
     if config.position == "sincos":
-        width, time = len(value), position - config.first
+        width = len(value)
+        time = position - config.first
         angles = [time / 10000 ** (2 * i / width) for i in range(width // 2)]
         place = torch.tensor([wave(angle) for angle in angles for wave in (math.sin, math.cos)])
     else:
@@ -139,7 +140,8 @@ def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.T
 )
 def test_the_input_of_a_byte_is_the_literal_sum(variant: str) -> None:
     model = model_of(variant)
-    images, positions = images_of(model, 2), torch.arange(model.config.first, model.config.bytes)
+    images = images_of(model, 2)
+    positions = torch.arange(model.config.first, model.config.bytes)
     expected = [
         torch.stack([literal(model.embedding, image, at) for at in positions.tolist()])
         for image in images
@@ -151,8 +153,10 @@ def test_the_input_of_a_byte_is_the_literal_sum(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", LABELLED)
 def test_the_vector_of_each_image_s_label_is_added_and_no_labels_are_label_0(variant: str) -> None:
-    model, labels = model_of(variant, **small_models.CLASSES), torch.tensor([3, 0, 1, 3])
-    images, zeros = images_of(model, 4), torch.zeros(4, dtype=torch.int64)
+    model = model_of(variant, **small_models.CLASSES)
+    labels = torch.tensor([3, 0, 1, 3])
+    images = images_of(model, 4)
+    zeros = torch.zeros(4, dtype=torch.int64)
     found = model.parallel(images, labels=labels)
     assert torch.equal(model.parallel(images), model.parallel(images, labels=zeros))
     states = [State.zeros(model.config, 4) for _ in range(2)]
@@ -175,7 +179,8 @@ def test_a_new_model_with_classes_starts_as_the_same_without(variant: str) -> No
     assert not model.classes.any()
     for name, weights in plain.state_dict().items():
         assert torch.equal(weights, model.state_dict()[name]), name
-    images, labels = images_of(plain, 3), torch.tensor([0, 2, 3])
+    images = images_of(plain, 3)
+    labels = torch.tensor([0, 2, 3])
     assert torch.equal(plain.parallel(images), model.parallel(images, labels=labels))
     assert torch.equal(plain.parallel(images), plain.parallel(images, labels=labels))
 

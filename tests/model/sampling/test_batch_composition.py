@@ -51,7 +51,8 @@ def painter(request: pytest.FixtureRequest) -> Painter:
 @pytest.fixture
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """A number of threads, two unless given, for torch's operations too."""
-    before, number = torch.get_num_threads(), getattr(request, "param", 2)
+    before = torch.get_num_threads()
+    number = getattr(request, "param", 2)
     torch.set_num_threads(number)
     yield number
     torch.set_num_threads(before)

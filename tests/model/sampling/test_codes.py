@@ -60,7 +60,8 @@ def test_a_file_is_decoded_on_every_instruction_set(
     name: str, isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu_kernels, "instruction_sets", lambda: [isa])
-    file, model = read((FOLDER / f"{name}.scan").read_bytes()), loaded(name)
+    file = read((FOLDER / f"{name}.scan").read_bytes())
+    model = loaded(name)
     images, _ = model.decode(file, None, "file")
     assert (len(images), sha256(images).hexdigest()) == (20, PIXELS[name])
     classes = ["7"] * 20 if file.codes.labelled else None

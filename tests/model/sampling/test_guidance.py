@@ -50,7 +50,8 @@ def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> li
 def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
     variant: str, backend: str
 ) -> None:
-    network, guidance = model(variant), 2.5
+    network = model(variant)
+    guidance = 2.5
     config = network.config
     given = {"known": small_models.images(config, 1)[0], "mask": np.arange(config.bytes) % 2 == 1}
     generator = Generator(network, 5, 1, backend=backend)
@@ -63,7 +64,8 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
     parameters = network.parallel(images, labels=torch.tensor([2, 0]))
     places = torch.arange(config.first, config.bytes).view(config.steps, config.step_bytes)
     draws = uniforms(torch.full_like(places, 7), torch.full_like(places, 3), places)
-    values, known = images[0][places], torch.from_numpy(given["mask"])[places]
+    values = images[0][places]
+    known = torch.from_numpy(given["mask"])[places]
     weights, temperature = (torch.full((config.steps,), value) for value in (guidance, 0.9))
     drawn = network.distribution.sample_guided(
         *parameters, weights, draws, temperature, values, known
@@ -89,10 +91,8 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
 )
 def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[int, int]]) -> None:
     case = Case({"predicts": CATEGORICAL, "classes": 3})
-    slots, network = (
-        native_vectors.slots(case),
-        native_vectors.network(case, cpu_kernels.instruction_sets()[0]),
-    )
+    slots = native_vectors.slots(case)
+    network = native_vectors.network(case, cpu_kernels.instruction_sets()[0])
     slots["partner"][:2], slots["label"][:2] = torch.tensor([1, -1]), torch.tensor([2, 0])
     for name, (slot, value) in changes.items():
         slots[name][slot] = value
@@ -122,8 +122,10 @@ GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
 def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(
     backend: str,
 ) -> None:
-    network, found = model("strokes"), list[Finished]()
-    known, mask = small_models.images(network.config, 2), np.arange(network.config.bytes) % 7 < 3
+    network = model("strokes")
+    found = list[Finished]()
+    known = small_models.images(network.config, 2)
+    mask = np.arange(network.config.bytes) % 7 < 3
     edit = GenerateRequest(
         5, 4, 78, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0
     )

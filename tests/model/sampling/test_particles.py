@@ -83,9 +83,11 @@ class Case:
 
     def __init__(self, variant: str, mask: str, backend: str) -> None:
         options = {**small_models.VARIANTS[variant], "height": 6, "width": 5}
-        self.model, self.backend = small_models.model(small_models.config(**options)), backend
+        self.model = small_models.model(small_models.config(**options))
+        self.backend = backend
         config = self.model.config
-        known, where = small_models.images(config, 2, seed=3), MASKS[mask](config.bytes)
+        known = small_models.images(config, 2, seed=3)
+        where = MASKS[mask](config.bytes)
         shown = {"known": tuple(map(bytes, known)), "masks": (where.tobytes(),) * 2}
         self.request = GenerateRequest(0, 4, 77, **shown, particles=PARTICLES)
         images = {i: [*Particles(PARTICLES).specs(self.request.image(i))] for i in range(4)}
@@ -137,7 +139,9 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
     engine.accept(replace(plain.request, stream=True, provisional=True))
-    sent, provisional, finished = dict.fromkeys(range(4), b""), [], []
+    sent = dict.fromkeys(range(4), b"")
+    provisional = []
+    finished = []
     while not engine.idle:
         engine.streams.frames_at = 0.0
         for stream in engine.streams.requests.values():
@@ -168,7 +172,8 @@ def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(
     grey: Transformer,
 ) -> None:
     """The bytes, and the slots, are those of an image without particles."""
-    known, where = small_models.images(grey.config, 1), np.arange(35) < 12
+    known = small_models.images(grey.config, 1)
+    where = np.arange(35) < 12
     request = GenerateRequest(0, 4, 5, (known.tobytes(),), (where.tobytes(),))
     one, several = (
         run_until_idle(Engine(Generator(grey, 2, threads=1)), replace(request, particles=count))
@@ -227,7 +232,9 @@ def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_
         assert ended == [[Finished, Finished], [Failed]][spoilt > 1]
 
 
-IMAGES, SLOTS, BINS = 600, 4096, 16
+IMAGES = 600
+SLOTS = 4096
+BINS = 16
 LIMIT = 50.5  # the quantile of chi-square with 15 degrees of freedom that 1 in 100,000 exceeds
 PIXELS = {**small_models.VARIANTS["pixels"], "height": 2, "width": 2, "window_columns": 2}
 EXACT = {  # model options, how much sharper, and the hidden bytes
@@ -254,7 +261,8 @@ def exact(case: str) -> Exact:
     """Enumerates the hidden bytes of one of the model's own images."""
     options, scale, hidden = EXACT[case]
     config = small_models.config(**options, layers=1)
-    model, mask = small_models.model(config, seed=1), np.ones(config.bytes, np.bool_)
+    model = small_models.model(config, seed=1)
+    mask = np.ones(config.bytes, np.bool_)
     model.head.weight.mul_(scale)
     mask[list(hidden)] = False
     generator = Generator(model, 1, threads=1)
@@ -277,7 +285,8 @@ def completions(case: str, particles: int) -> list[Finished]:
     """Completions, in the order of their indices."""
     found = exact(case)
     generator = Generator(found.model, SLOTS, threads=1)
-    known, masks = (found.image.tobytes(),), (found.mask.tobytes(),)
+    known = (found.image.tobytes(),)
+    masks = (found.mask.tobytes(),)
     request = GenerateRequest(0, IMAGES, 11, known=known, masks=masks, particles=particles)
     events = run_until_idle(Engine(generator), request)
     return sorted((one for one in events if isinstance(one, Finished)), key=lambda one: one.index)
@@ -296,7 +305,8 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
     bins = np.empty(len(order), np.int64)
     bins[order] = np.minimum(BINS * before, BINS - 1).astype(np.int64)
     expected = np.bincount(bins, found.posterior, BINS) * len(images)
-    observed, used = np.bincount(bins[values], minlength=BINS), expected > 0
+    observed = np.bincount(bins[values], minlength=BINS)
+    used = expected > 0
     assert observed[~used].sum() == 0
     return float(((observed - expected)[used] ** 2 / expected[used]).sum())
 

@@ -69,7 +69,8 @@ def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_oth
     for seed in range(8):
         painted(engine, GenerateRequest(9, 6, seed, temperature=COLD, **options))
     assert tree.bytes == sum(node.segments[label].bytes for node, label in tree.used) > 0
-    before, found = engine.stats(), painted(engine, *wanted)
+    before = engine.stats()
+    found = painted(engine, *wanted)
     assert engine.stats().shared_bytes - before.shared_bytes > 3 * tree.length
     total = 27 * model.config.bytes
     assert engine.stats().painted_bytes - before.painted_bytes == total, (

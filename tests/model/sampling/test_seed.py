@@ -38,18 +38,16 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(
     """The rule of painting, a step at a time through the parallel view. Samples of a
     distribution follow its probabilities: test_reference.py in tests/kernels."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
-    seed, index, size = 2**40 + 3, 2, model.config.step_bytes
+    seed = 2**40 + 3
+    index = 2
+    size = model.config.step_bytes
     given = small_models.images(model.config, 1)
-    image, known = (
-        torch.from_numpy(given.copy()),
-        torch.from_numpy(MASKS[mask](model.config.bytes))[None],
-    )
+    image = torch.from_numpy(given.copy())
+    known = torch.from_numpy(MASKS[mask](model.config.bytes))[None]
     image[~known] = 0
     for step in range(model.config.steps):
-        places, parameters = (
-            torch.arange(step * size, (step + 1) * size),
-            model.parallel(image)[:, step],
-        )
+        places = torch.arange(step * size, (step + 1) * size)
+        parameters = model.parallel(image)[:, step]
         draws = uniforms(torch.tensor(seed), torch.tensor(index), places)[None]
         kept = image[:, places], known[:, places]
         image[:, places] = model.distribution.sample(
@@ -91,7 +89,8 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(
 
 def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike() -> None:
     model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
-    known, mask = small_models.images(model.config, 1)[0], np.arange(model.config.bytes) % 7 == 0
+    known = small_models.images(model.config, 1)[0]
+    mask = np.arange(model.config.bytes) % 7 == 0
     (image,) = np.unique(
         paint(model, 4, seed=1, temperature=0, known=known, mask=mask, particles=4).images, axis=0
     )
@@ -102,7 +101,8 @@ def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads
     model,
 ) -> None:
     counts: list[int] = []
-    before, threads = torch.random.get_rng_state(), torch.get_num_threads()
+    before = torch.random.get_rng_state()
+    threads = torch.get_num_threads()
     paint(model, 3, seed=0, progress=counts.append)
     assert counts == sorted(set(counts))
     assert counts[-1] == 3 * model.config.bytes

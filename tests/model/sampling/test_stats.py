@@ -104,7 +104,9 @@ def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
     assert (histogram.counts, histogram.sum) == ([4, 2, 2], 13)
 
 
-FIXED, EACH = 10e-6, 5e-6  # seconds of a step, and of each of its images
+# seconds of a step, and of each of its images
+FIXED = 10e-6
+EACH = 5e-6
 STEPS = 32
 IMAGE_STEPS = 196
 clients = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 1000), min_size=1)
@@ -120,19 +122,22 @@ def run(shares: TimeShares, images: dict[str, int], seconds: float) -> tuple[Cou
         shares.spent(turn, stepped)
         for client, count in stepped.items():
             used[client] += turn * count / sum(stepped.values())
-        longest, passed = max(longest, turn), passed + turn
+        longest = max(longest, turn)
+        passed = passed + turn
     return used, longest
 
 
 def test_clients_with_as_many_images_step_together() -> None:
-    shares, images = TimeShares(), {"a": 5, "b": 5, "c": 5}
+    shares = TimeShares()
+    images = {"a": 5, "b": 5, "c": 5}
     for _ in range(1000):
         assert shares.next(images) == {"a", "b", "c"}
         shares.spent(0.0123, images)
 
 
 def test_a_client_pays_for_its_reads_with_its_steps() -> None:
-    shares, images = TimeShares(), {"reads": 4, "paints": 4}
+    shares = TimeShares()
+    images = {"reads": 4, "paints": 4}
     stepped = Counter[str]()
     for _ in range(1000):
         chosen = shares.next(images)
@@ -146,7 +151,8 @@ def test_clients_of_about_as_many_images_do_not_take_turns() -> None:
     """With no overdraft half of them would step in every other turn, which a
     GPU's batches are too small for.
     """
-    shares, images = TimeShares(0.05), {f"client {i}": 200 + 10 * (i % 7) for i in range(16)}
+    shares = TimeShares(0.05)
+    images = {f"client {i}": 200 + 10 * (i % 7) for i in range(16)}
     share = []
     for _ in range(500):
         stepped = {client: images[client] for client in shares.next(images)}
@@ -170,7 +176,8 @@ def test_a_client_always_steps_and_the_virtual_time_never_falls(
 ) -> None:
     shares = TimeShares()
     for images, seconds in turns:
-        chosen, before = shares.next(images), shares.now
+        chosen = shares.next(images)
+        before = shares.now
         assert chosen
         assert chosen <= images.keys()
         shares.spent(seconds, {client: images[client] for client in chosen})
@@ -179,7 +186,9 @@ def test_a_client_always_steps_and_the_virtual_time_never_falls(
 
 
 def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile() -> None:
-    shares, both, alone = TimeShares(), {"a": 100, "b": 1}, {"b": 1}
+    shares = TimeShares()
+    both = {"a": 100, "b": 1}
+    alone = {"b": 1}
     shares.next(both)
     shares.spent(1.0, both)
     assert shares.next(alone) == {"b"}
@@ -201,11 +210,15 @@ def test_an_image_that_comes_goes_first_and_many_do_not() -> None:
 def seconds_of_an_image(beside: int, pause: float) -> float:
     """The mean of a client's images, one after the other with a pause between, beside a client with
     so many images in flight all the time; by time shares and the length of a tick alone."""
-    shares, passed, left, due = TimeShares(2 * TICK_SECONDS), 0.0, 0, 1.0
+    shares = TimeShares(2 * TICK_SECONDS)
+    passed = 0.0
+    left = 0
+    due = 1.0
     took: list[float] = []
     while len(took) < 40:
         if not left and passed >= due:
-            left, began = IMAGE_STEPS, due
+            left = IMAGE_STEPS
+            began = due
         images = {"many": beside} if beside else {}
         images |= {"one": 1} if left else {}
         if not images:

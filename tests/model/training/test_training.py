@@ -116,10 +116,8 @@ def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(
 ) -> None:
     run(tmp_path / "run", decay=0.4, updates=20, warm_up=0)
     run(tmp_path / "part", schedule="constant", updates=12, warm_up=0)
-    kept, part = (
-        load_model(tmp_path / "run" / "plateau"),
-        torch.load(tmp_path / "part" / "training.pt")["model"],
-    )
+    kept = load_model(tmp_path / "run" / "plateau")
+    part = torch.load(tmp_path / "part" / "training.pt")["model"]
     assert_same_weights(
         {name: weight.half().float() for name, weight in part.items()}, kept.state_dict()
     )

@@ -40,7 +40,9 @@ def slowest(client: httpx.Client) -> tuple[float, float]:
     """The 90th percentile of the seconds of images, some twenty of them,
     and of probes, one after the other.
     """
-    images, probes, until = [], [], time.monotonic() + SECONDS
+    images = []
+    probes = []
+    until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         for seconds, path in (
             (images, "/v1/images/generations"),

@@ -69,7 +69,8 @@ def test_a_refused_request_gives_its_room_back(full_queue_client: httpx.Client) 
     )
 
 
-SLOTS, MAX_WEBSOCKETS = 4, 4
+SLOTS = 4
+MAX_WEBSOCKETS = 4
 OPTIONS = {"slots": SLOTS, "max-waiting-images": LONG - SLOTS, "max-websockets": MAX_WEBSOCKETS}
 OPTIONS |= {"max-images-per-request": LONG, "client-share": 0.5, **NO_DEADLINE}
 SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
@@ -214,7 +215,8 @@ def test_a_disconnect_in_a_request(
     """The server knows of the request, since it logs it, and
     neither accepts nor counts an image.
     """
-    before, fields = Metrics(limited_client), {"image": MASKED["image"], "keep_rows": 3}
+    before = Metrics(limited_client)
+    fields = {"image": MASKED["image"], "keep_rows": 3}
     with open_connection(limited_server) as connection:
         connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
         assert Metrics(limited_client).of("num_images_reserved") == 0

@@ -75,9 +75,11 @@ def test_no_client_pays_for_another_and_proxies_for_none(clock: list[float]) -> 
 
 def test_what_waits_already_has_its_turn_first() -> None:
     async def waits() -> list[float]:
-        limit, draining = OverheadLimit(RATE), asyncio.Event()
+        limit = OverheadLimit(RATE)
+        draining = asyncio.Event()
         limit.charge("a", BURST + 1)
-        began, ended = time.monotonic(), []
+        began = time.monotonic()
+        ended = []
 
         async def one() -> None:
             await limit.wait("a", draining)
@@ -90,7 +92,9 @@ def test_what_waits_already_has_its_turn_first() -> None:
 
 
 async def test_nothing_is_held_of_what_has_waited_or_was_cancelled() -> None:
-    limit, delays, draining = OverheadLimit(RATE), WrongKeyDelays(), asyncio.Event()
+    limit = OverheadLimit(RATE)
+    delays = WrongKeyDelays()
+    draining = asyncio.Event()
     limit.charge("one", BURST + 1000 * RATE)
     for _ in range(FREE):
         await delays.wait("one")
@@ -121,7 +125,8 @@ def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_
 
 
 def test_the_clients_that_are_remembered_are_bounded() -> None:
-    limit, delays = OverheadLimit(RATE), WrongKeyDelays()
+    limit = OverheadLimit(RATE)
+    delays = WrongKeyDelays()
     for number in range(2 * max(rate_limit.MAX_CLIENTS, MAX_ADDRESSES)):
         limit.charge(f"client {number}", 1)
         delays._count(f"address {number}")
@@ -187,14 +192,16 @@ def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
 
 def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wrong_keys, "LONGEST_SECONDS", 0.01)
-    guesses, refused = 2 * MAX_DELAYED_OF_ONE + FREE, MAX_DELAYED_OF_ONE
+    guesses = 2 * MAX_DELAYED_OF_ONE + FREE
+    refused = MAX_DELAYED_OF_ONE
     statuses = []
 
     async def send(message: Message) -> None:
         statuses.append(message.get("status"))
 
     async def units() -> float:
-        budgets, keys = Budgets(Settings()), ApiKeys([SecretStr(KEY)])
+        budgets = Budgets(Settings())
+        keys = ApiKeys([SecretStr(KEY)])
         app = OverheadMiddleware(
             ApiKeyMiddleware(PlainTextResponse(""), keys), budgets, Lifecycle()
         )

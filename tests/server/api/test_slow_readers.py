@@ -64,7 +64,8 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ping falls due while a message waits to be read; it is not sent after
     the message. No time passes here.
     """
-    now, sleep = 0.0, asyncio.sleep
+    now = 0.0
+    sleep = asyncio.sleep
 
     async def advance_clock(seconds: float) -> None:
         nonlocal now
@@ -102,7 +103,8 @@ def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(
         slow_stream(url, n=IMAGES, seed=7) as response,
         httpx.Client(base_url=url, timeout=PATIENCE) as client,
     ):
-        posted, events = painted(generate(client, n=IMAGES, seed=7)), read(response.iter_lines())
+        posted = painted(generate(client, n=IMAGES, seed=7))
+        events = read(response.iter_lines())
     np.testing.assert_array_equal(images(events), posted)
     # and no partial images of finished images
     parts = Counter(event["index"] for event in named(events, "partial_image"))

@@ -79,7 +79,8 @@ def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
     assert (jobs["short"].order[-1], jobs["long"].order[-1] == "done") == ("done", False)
 
 
-IMAGE, OTHER = MASKED["image"], text(encode(noise(5, 7)))
+IMAGE = MASKED["image"]
+OTHER = text(encode(noise(5, 7)))
 # the parameter that is named, the code, what is sent as it is
 MESSAGES: list[tuple[str | None, str, list]] = [
     (None, "invalid_json", ["paint me a seven", "", "9" * 10_000, b'{"type": "generate"}']),

@@ -124,7 +124,8 @@ def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
-    command, skip = (*SHORT, "--random", "tiny", "--batches", 2), "latency,reading,position,softmax"
+    command = (*SHORT, "--random", "tiny", "--batches", 2)
+    skip = "latency,reading,position,softmax"
     assert "it is not here" in done(*command, "--skip", skip)
     result = json.loads(done(*command, "--skip", skip, "--json"))
     nothing = {key for key in ALL if result[key] is None}

@@ -56,7 +56,8 @@ def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
 def test_some_images_of_an_array_an_idx_file_or_pictures(
     model: Path, tmp_path: Path, kind: str
 ) -> None:
-    images, given = noise(6, 7, 5), [tmp_path / f"images.{kind}"]
+    images = noise(6, 7, 5)
+    given = [tmp_path / f"images.{kind}"]
     if kind == "npy":
         np.save(given[0], images)
     elif kind == "idx":
@@ -67,7 +68,8 @@ def test_some_images_of_an_array_an_idx_file_or_pictures(
         given = [tmp_path / f"{index}.png" for index in range(6)]
         for path, image in zip(given, images, strict=True):
             path.write_bytes(encode(np.stack([image] * 3, axis=-1)))
-    file, out = tmp_path / "images.scan", tmp_path / "out.npy"
+    file = tmp_path / "images.scan"
+    out = tmp_path / "out.npy"
     row = json.loads(
         done("compress", *given, "--model", model, "--images-a-code", 1, "-o", file, "--json")
     )
@@ -88,7 +90,8 @@ DEEP = (
 
 
 def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Path) -> None:
-    file, picture = tmp_path / "images.scan", tmp_path / "a.png"
+    file = tmp_path / "images.scan"
+    picture = tmp_path / "a.png"
     for data, said in (
         (encode(noise(7, 5, 3)), "a.png has colours, and the model's images are grey."),
         (encode(noise(7, 5, 2)), "a.png has transparent pixels, which would be lost."),
@@ -120,7 +123,8 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
 
 
 def test_pictures_and_codes_through_pipes(model: Path) -> None:
-    picture, pipe = noise(7, 5), {"check": True, "capture_output": True}
+    picture = noise(7, 5)
+    pipe = {"check": True, "capture_output": True}
     codes = subprocess.run(
         [SCANLINE, "compress", "-", "--model", model, "-o", "-"], input=encode(picture), **pipe
     )

@@ -61,10 +61,8 @@ def reported(data: Path) -> dict[str, Any]:
 
 
 def test_bits_alone(data: Path, directory: Path) -> None:
-    command, images = (
-        ("evaluate", directory, "--data", data, "--samples", 0, "--json"),
-        blobs.images(TESTS, seed=1),
-    )
+    command = ("evaluate", directory, "--data", data, "--samples", 0, "--json")
+    images = blobs.images(TESTS, seed=1)
     result = json.loads(done(*command, "--save"))
     alone = bits_per_dim(load_model(directory), images.reshape(TESTS, 784))
     assert (result["dataset"], result["split"], result["images"]) == ("mnist", "test", TESTS)
@@ -84,11 +82,10 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     few = ("--samples", SAMPLES, "--classified", 3, "--class-samples", 2)
     weights = ("--guidance", 1, "--guidance", 2, "--guidance", 1.5, "--guidance", 2)
     lines = done("evaluate", tmp_path / "ten", "--data", data, *few, *weights, "--save")
-    result, saved = model_directory.read_evaluation(tmp_path / "ten"), load_model(tmp_path / "ten")
-    test, labels = (
-        blobs.images(TESTS, seed=1).reshape(TESTS, 784),
-        blobs.labels(TESTS, seed=1).astype(int) + 1,
-    )
+    result = model_directory.read_evaluation(tmp_path / "ten")
+    saved = load_model(tmp_path / "ten")
+    test = blobs.images(TESTS, seed=1).reshape(TESTS, 784)
+    labels = blobs.labels(TESTS, seed=1).astype(int) + 1
     assert result["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test).mean())
     true = result["classes"]["true_class"]
     assert true["bits_per_dim"] == pytest.approx(bits_per_dim(saved, test, labels=labels).mean())
@@ -110,7 +107,8 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
 
 
 def test_samples_are_compared_with_test_images(data: Path, reported: dict[str, Any]) -> None:
-    folder, quality = data.parent, reported["quality"]
+    folder = data.parent
+    quality = reported["quality"]
     assert (quality["samples"], quality["nearest_training_image"]["training_images"]) == (
         SAMPLES,
         300,

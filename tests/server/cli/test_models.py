@@ -115,7 +115,8 @@ def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
 def test_a_pushed_model_is_found_and_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory, sheet = tmp_path / "own", tmp_path / "sheet.npy"
+    directory = tmp_path / "own"
+    sheet = tmp_path / "sheet.npy"
     save_model(small_models.model(small_models.config()), directory)
     with local_hub() as hub:
         use(hub, tmp_path / "cache", monkeypatch)

@@ -107,7 +107,8 @@ def test_images_are_inverted_as_they_are_written(tmp_path: Path) -> None:
     for name in ("images.npy", "sheet.png"):
         done(*given, "--out", tmp_path / name)
         done(*given, "--out", tmp_path / f"inverted-{name}", "--invert")
-    own, inverted = np.load(tmp_path / "images.npy"), np.load(tmp_path / "inverted-images.npy")
+    own = np.load(tmp_path / "images.npy")
+    inverted = np.load(tmp_path / "inverted-images.npy")
     np.testing.assert_array_equal(inverted, 255 - own)
     assert inverted.dtype == np.uint8
     sheet = np.asarray(Image.open(tmp_path / "inverted-sheet.png"))
@@ -146,7 +147,8 @@ def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(
     tmp_path: Path, complete: Command
 ) -> None:
     (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
-    out, known = tmp_path / "completions.npy", HOLE == 255
+    out = tmp_path / "completions.npy"
+    known = HOLE == 255
     done(*complete, out, tmp_path / "hole.png")  # its own alpha is the mask
     np.testing.assert_array_equal(np.load(out)[:, known], np.stack([IMAGE[known]] * 3))
     kept = (tmp_path / "picture.png", "--keep-rows", 4)
@@ -172,7 +174,8 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(
     tmp_path: Path, asked: dict[str, Any]
 ) -> None:
     given, model, how = guided_by(asked, tmp_path)
-    files, out = (tmp_path / "picture.png", tmp_path / "mask.png"), tmp_path / "completions.npy"
+    files = (tmp_path / "picture.png", tmp_path / "mask.png")
+    out = tmp_path / "completions.npy"
     for file, picture in zip(files, (IMAGE, HOLE), strict=True):
         file.write_bytes(encode(picture))
     command = ("complete", files[0], "--mask", files[1], *given, "-n", 2, "--seed", 4, "--out", out)
@@ -203,7 +206,8 @@ def saved(folder: Path, *images: np.ndarray) -> list[Path]:
 
 @pytest.mark.parametrize("name", [None, "circle"])
 def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) -> None:
-    directory, images = shapes.save(tmp_path / "shapes"), noise(2, 7, 5)
+    directory = shapes.save(tmp_path / "shapes")
+    images = noise(2, 7, 5)
     files = saved(tmp_path / "pictures", *images)
     law = load(directory, device="cpu").score(images, class_name=name).tolist()
     command = ("score", "--model", directory, *(("--class", "Disc") if name else ()))
@@ -260,7 +264,8 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
     images = np.concatenate(
         [model.sample(1, class_name=name, seed=2).array for name in model.class_names]
     )
-    files, law = saved(tmp_path / "pictures", *images), model.classify(images)
+    files = saved(tmp_path / "pictures", *images)
+    law = model.classify(images)
     lines = done("classify", "--model", directory, *files).splitlines()
     best = law.posterior.max(axis=1)
     assert lines == [
@@ -283,7 +288,8 @@ def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path:
 def test_the_answer_of_a_class_head_comes_first_and_bits_are_read_where_they_are_asked_for(
     tmp_path: Path,
 ) -> None:
-    directory, file = shapes.save(tmp_path / "headed", class_head=True), tmp_path / "noise.png"
+    directory = shapes.save(tmp_path / "headed", class_head=True)
+    file = tmp_path / "noise.png"
     image = noise(1, 7, 5)
     file.write_bytes(encode(image[0]))
     law = load(directory, device="cpu").classify(image, by_bits=True)
@@ -332,7 +338,8 @@ def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_pat
 def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
     tmp_path: Path, complete: Command
 ) -> None:
-    picture, folder = tmp_path / "picture.png", tmp_path / "pictures"
+    picture = tmp_path / "picture.png"
+    folder = tmp_path / "pictures"
     folder.mkdir()
     for name in ("b", "a"):
         (folder / f"{name}.png").write_bytes(picture.read_bytes())
@@ -342,7 +349,8 @@ def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
     done(*complete, plain, folder, "--keep-rows", 4, "--scale", 3)
     done(*complete, labelled, folder, "--keep-rows", 4, "--scale", 3, "--labels")
     done(*complete, alone, picture, "--keep-rows", 4)
-    figure, both = np.asarray(Image.open(plain)), np.asarray(Image.open(labelled))
+    figure = np.asarray(Image.open(plain))
+    both = np.asarray(Image.open(labelled))
     assert figure.shape == (2 * 21 + 3, 5 * 15 + 4 * 3)  # gaps of 3 pixels
     assert (figure[21:24] == 255).all()
     # beside a second

@@ -107,7 +107,8 @@ def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
 
 
 async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path) -> None:
-    directory, missing = shapes.save(tmp_path / "guided", shapes.GUIDED), (1, 8, 30)
+    directory = shapes.save(tmp_path / "guided", shapes.GUIDED)
+    missing = (1, 8, 30)
     recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
     async with local_pool(directory) as (_, pool):
         task = folder_task(
@@ -143,7 +144,8 @@ async def test_a_written_number_is_a_list(
             yield pool
 
     monkeypatch.setattr(folders, "connect", connect)
-    asked, shown = Recipe("digits", None, 3, "2026"), list[tuple[int, int]]()
+    asked = Recipe("digits", None, 3, "2026")
+    shown = list[tuple[int, int]]()
 
     async def painted_images(recipe: Recipe) -> tuple[int, int]:
         n, bits = await folders.paint_folder(

@@ -42,7 +42,8 @@ def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victims
 
     engines = service.engines()
     with ThreadPoolExecutor() as pool:
-        asked, killed = pool.submit(ask), kill_in_work(service, victims)
+        asked = pool.submit(ask)
+        killed = kill_in_work(service, victims)
     assert np.array_equal(asked.result(), offline(400, 11))
     service.wait_for_replicas(2)
     assert killed not in (*service.engines(), *service.replicas())

@@ -76,7 +76,8 @@ async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
         handle.route = lambda command: new if handle.sent else old
         with pool.run(paint_job(pool, 40)) as begun:
             await begun.ended.wait()
-        handle.replicas, handle.route = [new], lambda _: new
+        handle.replicas = [new]
+        handle.route = lambda _: new
         pool._take([await new.status("a test", 0)])
         with pool.run(paint_job(pool, 8)) as later:
             await later.wait()
@@ -117,7 +118,8 @@ async def test_a_replica_refuses_a_shard_of_another_model(
 
 async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: Path) -> None:
     config = replace(small_models.GREY, **small_models.CLASSES)
-    model, directories = small_models.model(config), []
+    model = small_models.model(config)
+    directories = []
     for seed in (0, 1):
         directories.append(tmp_path / str(seed) / "grey")
         save_model(model, directories[-1])

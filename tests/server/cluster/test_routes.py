@@ -174,7 +174,8 @@ if runs_here():  # nginx is installed
             assert np.array_equal(job.images().reshape(4, 28, 28), offline(4, 7))
             # Serve ends a request after as long as its client says;
             # nginx does not let a client say it.
-            late, fields = {"x-request-timeout-seconds": "0.001"}, {"n": 100, "seed": 7}
+            late = {"x-request-timeout-seconds": "0.001"}
+            fields = {"n": 100, "seed": 7}
             behind = client.post("/v1/images/generations", json=fields, headers=late)
             assert np.array_equal(painted(behind.json()), offline(100, 7))
             direct = httpx.post(

@@ -34,7 +34,8 @@ class Clients:
     """Concurrent clients, each with one request after the other until `stop`."""
 
     def __init__(self, service: Service, count: int, images: int) -> None:
-        self.service, self.images = service, images
+        self.service = service
+        self.images = images
         self.stopped = threading.Event()
         self.answers: list[np.ndarray] = []
         self.threads = [threading.Thread(target=self._ask) for _ in range(count)]
@@ -62,7 +63,8 @@ def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> N
         service.wait_for_replicas(1)
         many = Clients(service, 4, 40)
         service.wait_for_replicas(2)
-        few, answers = Clients(service, 1, 10), many.stop()
+        few = Clients(service, 1, 10)
+        answers = many.stop()
         service.wait_for_replicas(1)
         answers += few.stop()
     assert len(answers) >= 6
@@ -90,7 +92,8 @@ def test_a_new_version_replaces_replicas_without_losing_requests(
     args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
-        old, some = service.replicas(), Clients(service, 3, 20)
+        old = service.replicas()
+        some = Clients(service, 3, 20)
         serve.run(app({**args, "max_waiting_images": 6_000}), name=NAME, route_prefix="/")
         service.wait_for_replicas(1)
         answers = some.stop()
@@ -186,7 +189,8 @@ def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(
 def test_a_silent_replica_is_chosen_last_until_it_sends_something(
     router: FewestImagesRouter, clock: Clock
 ) -> None:
-    silent, other = chosen(router, 0), chosen(router, 1)
+    silent = chosen(router, 0)
+    other = chosen(router, 1)
     assert silent.replica != other.replica
     clock.now = QUIET_SECONDS + 1
     other.record_sign()
@@ -217,7 +221,8 @@ def test_a_replica_without_shards_is_not_silent(router: FewestImagesRouter, cloc
 
 def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None:
     router = NearestRouter.__new__(NearestRouter)
-    router._self_node_id, router._self_availability_zone = "here", None
+    router._self_node_id = "here"
+    router._self_availability_zone = None
     near, far, other = (
         SimpleNamespace(replica_id=name, node_id=node, availability_zone=None)
         for name, node in [("near", "here"), ("far", "there"), ("other", "there")]

@@ -69,7 +69,8 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     ids=["paint", "complete", "particles of a class", "decode", "score", "score classes"],
 )
 def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
-    shapes, indices = small_models.model(SHAPES), tuple(whole.indices)
+    shapes = small_models.model(SHAPES)
+    indices = tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
     assert done(
         shapes, *(replace(shard, id=number) for number, shard in enumerate(shards))
@@ -125,7 +126,8 @@ async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_sender
 async def test_a_relay_job_that_is_over_does_not_pause() -> None:
     job, events = relayed()
     job.receive(messages.Scheduled(5, 0.1))
-    found, began = [], time.monotonic()
+    found = []
+    began = time.monotonic()
     async for batch in batches(job, events, lambda: PATIENCE):
         found.append(len(batch))
         for index in (0, 1) if len(found) == 1 else ():
@@ -135,10 +137,8 @@ async def test_a_relay_job_that_is_over_does_not_pause() -> None:
 
 
 def test_statistics_of_engines_are_added() -> None:
-    one, other = (
-        messages.Stats(images_running=2, steps=5),
-        messages.Stats(images_running=3, steps=7),
-    )
+    one = messages.Stats(images_running=2, steps=5)
+    other = messages.Stats(images_running=3, steps=7)
     one.queue.add(0.5)
     other.queue.add(30.5, times=2)
     both = one + other

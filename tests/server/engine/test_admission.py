@@ -32,10 +32,14 @@ from scanline.server.engine.rate_meter import RateMeter
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
-SLOTS, WAITING, SHARE, LENGTH = 4, 12, 0.5, 35
+SLOTS = 4
+WAITING = 12
+SHARE = 0.5
+LENGTH = 35
 MAX_UNREAD = 20 * LENGTH
 # a hidden byte before known ones
-KNOWN, MASKS = (bytes(LENGTH),), (bytes([0] + [1] * (LENGTH - 1)),)
+KNOWN = (bytes(LENGTH),)
+MASKS = (bytes([0] + [1] * (LENGTH - 1)),)
 LIMITS = QueueLimits(WAITING, SHARE, MAX_UNREAD)
 
 
@@ -214,7 +218,8 @@ class Queue(RuleBasedStateMachine):
     def reserve(
         self, images: int, client: str, particles: int
     ) -> tuple[PaintJob, Reservation] | None:
-        total, own = self.admission.total, self.admission.clients.get(client, QueueUsage())
+        total = self.admission.total
+        own = self.admission.clients.get(client, QueueUsage())
         unread = MAX_UNREAD - (total.unread_bytes - own.unread_bytes)
         may_unread = not own.unread_bytes or own.unread_bytes <= SHARE * unread
         if not self.fits(images, client) or not may_unread or total.unread_bytes > MAX_UNREAD:
@@ -296,7 +301,8 @@ def test_an_image_that_is_done_stays_as_it_is() -> None:
 
 
 async def test_it_changes_with_each_event_and_a_last_time_at_its_end() -> None:
-    job, seen = PaintJob(GenerateRequest(0, 1, seed=0)), []
+    job = PaintJob(GenerateRequest(0, 1, seed=0))
+    seen = []
     job.receive(Pixels(0, [(0, 0, IMAGE[:10])]))
     async for _ in job.changes():
         seen += [data for _, _, data in job.task.take().frames]

@@ -45,7 +45,8 @@ from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 KEY = "sk-reload"
-URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
+URL = "/v1/images/generations"
+RELOAD = "/v1/models/changing/reload"
 IMAGES = 500  # in four slots: many ticks
 
 
@@ -113,7 +114,8 @@ def assert_error(response: httpx.Response, status: int, code: str) -> None:
 def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(
     served: Reloadable, client: httpx.Client
 ) -> None:
-    before, old = client.get("/v1/models/changing").json(), served.model
+    before = client.get("/v1/models/changing").json()
+    old = served.model
     finished = Metrics(client).of("images_total", finished_reason="finished")
     with connected(served.server.url, additional_headers=bearer(KEY)) as websocket:
         websocket.send(type="generate", id="old", n=IMAGES, seed=1)
@@ -236,7 +238,8 @@ async def test_a_reload_follows_a_failed_one_and_a_crash(
     grey_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
-    old, reloader = models.default.engine, ModelReloader(models)
+    old = models.default.engine
+    reloader = ModelReloader(models)
     assert isinstance(old, EngineClient)
     old.start()
     await old.loaded.wait()
@@ -262,15 +265,11 @@ async def test_an_engine_is_kept_while_others_need_it(
     for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
         monkeypatch.setattr(f"scanline.server.models.reload.{name}", 0.0)
     monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
-    models, needed = (
-        served_models(Settings(models=(str(grey_directory),), slots=1, threads=1)),
-        {"digest"},
-    )
-    engine, reloader, lock = (
-        models.default.engine,
-        ModelReloader(models, needed.__contains__),
-        asyncio.Lock(),
-    )
+    models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
+    needed = {"digest"}
+    engine = models.default.engine
+    reloader = ModelReloader(models, needed.__contains__)
+    lock = asyncio.Lock()
     assert isinstance(engine, EngineClient)
     engine.ready = Ready(
         parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest"

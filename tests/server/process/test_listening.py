@@ -143,7 +143,8 @@ Files = tuple[Path, Path]
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert = tmp_path / "cert.pem"
+    key = tmp_path / "key.pem"
     write_certificate(cert, key, "first")
     return cert, key
 
@@ -156,7 +157,8 @@ def tls_server(files: Files, grey_directory: Path) -> Iterator[Server]:
 
 def subject(server: Server) -> str:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     with open_connection(server) as plain, context.wrap_socket(plain) as wrapped:
         found = x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True) or b"")
     return str(found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value)

@@ -188,7 +188,8 @@ def test_so_many_kinds_of_lines_are_remembered_the_newest() -> None:
 
 
 def test_a_traceback_counts_as_many_lines() -> None:
-    limit, failure = RateLimit(), (ValueError, ValueError("seven"), None)
+    limit = RateLimit()
+    failure = (ValueError, ValueError("seven"), None)
     passed = [
         limit.filter(line(logging.ERROR, "failed", exc_info=failure)) for _ in range(int(LINES))
     ]

@@ -41,7 +41,8 @@ def assert_no_secrets(server: Server, *names: str) -> None:
     __tracebackhide__ = True
     commands = ""
     for process in descendants(server.process.pid):
-        command, environment = command_line(process), Path(f"/proc/{process}/environ").read_text()
+        command = command_line(process)
+        environment = Path(f"/proc/{process}/environ").read_text()
         assert "PATH=" in environment, command
         for secret in SECRETS.values():
             assert secret not in environment, command

@@ -45,7 +45,8 @@ def files_of(directory: Path) -> dict[str, bytes]:
 @pytest.mark.compilers
 def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     npm("run", "build", "--", "--outDir", str(tmp_path / "page"))
-    built, shipped = files_of(tmp_path / "page"), files_of(BUILT)
+    built = files_of(tmp_path / "page")
+    shipped = files_of(BUILT)
     assert sorted(built) == sorted(shipped)
     assert [name for name in built if built[name] != shipped[name]] == [], (
         "run `npm run build` in server/web"
@@ -66,7 +67,8 @@ def test_the_vectors_are_what_the_server_samples() -> None:
     """`python -m tests.support.page.vectors` writes them. The last digits of the
     bits depend on torch and processor.
     """
-    written, found = json.loads(FILE.read_text()), json.loads(json.dumps(vectors()))
+    written = json.loads(FILE.read_text())
+    found = json.loads(json.dumps(vectors()))
     for one, other in zip(written["samples"], found["samples"], strict=True):
         assert one.pop("bits") == pytest.approx(other.pop("bits"), rel=1e-4)
     assert written == found

@@ -17,7 +17,9 @@ from tests.support.pictures import painted as images_of
 from tests.support.server.json_requests import EDITS, IMAGE, LIKELIHOODS, post
 from tests.support.server.running_server import Server
 
-HEIGHT, N, SEED = 7, 3, 5
+HEIGHT = 7
+N = 3
+SEED = 5
 
 
 def upload(visitor: Visitor, data: bytes) -> None:
@@ -256,7 +258,8 @@ def test_hidden_pixels_are_painted_by_the_particles_of_the_api(
     hidden: Visitor, client: httpx.Client
 ) -> None:
     complete(hidden)
-    answer, known = edited(client, mask_of(hidden)), shown(hidden)[1][..., 3] == 255
+    answer = edited(client, mask_of(hidden))
+    known = shown(hidden)[1][..., 3] == 255
     assert 0 < (~known).sum() < known.size
     images = np.array(shown(hidden)[2:])[..., 0]
     assert (images == images_of(answer)).all()

@@ -16,10 +16,8 @@ from tests.support.server.running_server import Server
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
-READ, VALUES = (
-    "Orange is what the head reads. Point at a pixel for its weight.",
-    "Point at a pixel for its value.",
-)
+READ = "Orange is what the head reads. Point at a pixel for its weight."
+VALUES = "Point at a pixel for its value."
 LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 
 
@@ -75,11 +73,13 @@ def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor)
         expect(visitor.see("#how-pixel")).to_have_text(legend)
     visitor.see("#screens label").first.click()
     expect(visitor.see("#how-pixel")).to_have_text(LEGENDS[0])
-    total, box = 0.0, visitor.see("#watched").bounding_box()
+    total = 0.0
+    box = visitor.see("#watched").bounding_box()
     assert box
     for pixel in range(12):
         row, column = divmod(pixel, 4)
-        x, y = (column + 0.5) * box["width"] / 4, (row + 0.5) * box["height"] / 3
+        x = (column + 0.5) * box["width"] / 4
+        y = (row + 0.5) * box["height"] / 3
         visitor.page.mouse.move(box["x"] + x, box["y"] + y)
         expect(visitor.see("#how-pixel")).to_contain_text(f"Row {row + 1}, column {column + 1}: ")
         total += float(

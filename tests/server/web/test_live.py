@@ -17,7 +17,9 @@ from tests.support.page.visitor import Visit, Visitor
 from tests.support.server.running_server import serve
 from tests.support.waiting import wait_for
 
-SLOTS, CELL = 4, 10  # CELL: canvas pixels for one of the image
+# CELL: canvas pixels for one of the image
+SLOTS = 4
+CELL = 10
 BUSY = "Too many images are waiting; try again in a moment."
 
 
@@ -77,8 +79,10 @@ def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_se
 ) -> None:
     room = f"--slots={SLOTS}", f"--max-waiting-images={SLOTS}", "--client-share=1"
     with serve(grey_directory, *room) as server, server.client() as client:
-        visitor, other = visit("about:blank"), visit("about:blank")
-        jobs, others = Jobs(visitor), Jobs(other)
+        visitor = visit("about:blank")
+        other = visit("about:blank")
+        jobs = Jobs(visitor)
+        others = Jobs(other)
         visitor.page.goto(f"{server.url}/#complete")
         visitor.expect_ready()
         visitor.unfold()

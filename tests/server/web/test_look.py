@@ -16,7 +16,8 @@ BACKGROUND = "() => getComputedStyle(document.body).backgroundColor"
 IN_MAIN = "document.activeElement.closest('main') !== null"
 TOP_OF_FOCUS = "document.activeElement.getBoundingClientRect().top + scrollY"
 ROW = 48  # pixels: what stands side by side is not equally high
-LIGHT, DARK = "rgb(251, 250, 247)", "rgb(20, 21, 23)"
+LIGHT = "rgb(251, 250, 247)"
+DARK = "rgb(20, 21, 23)"
 
 
 def assert_fits_and_is_accessible(visitor: Visitor) -> None:

@@ -118,7 +118,8 @@ def test_a_killed_server_started_again_continues_the_same_images(
 ) -> None:
     with serve(grey_directory) as server:
         visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
-        port, engine = server.url.rsplit(":", 1)[1], server.engine
+        port = server.url.rsplit(":", 1)[1]
+        engine = server.engine
         kill(engine, signal.SIGSTOP)  # the job must not end before the server is killed
         visitor.see("#seed").fill("")
         visitor.see("#count").fill("6")

@@ -63,7 +63,8 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(
     visit: Visit, grey_directory: Path
 ) -> None:
     with serve(grey_directory) as server:
-        port, engine = server.url.rsplit(":", 1)[1], server.engine
+        port = server.url.rsplit(":", 1)[1]
+        engine = server.engine
         compress, how, late = (
             visit(f"{server.url}/?seed=3&n=2#{tab}") for tab in ("compress", "how", "paint")
         )
@@ -146,7 +147,8 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     visitor.see("#bits").focus()
     visitor.page.keyboard.press("Space")
     expect(visitor.page).not_to_have_url(link)
-    flipped, found = visitor.page.url, visitor.pixels("#coded-painted")[..., 0]
+    flipped = visitor.page.url
+    found = visitor.pixels("#coded-painted")[..., 0]
     for address, expected in ((flipped, found), (link, IMAGE)):
         visitor.page.goto("about:blank")
         visitor.page.goto(address)

@@ -28,7 +28,8 @@ class Service:
     """A running service, seen from outside."""
 
     def __init__(self, url: str, model: str) -> None:
-        self.url, self.model = url, model
+        self.url = url
+        self.model = model
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=PATIENCE, headers=ALLOWED)

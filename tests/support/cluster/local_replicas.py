@@ -27,7 +27,8 @@ class Call:
     """A shard on a replica: an iterator of its events that can be cancelled."""
 
     def __init__(self, events: AsyncIterator[list[Event]]) -> None:
-        self.events, self.cancelled = events, False
+        self.events = events
+        self.cancelled = False
 
     def __aiter__(self) -> "Call":
         return self

@@ -38,7 +38,8 @@ def watched(painter: Painter) -> dict[str, Image]:
     """Images of every kind. In pixels of three bytes, a prefix ends within a pixel and the known
     bytes are green, or of each pixel another."""
     config = painter.model.config
-    known, place = small_models.images(config, 1)[0], np.arange(config.bytes)
+    known = small_models.images(config, 1)[0]
+    place = np.arange(config.bytes)
     prefix = {"known": known, "mask": place < min(16, config.bytes // 2)}
     midst, mixed = ({"known": known, "mask": place % every == 1} for every in (3, 2))
     both = {"known": known, "mask": prefix["mask"] | mixed["mask"]}
@@ -98,7 +99,8 @@ def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Fini
     """Paint images among others; all arrive and pause at any time, and some of the
     others leave before their end. Prefixes are read together, and a slot that is free
     holds numbers that no image may read."""
-    rng, batch = np.random.default_rng(generator.slots), _Batch(generator)
+    rng = np.random.default_rng(generator.slots)
+    batch = _Batch(generator)
     batch.poison(range(generator.slots))
     prefixes = iter(_prefixes(generator, [spec for image in images.values() for spec in image]))
     held = {name: [next(prefixes) for _ in image] for name, image in images.items()}
@@ -106,7 +108,8 @@ def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Fini
     others = {
         f"other {seed}": [ImageSpec(seed, 0, temperature=1.2, label=seed % 4)] for seed in seeds
     }
-    everything, queue = images | others, [*images, *others]
+    everything = images | others
+    queue = [*images, *others]
     rng.shuffle(queue)
     while not images.keys() <= batch.finished.keys():
         free = rng.permutation(batch.free).tolist()
@@ -114,7 +117,8 @@ def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Fini
             if not queue or len(everything[queue[-1]]) > len(free) or rng.random() < 0.3:
                 continue
             name = queue.pop()
-            slots, free = free[: len(everything[name])], free[len(everything[name]) :]
+            slots = free[: len(everything[name])]
+            free = free[len(everything[name]) :]
             batch.start(name, everything[name], slots, held.get(name, [None]))
         batch.advance([name for name in batch.slots if rng.random() < 0.9], int(rng.integers(1, 9)))
         for name in [name for name in batch.slots if name in others and rng.random() < 0.1]:
@@ -133,7 +137,8 @@ def _prefixes(generator: Generator, specs: list[ImageSpec]) -> list[Prefix | Non
         images, [*map(generator.prefix, first)], [spec.label for spec in first]
     )
     generator.run_prefill(reading).wait()
-    rows, found = iter(range(len(first))), list[Prefix | None]()
+    rows = iter(range(len(first)))
+    found = list[Prefix | None]()
     for spec in specs:
         shared = found[-1] if spec.particle else None
         found.append(reading.prefix(next(rows)) if spec.prefix and not spec.particle else shared)
@@ -146,7 +151,8 @@ class _Batch:
     """
 
     def __init__(self, generator: Generator) -> None:
-        self.generator, self.length = generator, generator.config.bytes
+        self.generator = generator
+        self.length = generator.config.bytes
         self.slots: dict[str, list[int]] = {}
         # positions at which an image's particles are still to be resampled
         self.checks: dict[str, list[int]] = {}
@@ -182,7 +188,8 @@ class _Batch:
         ).wait()
         at = self.generator.positions()
         for name in names:
-            slots, position = self.slots[name], int(at[self.slots[name][0]])
+            slots = self.slots[name]
+            position = int(at[self.slots[name][0]])
             if self.checks[name] and self.checks[name][0] == position:
                 group = Groups(np.array([slots]), np.array([self.checks[name].pop(0)]))
                 (self.generator.choose if position == self.length else self.generator.resample)(

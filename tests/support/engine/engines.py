@@ -29,7 +29,8 @@ LENGTH = 35  # bytes of an image of the grey model
 ENDLESS = 100_000  # images: minutes of work
 DEVICE_FAILS = 0  # in place of a signal's number
 # of images that a FaultyOptions engine does not survive
-CRASHING_SEED, OUT_OF_MEMORY_SEED = 666, 667
+CRASHING_SEED = 666
+OUT_OF_MEMORY_SEED = 667
 
 
 class RecordingClient(EngineClient):
@@ -87,7 +88,9 @@ class FaultyOptions(EngineOptions):
         if self.gate is not None:
             self.gate.read_bytes()
         generator = super().generator()
-        place, start, run_prefill = generator.place_many, generator.start, generator.run_prefill
+        place = generator.place_many
+        start = generator.start
+        run_prefill = generator.run_prefill
         calls = itertools.count(1)
         has_failed: list[bool] = []
 

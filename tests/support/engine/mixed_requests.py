@@ -139,7 +139,9 @@ class Mix:
     """One mix, drawn by its seed; `run` returns its faults."""
 
     def __init__(self, seed: int, backend: str = "cpu") -> None:
-        self.seed, self.rng, self.backend = seed, random.Random(seed), backend
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.backend = backend
         rng = self.rng
         self.name = rng.choice([*MODELS])
         # what was added later, so that the mixes stay what they were
@@ -153,8 +155,10 @@ class Mix:
             with torch.no_grad():
                 self.model.head.bias[0] += 6.0
         isas = cpu_kernels.instruction_sets() if backend == "cpu" else ["portable"]
-        self.isa, self.other = rng.choice(isas), rng.choice(isas)
-        self.slots, self.spare = rng.choice([1, 2, 3, 8, 17, 32, 64]), rng.choice([0, 0, 1, 4])
+        self.isa = rng.choice(isas)
+        self.other = rng.choice(isas)
+        self.slots = rng.choice([1, 2, 3, 8, 17, 32, 64])
+        self.spare = rng.choice([0, 0, 1, 4])
         self.threads = rng.choice([1, 2, 2, 3])
         self.precision = rng.choice(["exact", "exact", "int8"]) if backend == "cpu" else "exact"
         self.pictures = [self._picture().tobytes() for _ in range(6)]
@@ -202,7 +206,9 @@ class Mix:
     ) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
         """Return what the requests get in one engine, those that were cancelled or failed in a tick
         that broke, and what is wrong with the engine."""
-        rng, answers, faults = self.rng, defaultdict[int, Answers](Answers), list[str]()
+        rng = self.rng
+        answers = defaultdict[int, Answers](Answers)
+        faults = list[str]()
         engine = Engine(
             self.device(
                 self.model, self.slots, self.threads, self.precision, self.backend, self.spare
@@ -210,7 +216,9 @@ class Mix:
         )
         if engine.admission.tree is not None:
             engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])
-        pending, accepted, over = [*requests], list[int](), set[int]()
+        pending = [*requests]
+        accepted = list[int]()
+        over = set[int]()
 
         def cancel(request: int) -> None:
             engine.accept(messages.Cancel(request))
@@ -296,7 +304,8 @@ class Mix:
     # What is drawn
 
     def _request(self, number: int) -> messages.Request:
-        rng, config = self.rng, self.config
+        rng = self.rng
+        config = self.config
         client = rng.choice(["a", "b", "c", ""])
         (kind,) = rng.choices(["paint", "complete", "code", "score"], [4, 5, 2, 3])
         if kind == "score":
@@ -312,10 +321,8 @@ class Mix:
             how |= {"stream": True, "provisional": rng.random() < 0.5}
         if rng.random() < 0.1:
             how["snapshot"] = rng.randrange(config.layers), rng.randrange(config.heads)
-        n, seed = (
-            rng.choice([1, 1, 2, 3, 7]),
-            rng.choice([0, 1, 7, 2**63 - 1, rng.randrange(2**63)]),
-        )
+        n = rng.choice([1, 1, 2, 3, 7])
+        seed = rng.choice([0, 1, 7, 2**63 - 1, rng.randrange(2**63)])
         if kind == "paint":
             if rng.random() < 0.3:
                 how["drawn_classes"] = labels
@@ -329,7 +336,8 @@ class Mix:
         return self._shard(GenerateRequest(number, sources * n, seed, **how))
 
     def _score(self, number: int, client: str) -> ScoreRequest:
-        rng, config = self.rng, self.config
+        rng = self.rng
+        config = self.config
         images = tuple(rng.choice(self.pictures) for _ in range(rng.randrange(1, 5)))
         labels = (
             tuple(rng.randrange(len(config.classes) + 1) for _ in images)
@@ -357,9 +365,11 @@ class Mix:
         """Return a request to decode codes of pictures, or random
         bytes, which decode to something.
         """
-        rng, labels = self.rng, 1 + len(self.config.classes)
+        rng = self.rng
+        labels = 1 + len(self.config.classes)
         if rng.random() < 0.4:
-            length, count = rng.choice([1, 2, 5]), rng.randrange(1, 5)
+            length = rng.choice([1, 2, 5])
+            count = rng.randrange(1, 5)
             noise = tuple(rng.randbytes(rng.randrange(40)) for _ in range(0, count, length))
             codes = Codes(noise, length, rng.random() < 0.5)
             return GenerateRequest(number, count, 0, codes=codes, client=client)
@@ -434,7 +444,8 @@ class Mix:
         )
 
     def _picture(self) -> np.ndarray:
-        rng, size = np.random.default_rng(self.rng.randrange(1 << 30)), self.config.bytes
+        rng = np.random.default_rng(self.rng.randrange(1 << 30))
+        size = self.config.bytes
         kinds = (
             lambda: np.zeros(size),
             lambda: np.full(size, 255),
@@ -443,7 +454,8 @@ class Mix:
         return self.rng.choice([*kinds, lambda: rng.integers(0, 256, size)])().astype(np.uint8)
 
     def _mask(self) -> bytes:
-        rng, pixels = self.rng, np.zeros(self.config.height * self.config.width, np.bool_)
+        rng = self.rng
+        pixels = np.zeros(self.config.height * self.config.width, np.bool_)
         match rng.randrange(5):
             case 0:
                 pixels[: rng.randrange(self.config.height) * self.config.width] = True
@@ -478,7 +490,9 @@ def kind_of(request: messages.Request) -> str:
 
 def _left_over(engine: Engine) -> list[str]:
     """Return what an idle engine still holds, though no request needs it."""
-    scheduler, prefixes, tree = engine.scheduler, engine.admission.prefixes, engine.admission.tree
+    scheduler = engine.scheduler
+    prefixes = engine.admission.prefixes
+    tree = engine.admission.tree
     prefills = engine.prefills
     faults = []
     held: dict[str, Collection[object]] = {
@@ -529,7 +543,8 @@ def main() -> None:
     given = options.parse_args()
     torch.set_num_threads(1)
     kinds: Counter[str] = Counter()
-    seed, faults = given.seed, 0
+    seed = given.seed
+    faults = 0
     while kinds.total() < given.requests:
         mix = Mix(seed, given.backend)
         for fault in mix.run():

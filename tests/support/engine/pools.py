@@ -13,7 +13,8 @@ from scanline.model.base.sampling_options import LEAST_DIVISOR
 from scanline.model.network.distribution import Distribution
 from tests.support.kernels.gpu import there
 
-POOL, BATCH = 20, 12
+POOL = 20
+BATCH = 12
 Pool = dict[str, torch.Tensor]
 
 
@@ -63,7 +64,8 @@ def with_base(
     """
     moved = parameters.clone()
     if isinstance(distribution, PixelLogistics):
-        k, c = distribution.components, distribution.channels
+        k = distribution.components
+        c = distribution.channels
         moved[:, k : k + k * c] += base.repeat(1, k)
     return moved
 

@@ -73,7 +73,10 @@ class Host:
     """
 
     def __init__(self, name: str, address: str, first: int, switch: int) -> None:
-        self.name, self.address, self.first, self.switch = name, address, first, switch
+        self.name = name
+        self.address = address
+        self.first = first
+        self.switch = switch
 
     def command(self, *argv: str) -> list[str]:
         environment = ["env", "HOME=/tmp/home"]
@@ -109,7 +112,8 @@ class Host:
 
     def processes(self) -> list[int]:
         """The process ids of all its processes but the first."""
-        own, found = os.readlink(f"/proc/{self.first}/ns/pid"), []
+        own = os.readlink(f"/proc/{self.first}/ns/pid")
+        found = []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
                 if (

@@ -23,17 +23,21 @@ from tests.support.server.running_server import command_line, descendants, proce
 from tests.support.waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[3]
-HEAD, WORKERS = "head", ("worker1", "worker2")
+HEAD = "head"
+WORKERS = ("worker1", "worker2")
 # the first has room for a replica and an ingress, as the head has, the other for a replica
 INGRESS, PAINTER = WORKERS
 CPUS = {HEAD: 4, INGRESS: 4, PAINTER: 3}
-REPLICAS, SLOTS = len(CPUS), 16  # of the service, and of each replica
+# of the service, and of each replica
+REPLICAS = len(CPUS)
+SLOTS = 16
 SIZE: dict[str, Any] = {
     **{"replicas": REPLICAS, "slots": SLOTS, "cpus": 3, "threads": 1},
     **{"ingress_replicas": 2, "ingress_cpus": 1, "drain_seconds": 20},
 }
 REPLICA = "ray::ServeReplica:scanline"
-LOGS, LOST = "session_2*/logs/worker-*.err", re.compile("a replica (?:did not paint|was silent)")
+LOGS = "session_2*/logs/worker-*.err"
+LOST = re.compile("a replica (?:did not paint|was silent)")
 RAYLET_NODE = re.compile(r"--node_id=(\w+)")
 # the last that each of two agents writes
 LAST_PORTS = ("dashboard_agent_listen_port", "runtime_env_agent_port")
@@ -64,7 +68,8 @@ def _block() -> str:
 
 class Machines:
     def __init__(self, found: dict[str, Host], model: Path) -> None:
-        self.hosts, self.model = found, model
+        self.hosts = found
+        self.model = model
         self.exports = "\n".join(re.findall(r"^export \w+=(?:'[^']*'|\w+)", _block(), re.MULTILINE))
         self.url = self._url(HEAD)
 
@@ -207,7 +212,9 @@ def agents_awaited(found: dict[str, Host]) -> Iterator[None]:
     where its agents have not written their ports to files after 15 seconds, and no setting
     changes that. On a busy machine they take longer: their raylet is stopped meanwhile, and
     reads the files when it goes on."""
-    over, stopped, ready = threading.Event(), set[int](), set[int]()
+    over = threading.Event()
+    stopped = set[int]()
+    ready = set[int]()
 
     def look(host: Host, raylet: int) -> None:
         node = RAYLET_NODE.search(command_line(raylet))

@@ -22,9 +22,14 @@ from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.websocket_client import LAST, JobMessages, connected
 from tests.support.waiting import PATIENCE, wait_for
 
-STREAMS, EDITS = 64, 8  # requests
+# requests
+STREAMS = 64
+EDITS = 8
 DEADLINE = 120  # seconds from a fault to the last answer, for what takes a few seconds without it
-STREAMED, COMPLETED, PARTICLES = 18, 4, 4  # images of each stream and of each edit
+# images of each stream and of each edit
+STREAMED = 18
+COMPLETED = 4
+PARTICLES = 4
 
 
 @dataclass
@@ -152,10 +157,8 @@ def masked(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
     between and after the bytes to paint.
     """
     config = load_model(machines.model).config
-    image, hole = (
-        noise(config.height, config.width),
-        np.full((config.height, config.width), 255, np.uint8),
-    )
+    image = noise(config.height, config.width)
+    hole = np.full((config.height, config.width), 255, np.uint8)
     hole[config.height // 4 : -2, 2:-2] = 0
     return image, hole
 

@@ -101,7 +101,8 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
     variant joins that this process had not compiled yet. Triton's cache on disk is not read."""
     found: list[Compiled] = []
     logs: list[str] = []
-    launch, always = JITFunction.run, knobs.compilation.always_compile
+    launch = JITFunction.run
+    always = knobs.compilation.always_compile
 
     def run(command: list[str], **options: Any) -> None:
         """As subprocess.run of ptxas, whose log Triton reads only where it fails."""
@@ -121,16 +122,15 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
         launched.append(_compiled[kernel.hash])
 
     driver.set_active(Driver(capability))
-    JITFunction.run, knobs.compilation.always_compile = only_compile, True
+    JITFunction.run = only_compile
+    knobs.compilation.always_compile = True
     compiler.subprocess = SimpleNamespace(**{**vars(subprocess), "run": run})
     try:
         yield found
     finally:
-        JITFunction.run, knobs.compilation.always_compile, compiler.subprocess = (
-            launch,
-            always,
-            subprocess,
-        )
+        JITFunction.run = launch
+        knobs.compilation.always_compile = always
+        compiler.subprocess = subprocess
 
 
 def _examined(

@@ -13,7 +13,8 @@ HEADERS = ROOT / "kernels" / "cpu"
 PROGRAMS = ROOT / "tests" / "kernels" / "cpu"
 COMPILER = shutil.which("c++")
 CROSS_PREFIX = "aarch64-linux-gnu"
-CROSS_COMPILER, EMULATOR = shutil.which(f"{CROSS_PREFIX}-g++"), shutil.which("qemu-aarch64")
+CROSS_COMPILER = shutil.which(f"{CROSS_PREFIX}-g++")
+EMULATOR = shutil.which("qemu-aarch64")
 CROSS_MISSING = [
     name
     for name, found in ((f"{CROSS_PREFIX}-g++", CROSS_COMPILER), ("qemu-aarch64", EMULATOR))

@@ -44,7 +44,8 @@ def _dot(
     element, each operation rounded once, in the order of k.
     """
     result = sums.data.copy()
-    left, right = a.data.astype(result.dtype), b.data.astype(result.dtype)
+    left = a.data.astype(result.dtype)
+    right = b.data.astype(result.dtype)
     for k in range(left.shape[1]):
         result += left[:, k, None] * right[None, k]
     return TensorHandle(result, sums.dtype.scalar)
@@ -73,12 +74,15 @@ def _of_tensor(sizes: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _new_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) -> None:
-    self.element_ty, self.name = element_ty, f"block of {element_ty.name}"
+    self.element_ty = element_ty
+    self.name = f"block of {element_ty.name}"
     self.shape, self.numel = _of_type(_sizes(shape))
 
 
 def _new_tensor(self: tl.tensor, handle: TensorHandle, type: tl.dtype) -> None:
-    self.handle, self.type, self.dtype = handle, type, type.scalar
+    self.handle = handle
+    self.type = type
+    self.dtype = type.scalar
     self.shape, self.numel = _of_tensor(_sizes(type.shape) if type.is_block() else ())
 
 
@@ -98,11 +102,9 @@ _find_numpy_type = interpreter._get_np_dtype
 if not ON_GPU:
     assert hasattr(InterpreterBuilder, "create_dot")
     InterpreterBuilder.create_dot = _dot
-    tl.block_type.__init__, tl.tensor.__init__, tl.core.tuple.__eq__ = (
-        _new_type,
-        _new_tensor,
-        _is_equal,
-    )
+    tl.block_type.__init__ = _new_type
+    tl.tensor.__init__ = _new_tensor
+    tl.core.tuple.__eq__ = _is_equal
     interpreter._get_np_dtype = _numpy_type
     scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     interpreter._patch_lang = lambda function: type(scope)()

@@ -22,7 +22,8 @@ from scanline.model.base.precision import DEFERRED
 from scanline.model.formats.checkpoint import load_model
 from tests.support.kernels.compiled_kernels import Driver  # before any kernel
 
-found, missing = [], []
+found = []
+missing = []
 look_up_or_run = JITFunction.run
 
 

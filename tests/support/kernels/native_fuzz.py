@@ -79,7 +79,8 @@ def random_case(random: Random) -> Case:
         # a byte to predict
         fields["width"] += fields["height"] * fields["width"] * fields["channels"] == 1
     else:
-        rows, columns = one_of(0, 1, 2, 4), one_of(1, 2, 5)
+        rows = one_of(0, 1, 2, 4)
+        columns = one_of(1, 2, 5)
         fields |= {
             "reads": 1,
             "window_rows": rows,
@@ -116,7 +117,8 @@ def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor
 
 def random_slots(case: Case, random: Random, share: float) -> Arrays:
     """Slots at any positions, some empty, with any seeds, temperatures, masks and states."""
-    shape, slots = case.shape(), native_vectors.slots(case)
+    shape = case.shape()
+    slots = native_vectors.slots(case)
     steps = (shape.bytes - shape.first) // shape.step_bytes
     at = shape.first + shape.step_bytes * random.integers(0, steps + 1, case.images)
     slots["position"] = torch.from_numpy(at)
@@ -135,7 +137,8 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
 
 def _encode(slots: Arrays, random: Random) -> None:
     """Give codes of random bytes to some of the slots that are not guided, IN PLACE."""
-    count, width = len(slots["label"]), int(random.integers(0, 40))
+    count = len(slots["label"])
+    width = int(random.integers(0, 40))
     chosen = torch.from_numpy(random.random(count) < 0.5) & (slots["partner"] == 0)
     range_ = torch.from_numpy(random.integers(coder.MIN_RANGE, coder.WHOLE + 1, count))
     slots["code"] = torch.from_numpy(random.integers(0, 256, (count, width), np.uint8))
@@ -179,7 +182,8 @@ class Call:
 
     def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
         """Bits, parameters and states after the known bytes up to `stop`."""
-        shape, count = self.case.shape(), self.case.images
+        shape = self.case.shape()
+        count = self.case.images
         slots = {name: self.slots[name].clone() for name in (*STATE, "images", "label")}
         bits = torch.zeros(count, stop - shape.first, dtype=torch.float64)
         parameters = torch.zeros(count, bits.shape[1] // shape.step_bytes, shape.parameters)
@@ -223,7 +227,8 @@ def check_painting(random: Random, odd: bool) -> None:
     shape = call.case.shape()
     steps = shape.bytes + 1
     parts = random.integers(0, steps, int(random.integers(0, 4))).tolist()
-    once, divided = call.paint(1, [steps]), call.paint(int(random.integers(1, 6)), [*parts, steps])
+    once = call.paint(1, [steps])
+    divided = call.paint(int(random.integers(1, 6)), [*parts, steps])
     assert different(once, divided) == [], call
     assert (once["position"] == shape.bytes).all(), call
     kept = call.slots["known"].numpy().astype(bool)
@@ -269,7 +274,8 @@ def _other_field(call: Call, random: Random) -> None:
 
 
 def _other_tensors(call: Call, random: Random) -> None:
-    tensors, at = list(call.tensors), int(random.integers(len(call.tensors)))
+    tensors = list(call.tensors)
+    at = int(random.integers(len(call.tensors)))
     wrong = [
         tensors[at].half(),
         tensors[at].flatten()[:-1],

@@ -22,7 +22,8 @@ WINDOW = {
     "window_rows": 2,
     "window_columns": 2,
 }
-BLOCKS, WAVES = {"blocks": 2, "block_width": 13}, {"waves": 3, "wave_rows": 1, "wave_columns": 2}
+BLOCKS = {"blocks": 2, "block_width": 13}
+WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
@@ -134,7 +135,8 @@ CASES = {
 def sizes(case: Case) -> list[Size]:
     """The sizes of the tensors that the case's shape needs, in the order of cpu_kernels.Network."""
     shape = case.shape()
-    width, keys = shape.heads * shape.value_width, shape.heads * shape.key_width
+    width = shape.heads * shape.value_width
+    keys = shape.heads * shape.key_width
     layer = [
         (2 * keys + width, width),
         (width, width),
@@ -175,7 +177,8 @@ def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
 
 def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     """Sizes of the tensors before the layers and after the head."""
-    width, channels = shape.heads * shape.value_width, shape.channels
+    width = shape.heads * shape.value_width
+    channels = shape.channels
     pixels = (
         shape.window_rows * (2 * shape.window_columns + 1) + shape.window_columns + shape.centred
     )
@@ -209,7 +212,8 @@ def _linear(outer: int, inner: int) -> list[Size]:
 
 def tensors(case: Case) -> list[torch.Tensor]:
     """Weights that a float16 holds exactly, large enough that each of them matters."""
-    random, made = np.random.default_rng(len(case.fields)), []
+    random = np.random.default_rng(len(case.fields))
+    made = []
     for size in sizes(case):
         numbers = random.integers(-1024, 1025, size) / 1024  # exact
         scale = 2.0 ** -round(np.log2(size[-1]) / 2 - 0.5) if len(size) == 2 else 0.5
@@ -219,8 +223,10 @@ def tensors(case: Case) -> list[torch.Tensor]:
 
 def inputs(case: Case) -> Arrays:
     """Noise images [B, N], every third byte of each known, and what the slots are painted with."""
-    shape, random = case.shape(), np.random.default_rng(1)
-    length, count = shape.height * shape.width * shape.channels, case.images
+    shape = case.shape()
+    random = np.random.default_rng(1)
+    length = shape.height * shape.width * shape.channels
+    count = case.images
     images = torch.from_numpy(random.integers(0, 256, (count, length), np.uint8))
     # both outer bins
     images[:, : length // 4] = torch.tensor([0, 255])[torch.arange(length // 4) % 2]
@@ -249,7 +255,8 @@ def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
     """The slots' arrays as cpu_kernels.Network.advance takes them,
     with empty states at the first byte.
     """
-    shape, given = case.shape(), inputs(case)
+    shape = case.shape()
+    given = inputs(case)
     heads = (shape.layers, case.images, shape.heads, shape.key_width)
     arrays = given | {"known": given["known"] if known is None else known}
     arrays |= {"s": torch.zeros(*heads, shape.value_width), "z": torch.zeros(*heads)}
@@ -273,14 +280,13 @@ def read(
     """Read images [B, N], by default the case's, up to byte `stop`: states, bits
     [B, n], parameters and intervals.
     """
-    shape, given = case.shape(), slots(case)
+    shape = case.shape()
+    given = slots(case)
     n = (stop or shape.bytes) - shape.first
     given |= {} if images is None else {"images": images}
     states = {name: given[name] for name in (*STATE, "label", "images")}
-    bits, intervals = (
-        torch.zeros(case.images, n).double(),
-        torch.zeros(case.images, n, 2, dtype=torch.int32),
-    )
+    bits = torch.zeros(case.images, n).double()
+    intervals = torch.zeros(case.images, n, 2, dtype=torch.int32)
     parameters = torch.zeros(case.images, n // shape.step_bytes, shape.parameters)
     network.read(states, shape.first, shape.first + n, bits, parameters, intervals)
     return states, bits, parameters, intervals
@@ -288,7 +294,8 @@ def read(
 
 def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
     """Read all images of the case, then paint them: each of OUTPUTS."""
-    native, painted = network(case, isa), slots(case)
+    native = network(case, isa)
+    painted = slots(case)
     states, *found = read(case, native)
     native.advance(painted, case.shape().bytes)
     found += [states["s"], states["z"], *(painted[name] for name in ("images", "bits", "s", "z"))]
@@ -318,7 +325,9 @@ def read_results(
     path: Path, expected: dict[str, np.ndarray[Any, Any]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """What vectors.cpp wrote, in the shapes of `expected`."""
-    data, at, found = path.read_bytes(), 0, {}
+    data = path.read_bytes()
+    at = 0
+    found = {}
     for name, array in expected.items():
         found[name] = np.frombuffer(data, OUTPUTS[name], array.size, at).reshape(array.shape)
         at += array.nbytes

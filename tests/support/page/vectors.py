@@ -105,7 +105,9 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     """
     changes, rows = DISTRIBUTIONS[name]
     config = small_models.config(**changes)
-    family, size, each = distribution(config), config.step_bytes, DRAWS // rows
+    family = distribution(config)
+    size = config.step_bytes
+    each = DRAWS // rows
     random = torch.Generator().manual_seed(int(10 * temperature))
     parameters = _parameters(family, rows, random)
     repeated = parameters.repeat_interleave(each, dim=0)

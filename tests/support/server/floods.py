@@ -25,7 +25,8 @@ from tests.support.pictures import text
 from tests.support.server.hostile_pictures import of_scans
 
 SOURCE = "127.0.0.66"
-HOST, KEY = b"host: 127.0.0.1\r\n", b"authorization: Bearer sk-flood\r\n"
+HOST = b"host: 127.0.0.1\r\n"
+KEY = b"authorization: Bearer sk-flood\r\n"
 EDITS, GENERATIONS, CLASSIFICATIONS, LIKELIHOODS = (
     f"/v1/images/{name}" for name in ("edits", "generations", "classifications", "likelihoods")
 )

@@ -144,15 +144,15 @@ def _start_fork_server() -> None:
         os.close(held)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        sys.unraisablehook, threading.excepthook = sys.__unraisablehook__, threading.__excepthook__
+        sys.stdout = sys.__stdout__
+        sys.stderr = sys.__stderr__
+        sys.unraisablehook = sys.__unraisablehook__
+        threading.excepthook = threading.__excepthook__
         if os.getppid() == parent:
             forkserver.main(listener.detach(), alive, preload=[])
         os._exit(0)
     os.close(alive)
     listener.close()
-    server._forkserver_address, server._forkserver_alive_fd, server._forkserver_pid = (
-        address,
-        held,
-        process,
-    )
+    server._forkserver_address = address
+    server._forkserver_alive_fd = held
+    server._forkserver_pid = process

@@ -26,7 +26,8 @@ def assert_loop_is_free(client: httpx.Client, act: Callable[[], object]) -> None
 
 def _late(client: httpx.Client) -> float:
     """How often the loop has been late by more than BOUND."""
-    metrics, name = Metrics(client), "event_loop_lag_seconds"
+    metrics = Metrics(client)
+    name = "event_loop_lag_seconds"
     return metrics.of(f"{name}_count") - metrics.of(f"{name}_bucket", le=BOUND)
 
 

@@ -60,7 +60,9 @@ MODELS = {
 DEFAULT_MODEL = "strokes"
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3}  # of the other one
 SLOTS = 12
-WARM, GROWTH = 20, 32e6  # mixes after which a server grows no more, but for so many bytes
+# mixes after which a server grows no more, but for so many bytes
+WARM = 20
+GROWTH = 32e6
 CLIENTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 VARIES = re.compile(rb'"created":[^,}]+')
 NPY = "application/x-npy"
@@ -143,7 +145,8 @@ class Call:
         return {**heads, "body": VARIES.sub(b"", response.content)}
 
     def response(self, client: httpx.Client) -> httpx.Response:
-        url, headers = f"/v1/images/{self.route}", {"accept": self.accept}
+        url = f"/v1/images/{self.route}"
+        headers = {"accept": self.accept}
         body = as_form(self.fields) if "form" in self.kinds else {"json": as_json(self.fields)}
         if "body" in self.kinds:
             body, headers["content-type"] = {"content": self.fields["code"][0]}, MEDIA_TYPE
@@ -287,7 +290,8 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
     if isinstance(found, str) or isinstance(alone, str):
         return found if isinstance(found, str) else f"alone, {alone}"
     for name in sorted(found.keys() | alone.keys()):
-        one, other = found.get(name), alone.get(name)
+        one = found.get(name)
+        other = alone.get(name)
         if one != other and not (name.startswith("partial") and None in (one, other)):
             return f"{name}: {one!r:.500} instead of {other!r:.500}"
     return ""
@@ -295,7 +299,8 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
 
 class Mix:
     def __init__(self, seed: int) -> None:
-        self.rng, self.watched = random.Random(seed), 0
+        self.rng = random.Random(seed)
+        self.watched = 0
         # what was added later, so that the mixes stay what they were
         self.more = random.Random(f"more of {seed}")
         draws: dict[Callable[[], Request], int] = {
@@ -321,7 +326,8 @@ class Mix:
         engines = server.engines()
         victim = self.rng.choice(engines) if kills else 0
         ending = {*engines} if reloads else {victim}
-        begin, answered = threading.Barrier(count), itertools.count(1)
+        begin = threading.Barrier(count)
+        answered = itertools.count(1)
         with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
             transports = []
             for address in CLIENTS:
@@ -372,7 +378,9 @@ class Mix:
         """The request, or the same in other words; as a form where it has pictures."""
         if not isinstance(request, Call) or request.leaves:
             return request
-        kinds, fields, accept = [*request.kinds], {**request.fields}, request.accept
+        kinds = [*request.kinds]
+        fields = {**request.fields}
+        accept = request.accept
         if "image" in fields and self.more.random() < 0.4:
             kinds.append("form")
         if fields.get("model") == DEFAULT_MODEL and self.more.random() < 0.3:
@@ -431,7 +439,8 @@ class Mix:
 
     def coding(self) -> Coding:
         fields = {**self.given(5), **self.rng.choice(({}, {"class": "7"})), "clean": "off"}
-        pixels, decoding = [decode(file) for file in fields["image"]], self.shown("decodings", {})
+        pixels = [decode(file) for file in fields["image"]]
+        decoding = self.shown("decodings", {})
         kinds = ["codes"]
         if self.drawn(0.5):
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
@@ -449,7 +458,8 @@ class Mix:
         return Coding((*kinds, *decoding.kinds), Call("codes", (), fields), pixels, decoding)
 
     def websocket(self) -> Jobs:
-        jobs, cancelled = [], []
+        jobs = []
+        cancelled = []
         for name in range(self.rng.randrange(1, 4)):
             kind = self.rng.choice(("generate", "complete"))
             fields = {
@@ -490,7 +500,8 @@ class Mix:
         elif form == "films":
             more = {**more, "output_format": self.more.choice(("apng", "webp"))}
         if self.more.random() < 0.2:
-            kinds, more = [*kinds, "resized"], {**more, "size_policy": "resize", "size": "20x30"}
+            kinds = [*kinds, "resized"]
+            more = {**more, "size_policy": "resize", "size": "20x30"}
         return Call(route, (route, form, *kinds), {**fields, **more}, accept)
 
     def painting(self) -> Fields:
@@ -518,7 +529,8 @@ class Mix:
         fields = self.painting()
         fields |= {"class": "horse"} if fields.get("class") not in (None, "shell") else {}
         fields |= {"prompt": "a handwritten seven"} if "prompt" in fields else {}
-        config, how = MODELS[fields["model"]], self.rng.choice(("alpha", "alpha", "mask", "rows"))
+        config = MODELS[fields["model"]]
+        how = self.rng.choice(("alpha", "alpha", "mask", "rows"))
         images = [self.pixels(config) for _ in range(self.rng.choice((1, 1, 2, 3)))]
         if how == "rows":
             fields["keep_rows"] = self.rng.randrange(config.height)
@@ -532,7 +544,8 @@ class Mix:
 
     def given(self, most: int) -> Fields:
         """The fields of requests about pictures; a JPEG of strokes is noisy."""
-        model, files = self.rng.choice([*MODELS]), []
+        model = self.rng.choice([*MODELS])
+        files = []
         for _ in range(self.rng.randrange(most) + 1):
             files.append(
                 encode(self.pixels(MODELS[model]), self.rng.choice(("PNG", "JPEG")), quality=50)
@@ -545,10 +558,8 @@ class Mix:
 
     def pixels(self, config: ModelConfig) -> np.ndarray:
         """[H, W] or [H, W, 3] uint8: noise, one value, or strokes on black."""
-        drawn, image = (
-            np.random.default_rng(self.rng.randrange(2**32)),
-            np.zeros(config.image_shape, np.uint8),
-        )
+        drawn = np.random.default_rng(self.rng.randrange(2**32))
+        image = np.zeros(config.image_shape, np.uint8)
         match self.rng.randrange(4):
             case 0:
                 image[:] = drawn.integers(0, 256, image.shape)
@@ -623,13 +634,11 @@ def main() -> None:
     parser.add_argument("--precision", default="exact")
     options = parser.parse_args()
     served = {"api-processes": options.api_processes, "precision": options.precision}
-    kinds, requests, faulty, began, most = (
-        Counter[str](),
-        0,
-        0,
-        time.monotonic(),
-        dict[str, float](),
-    )
+    kinds = Counter[str]()
+    requests = 0
+    faulty = 0
+    began = time.monotonic()
+    most = dict[str, float]()
     with tempfile.TemporaryDirectory() as root, serve_models(Path(root), **served) as server:
         for seed in itertools.count(options.seed):
             if seed == options.seed + WARM:
@@ -639,7 +648,8 @@ def main() -> None:
             for fault in mix.faults(server, options.kill, options.reload):
                 print(f"mix {seed}: {fault}", flush=True)
                 faulty += 1
-            kinds, requests = kinds + mix.kinds, requests + len(mix.requests) - mix.kinds["left"]
+            kinds = kinds + mix.kinds
+            requests = requests + len(mix.requests) - mix.kinds["left"]
             if requests >= options.requests:
                 break
         wait_for(

@@ -8,7 +8,8 @@ import numpy as np
 from tests.support.pictures import painted
 from tests.support.waiting import wait_for
 
-SLOTS, WAITING = 2, 6
+SLOTS = 2
+WAITING = 6
 # options of a server that can be checked
 ROOM = {"slots": SLOTS, "max-waiting-images": WAITING, "client-share": 1}
 FULL_REQUEST = {"n": SLOTS + WAITING, "seed": 7}

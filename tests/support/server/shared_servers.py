@@ -26,7 +26,11 @@ QUEUE_SLOTS = 4
 FULL_QUEUE = {"slots": QUEUE_SLOTS, "max-waiting-images": LONG - QUEUE_SLOTS, **LARGE}
 
 # limited_server: room for many long jobs, and every limit on websockets
-LIMITED_SLOTS, MAX_WEBSOCKETS, MAX_JOBS, MAX_MESSAGES, MAX_BODY_BYTES = 4, 3, 12, 100, 20_000
+LIMITED_SLOTS = 4
+MAX_WEBSOCKETS = 3
+MAX_JOBS = 12
+MAX_MESSAGES = 100
+MAX_BODY_BYTES = 20_000
 LIMITED = {
     "slots": LIMITED_SLOTS,
     "max-waiting-images": 20 * LONG,
@@ -41,7 +45,9 @@ KEY, SECOND_KEY = (
     "sk-7?>~key/+",
     "sk-second",
 )  # base64 and base64url write the first one differently
-PAGE, SECOND_PAGE = "https://page.example", "http://localhost:3000"  # allowed origins
+# allowed origins
+PAGE = "https://page.example"
+SECOND_PAGE = "http://localhost:3000"
 GUARDED_SLOTS = 4
 GUARDED = {"slots": GUARDED_SLOTS, "max-waiting-images": LONG, "max-body-bytes": 100_000, **LARGE}
 GUARDED |= {"log-format": "json", "log-level": "debug"}

@@ -17,7 +17,8 @@ Event = dict[str, Any]
 
 def read(lines: Iterator[str]) -> list[Event]:
     """The data of all events, each one JSON line; an event's name must be its type."""
-    events, name = [], ""
+    events = []
+    name = ""
     for line in lines:
         kind, _, value = line.partition(": ")
         if kind == "event":

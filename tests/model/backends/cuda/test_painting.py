@@ -67,11 +67,10 @@ def advance(backend: CudaBackend, slots: SlotPool, steps: int) -> None:
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     options = small_models.VARIANTS[variant] | small_models.CLASSES
     model = small_models.model(small_models.config(**options)).to(DEVICE)
-    config, chosen = model.config, [0, 2, 3]
-    backend, slots = (
-        CudaBackend(model, options=small((1, 4))),
-        SlotPool.empty(config, 5, DEVICE, deferred=3),
-    )
+    config = model.config
+    chosen = [0, 2, 3]
+    backend = CudaBackend(model, options=small((1, 4)))
+    slots = SlotPool.empty(config, 5, DEVICE, deferred=3)
     for slot in chosen:
         place(slots, slot, config.first, slot)
         slots.label[slot] = slot
@@ -83,10 +82,8 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
         assert_close(
             "parameters", expected, with_base(model.distribution, found.parameters, found.base)
         )
-    complete, shown = (
-        slots.state.complete(config.step_bytes),
-        slots.snapshot(2, 0, 1, config.step_bytes).wait(),
-    )
+    complete = slots.state.complete(config.step_bytes)
+    shown = slots.snapshot(2, 0, 1, config.step_bytes).wait()
     for name, of_image in zip(("s", "z"), shown, strict=True):
         assert_close(name, getattr(state, name), getattr(complete, name)[:, chosen])
         assert (of_image == getattr(complete, name)[0, 2, 1].cpu().numpy()).all()
@@ -95,10 +92,8 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
 
 def test_finished_images_and_free_slots_are_not_changed() -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, slots = (
-        CudaBackend(model, options=small((4,))),
-        SlotPool.empty(TINY, 3, DEVICE, deferred=3),
-    )
+    backend = CudaBackend(model, options=small((4,)))
+    slots = SlotPool.empty(TINY, 3, DEVICE, deferred=3)
     place(slots, 0, 0, 1)
     place(slots, 1, 0, 2)
     slots.state.position[0] = TINY.bytes - 1
@@ -118,10 +113,8 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(
     slots: int, sizes: list[int]
 ) -> None:
     model = small_models.model(TINY).to(DEVICE)
-    backend, pool = (
-        CudaBackend(model, options=small((1, 4, 8))),
-        SlotPool.empty(TINY, slots, DEVICE, deferred=3),
-    )
+    backend = CudaBackend(model, options=small((1, 4, 8)))
+    pool = SlotPool.empty(TINY, slots, DEVICE, deferred=3)
     for slot in range(slots):
         place(pool, slot, 0, slot)
     arrays = (pool.images, pool.bits, pool.state.s, pool.state.z, pool.state.position)
@@ -189,7 +182,8 @@ def contents(pool: SlotPool) -> list[torch.Tensor]:
 @pytest.mark.parametrize("variant", KINDS)
 def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) -> None:
     model = model_of(variant)
-    found, expected = painted(model, LABELS), painted(model, LABELS, EagerBackend(model))
+    found = painted(model, LABELS)
+    expected = painted(model, LABELS, EagerBackend(model))
     # but where a byte is rounded from near a half
     same = (expected.images[:3] == found.images[:3]).all(dim=1)
     assert same[0]
@@ -203,7 +197,8 @@ def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) 
 
 @pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
 def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: str) -> None:
-    with_classes, without = model_of(variant), model_of(variant, ())
+    with_classes = model_of(variant)
+    without = model_of(variant, ())
     with_classes.load_state_dict(without.state_dict(), strict=False)
     with_classes.classes[0] = 0
     expected = contents(painted(without, [0, 0, 0]))

@@ -42,10 +42,8 @@ def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> 
 
 def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:
     """A pool in which every slot holds numbers of its own."""
-    pool, random = (
-        SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3),
-        torch.Generator().manual_seed(0),
-    )
+    pool = SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3)
+    random = torch.Generator().manual_seed(0)
     for array in (pool.state.s, pool.state.z, pool.state.deferred, pool.bits, pool.evidence_bits):
         array.copy_(torch.rand(array.shape, generator=random))
     pool.images.copy_(torch.randint(256, pool.images.shape, generator=random))
@@ -62,10 +60,8 @@ def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
-    pool, backend = (
-        filled(state_dtype),
-        backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype),
-    )
+    pool = filled(state_dtype)
+    backend = backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
     # some survive, some are copied, in both groups
     pool.known_bits.copy_(torch.linspace(0, 30, SLOTS))
     by_torch = copy.deepcopy(pool)
@@ -86,7 +82,8 @@ class Watch(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations, self.waiting = 0, []
+        self.operations = 0
+        self.waiting = []
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -117,7 +114,8 @@ def test_no_decision_needs_a_value_on_the_host(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.skipif(not ON_GPU, reason="only a GPU can be waited for")
 def test_nothing_waits_for_the_gpu() -> None:
-    pool, backend = filled(), backend_of(small_models.model(CONFIG).to(DEVICE))
+    pool = filled()
+    backend = backend_of(small_models.model(CONFIG).to(DEVICE))
     backend.warm_up(pool)
     for _ in range(2):  # the first calls load code, for which the driver may wait
         backend.resample(pool, GROUPS)

@@ -81,10 +81,8 @@ def read(
 ) -> list[Read]:
     """Reads images up to each of the stops [B], one after the other."""
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype, backend.deferred)
-    bits, start = (
-        torch.zeros(len(images), backend.config.bytes, dtype=torch.float64),
-        backend.config.first,
-    )
+    bits = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64)
+    start = backend.config.first
     for ends in stops:
         found = backend.prefill(
             replace(PrefillBatch.of(images, state, np.array(ends), *there(labels)), start=start)
@@ -101,7 +99,8 @@ def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> 
     """That an image read up to `stop` is as after its steps: every cost
     shows in the bits of the next step.
     """
-    size, first = backend.config.step_bytes, backend.config.first
+    size = backend.config.step_bytes
+    first = backend.config.first
     s, z, bits = found
     expected_s, expected_z, _ = history[(stop - first) // size]
     assert torch.equal(expected_s, s)
@@ -114,21 +113,18 @@ def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> 
 @pytest.mark.parametrize("variant", KINDS)
 def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) -> None:
     model = model_of(variant)
-    backend, images, size = (
-        CudaBackend(model, options=OPTIONS),
-        images_of(model),
-        model.config.step_bytes,
-    )
-    history, length = stepped(backend, images), model.config.bytes
+    backend = CudaBackend(model, options=OPTIONS)
+    images = images_of(model)
+    size = model.config.step_bytes
+    history = stepped(backend, images)
+    length = model.config.bytes
     stops = [length, length - 2 * size, model.config.first + size]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
     # The launches are those that were recorded: none of their numbers may be of the first call.
-    recorded, others, half = (
-        dict(backend.kernel_prefill.graphs),
-        [2, 0],
-        [model.config.first + size] * 2,
-    )
+    recorded = dict(backend.kernel_prefill.graphs)
+    others = [2, 0]
+    half = [model.config.first + size] * 2
     assert len(recorded) == 1
     for i, found in zip(
         others,
@@ -145,8 +141,10 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
 ) -> None:
     """States in 16 bits are rounded where they are written."""
     model = model_of("plain", 9)
-    backend, images = CudaBackend(model, state_dtype, options=OPTIONS), images_of(model)
-    history, stops = stepped(backend, images), [9, 8, 6]
+    backend = CudaBackend(model, state_dtype, options=OPTIONS)
+    images = images_of(model)
+    history = stepped(backend, images)
+    stops = [9, 8, 6]
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
     for stop in range(1, 5):
@@ -164,8 +162,11 @@ def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
 
 
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
-    model, stops, tolerances = model_of("strokes"), np.array([4, 4, 3]), np.array([30, 0, 255])
-    backend, images = CudaBackend(model, options=OPTIONS), images_of(model)
+    model = model_of("strokes")
+    stops = np.array([4, 4, 3])
+    tolerances = np.array([30, 0, 255])
+    backend = CudaBackend(model, options=OPTIONS)
+    images = images_of(model)
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
     exact = torch.zeros_like(intervals)
 
@@ -191,11 +192,9 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
 @pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
 def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     model = model_of(variant)
-    backend, images, size = (
-        CudaBackend(model, options=OPTIONS),
-        images_of(model),
-        model.config.step_bytes,
-    )
+    backend = CudaBackend(model, options=OPTIONS)
+    images = images_of(model)
+    size = model.config.step_bytes
     assert backend.kernel_prefill.one_launch_is_exact(torch.float32, backend.deferred)
     stops = [3 * size, 2 * size, size]
     at_once = read(backend, images, stops)

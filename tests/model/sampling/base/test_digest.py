@@ -76,7 +76,8 @@ def test_what_rounds_differently_has_other_digests(
     grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As MKL does on another processor, of which the backend's description says nothing."""
-    backend, linear = Generator(grey, 1, backend="eager").backend, functional.linear
+    backend = Generator(grey, 1, backend="eager").backend
+    linear = functional.linear
 
     def both() -> tuple[str, str]:
         return model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
@@ -169,12 +170,12 @@ def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
     save_model(grey, tmp_path, dtype)
-    engine, painting = (
-        Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend)),
-        GenerateRequest(0, 3, 5),
-    )
-    before, weights = images_of(run_until_idle(engine, painting)), tmp_path / "model.safetensors"
-    size, node = weights.stat().st_size, weights.stat().st_ino
+    engine = Engine(Generator(load_model(tmp_path), 2, threads=1, backend=backend))
+    painting = GenerateRequest(0, 3, 5)
+    before = images_of(run_until_idle(engine, painting))
+    weights = tmp_path / "model.safetensors"
+    size = weights.stat().st_size
+    node = weights.stat().st_ino
     noise = (
         np.random.default_rng(0).integers(0, 60, size, np.uint8).tobytes()
         if change == "overwritten"

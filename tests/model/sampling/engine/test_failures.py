@@ -270,7 +270,8 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
     """
     model = small_models.model(small_models.config(height=2, width=3))
     model.embedding.value[77] = float("nan")
-    known, other = bytes([9, 77, 9, 9, 9, 9]), bytes([9, 9, 9, 9, 9, 77])
+    known = bytes([9, 77, 9, 9, 9, 9])
+    other = bytes([9, 9, 9, 9, 9, 77])
     masks = (bytes([1, 1, 1, 0, 0, 0]),)  # read as a prefix
     midst = (bytes([0, 1, 0, 0, 0, 0]),)  # painted
     events = run_until_idle(
@@ -303,7 +304,8 @@ def test_logits_that_are_not_finite_fail_their_request_and_no_other() -> None:
 def test_a_failing_tick_fails_its_own_work(
     engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fetch, failures = engine.generator.fetch, iter([True])
+    fetch = engine.generator.fetch
+    failures = iter([True])
 
     def fails_once(slots: Sequence[int]) -> Pending[Fetched]:
         return broken() if next(failures, False) else fetch(slots)

@@ -26,7 +26,8 @@ from tests.support import small_models
 from tests.support.engine.engine_ticks import images_of, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
 
-TICKS, STREAMS = "scanline.model.sampling.stats.tick_length", "scanline.model.sampling.streams"
+TICKS = "scanline.model.sampling.stats.tick_length"
+STREAMS = "scanline.model.sampling.streams"
 
 
 def test_images_take_turns_where_a_step_is_longer_than_a_tick(
@@ -66,10 +67,8 @@ def test_a_request_of_many_images_gets_fewer_frames_alone(
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e-9)
     monkeypatch.setattr(f"{STREAMS}.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
-    many, late = (
-        GenerateRequest(0, 3, seed=3, stream=True),
-        GenerateRequest(1, 1, seed=3, stream=True),
-    )
+    many = GenerateRequest(0, 3, seed=3, stream=True)
+    late = GenerateRequest(1, 1, seed=3, stream=True)
     engine.accept(many)
     events = engine.tick()
     assert [len(event.painted) for event in events if isinstance(event, Pixels)] == [3]
@@ -156,7 +155,8 @@ def generator(grey: Transformer) -> QueuedGenerator:
 def test_steps_start_before_the_last_ones_end(
     generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order, start = [], generator.start
+    order = []
+    start = generator.start
 
     def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
         number = sum(name == "start" for name, _ in order)

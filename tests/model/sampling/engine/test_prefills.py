@@ -48,7 +48,9 @@ class Clock:
     """
 
     def __init__(self, generator: Generator, of_a_pass: float, of_a_byte: float = 0.0) -> None:
-        self.seconds, self.of_a_pass, self.of_a_byte = 0.0, of_a_pass, of_a_byte
+        self.seconds = 0.0
+        self.of_a_pass = of_a_pass
+        self.of_a_byte = of_a_byte
         generator.run_prefill = self.read
 
     def __call__(self) -> float:
@@ -56,7 +58,8 @@ class Clock:
 
     def read(self, prefill: PrefillState, steps: int | None = None) -> Pending[float]:
         took = self.of_a_pass + self.of_a_byte * (prefill.stop - prefill.position)
-        self.seconds, prefill.position = self.seconds + took, prefill.stop
+        self.seconds = self.seconds + took
+        prefill.position = prefill.stop
         return Pending.ended(took)
 
 
@@ -93,7 +96,8 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(
         generator.run_prefill(whole)
         np.testing.assert_array_equal(prefill.bits[row], whole.bits[0])
         spec = ImageSpec(0, 0, known=image, mask=np.arange(config.bytes) < stop)
-        alone, together = generator.prefill(spec), prefill.prefix(row)
+        alone = generator.prefill(spec)
+        together = prefill.prefix(row)
         assert together.bits == alone.bits
         for name, tensor in vars(alone.state).items():
             np.testing.assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
@@ -113,7 +117,8 @@ def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more
 def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Generator) -> None:
     prefills = PrefillQueue(generator, Clock(generator, 0.002))
     prefills.add(0, "a", scores(0, 100_000))
-    painting, spent = {f"client {number}" for number in range(15)}, 0.0
+    painting = {f"client {number}" for number in range(15)}
+    spent = 0.0
     for _ in range(100):
         prefills.run(PAINTED, TICK_SECONDS, painting)
         assert set(prefills.spent) <= {"a"}
@@ -188,10 +193,8 @@ def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator:
 def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() -> None:
     generator = Generator(small_models.model(LARGE), 1, threads=1)
     generator.backend.prefill_images = 1
-    prefills, image = (
-        PrefillQueue(generator, Clock(generator, 0, 0.0001)),
-        small_models.images(LARGE, 1)[0].tobytes(),
-    )
+    prefills = PrefillQueue(generator, Clock(generator, 0, 0.0001))
+    image = small_models.images(LARGE, 1)[0].tobytes()
     prefills.add(
         0, "long", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(10_000)]
     )
@@ -215,13 +218,15 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(
         1, "b", [PrefillRequest(1, index, PICTURES[index], 20, False) for index in range(2)]
     )
     prefills.add(2, "b", scores(2, 1))
-    batches, bits = [], {}
+    batches = []
+    bits = {}
     while not prefills.idle:
         ended = prefills.run(None, 0.0)
         batches.append([(done.prefill.request, done.prefill.index) for done in ended])
         for done in ended:
             bits[done.prefill.request, done.prefill.index] = done.state.bits_of(done.row).tolist()
-    whole, lengths = generator.score(IMAGES), {0: 35, 1: 20, 2: 35}
+    whole = generator.score(IMAGES)
+    lengths = {0: 35, 1: 20, 2: 35}
     assert bits == {
         (request, index): whole[index, : lengths[request]].tolist() for request, index in bits
     }
@@ -316,7 +321,8 @@ def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(
 def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(
     generator: Generator,
 ) -> None:
-    generator.backend.prefill_images, generator.backend.prefills_in_chunks = 64, False
+    generator.backend.prefill_images = 64
+    generator.backend.prefills_in_chunks = False
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 200))
     assert len(prefills._next_batch()) == 64

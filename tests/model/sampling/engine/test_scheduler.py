@@ -78,14 +78,16 @@ def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(
     scheduler = Scheduler(slots)
     clients: dict[int, str] = {}
     left: dict[int, list[int]] = {}  # images without a slot of the requests that are not cancelled
-    between_clients, between_requests = FairTurns(), {client: FairTurns() for client in "abc"}
+    between_clients = FairTurns()
+    between_requests = {client: FairTurns() for client in "abc"}
     for request, (event, number) in enumerate(script):
         having_turns = [one for one in left if left[one] and one not in scheduler.on_hold]
         if event == "add":
             clients[request], left[request] = "abc"[number % 3], list(range(1 + number // 3))
             scheduler.add(request, range(1 + number // 3), clients[request])
         elif event == "admit":
-            is_possible, assignment = bool(scheduler.free and having_turns), scheduler.admit()
+            is_possible = bool(scheduler.free and having_turns)
+            assignment = scheduler.admit()
             assert bool(assignment) == is_possible
             if assignment:
                 client = clients[assignment.request]
@@ -182,7 +184,8 @@ def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> No
     scheduler = with_many(Scheduler(SLOTS), SLOTS, "first")
     scheduler.positions[:] = painted = np.random.default_rng(0).permutation(SLOTS)
     scheduler.add(1, range(SLOTS), "second")
-    began, moves = time.process_time(), list(scheduler.reclaim())
+    began = time.process_time()
+    moves = list(scheduler.reclaim())
     assert time.process_time() - began < SECONDS
     assert [painted[victim.slot] for victim, _ in moves] == list(range(SLOTS // 2))
     assert scheduler.held == {"first": SLOTS // 2, "second": SLOTS // 2}
@@ -251,7 +254,8 @@ def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_
         "the second large image waits for the first"
     )
     scheduler.release(0)
-    given, order = [one.request for one in admitted(scheduler)], deque(sorted(scheduler.assigned))
+    given = [one.request for one in admitted(scheduler)]
+    order = deque(sorted(scheduler.assigned))
     while 0 not in given:
         scheduler.release(order.popleft())
         new = admitted(scheduler)

@@ -27,7 +27,8 @@ def numbered(count: int) -> np.ndarray:
 
 
 def seen(count: int, updates: range, **recipe: int) -> list[int]:
-    config, model = TrainingConfig(1000, **{"batch": 7, **recipe}), small_models.config()
+    config = TrainingConfig(1000, **{"batch": 7, **recipe})
+    model = small_models.config()
     return [
         n
         for update in updates
@@ -59,7 +60,8 @@ def test_flip_mirrors_about_half_of_the_images_in_their_columns_in_a_copy() -> N
     flipped = batch_at(images, 3, TrainingConfig(9, batch=200, flip=True), COLOUR).numpy()
     np.testing.assert_array_equal(images, before)
     mirrored = plain.reshape(200, 4, 5, 3)[:, :, ::-1].reshape(200, 60)
-    same, mirror = (flipped == plain).all(axis=1), (flipped == mirrored).all(axis=1)
+    same = (flipped == plain).all(axis=1)
+    mirror = (flipped == mirrored).all(axis=1)
     assert (same ^ mirror).all()
     assert 70 < mirror.sum() < 130
 
@@ -73,7 +75,8 @@ def test_labels_are_those_of_the_images_or_left_out() -> None:
         assert ((found == shown) | (found == 0)).all()
         assert (found == shown).any()
         np.testing.assert_array_equal(found, labels_at(labels, update, config, 10).numpy())
-    first, an_epoch_later = labels_at(labels, 0, config, 10), labels_at(labels, 3, config, 10)
+    first = labels_at(labels, 0, config, 10)
+    an_epoch_later = labels_at(labels, 3, config, 10)
     assert (first != an_epoch_later).any()
 
 
@@ -158,7 +161,8 @@ def test_the_greys_of_a_whole_reduction_are_those_of_mnist(
 
 
 def test_a_digit_drawn_again_has_the_shape_and_place_of_the_digit() -> None:
-    image, random = ring(), np.random.default_rng(0)
+    image = ring()
+    random = np.random.default_rng(0)
     before = image.copy()
     drawn = np.stack([redrawn(image, random) for _ in range(50)])
     np.testing.assert_array_equal(image, before)

@@ -32,7 +32,8 @@ def drawings(count: int, background: int = 0) -> np.ndarray:
     made = np.full((count, 16, 12), background, np.uint8)
     random = np.random.default_rng(1)
     for image in made:
-        row, column = random.integers(0, 12), random.integers(0, 9)
+        row = random.integers(0, 12)
+        column = random.integers(0, 9)
         image[row : row + 4, column : column + 2] = random.integers(1, 255, (4, 2))
     return made.reshape(count, -1)
 
@@ -87,7 +88,8 @@ def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
     """In even steps it would: a painted position between two steps would be known
     by the short way to the last one.
     """
-    random, chosen = np.random.default_rng(0), np.zeros((4000, 192), bool)
+    random = np.random.default_rng(0)
+    chosen = np.zeros((4000, 192), bool)
     for row in chosen:
         position, weight = draw(np.zeros(192, bool), 192, 0.2, random)
         row[position[weight > 0]] = True
@@ -101,7 +103,8 @@ def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_
 ) -> None:
     model = small_models.model(SHEET)
     for place in range(0, 180, 7):
-        empty, painted = drawings(1), drawings(1)
+        empty = drawings(1)
+        painted = drawings(1)
         empty[0, place:], painted[0, place:] = 0, 200
         found = []
         for image in (empty, painted):
@@ -133,7 +136,9 @@ def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> No
     assert sampler.count % MULTIPLE == 0
     assert np.mean(wanted + 0.2 * (192 - wanted) <= sampler.count) >= COVERED
     batch = torch.from_numpy(images[:8])
-    drawn, again, later = sampler.at(batch, 3), sampler.at(batch, 3), sampler.at(batch, 4)
+    drawn = sampler.at(batch, 3)
+    again = sampler.at(batch, 3)
+    later = sampler.at(batch, 4)
     assert drawn.position.shape == drawn.weight.shape == (8, sampler.count)
     assert torch.equal(drawn.position, again.position)
     assert not torch.equal(drawn.position, later.position)
@@ -157,7 +162,8 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
     batch = torch.from_numpy(small_models.images(model.config, 3))
     steps = model.config.steps
     every = Positions(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
-    found, expected = loss_of(model, batch, drawn=every), loss_of(model, batch)
+    found = loss_of(model, batch, drawn=every)
+    expected = loss_of(model, batch)
     assert_close("loss", expected, found)
     assert_close(
         "gradient",
@@ -168,7 +174,8 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
 def test_a_sample_estimates_the_loss() -> None:
     model = small_models.model(SHEET)
     images = drawings(16)
-    batch, sampler = torch.from_numpy(images), PositionSampler(images, RECIPE, SHEET)
+    batch = torch.from_numpy(images)
+    sampler = PositionSampler(images, RECIPE, SHEET)
     found = [loss_of(model, batch, drawn=sampler.at(batch, update)) for update in range(30)]
     expected = loss_of(model, batch)
     assert sampler.count < 0.6 * 192
@@ -185,7 +192,9 @@ def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> 
         "warm_up": 5,
         "learning_rate": 2e-2,
     }
-    config, images, losses = TrainingConfig(batch=8, background=0.2, **recipe), drawings(60), []
+    config = TrainingConfig(batch=8, background=0.2, **recipe)
+    images = drawings(60)
+    losses = []
     for workers in (1, 2):
         train(
             SHEET, config, images, images, tmp_path / str(workers), workers=workers, compiled=False

@@ -26,7 +26,8 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
     """
     config = small_models.config(**small_models.VARIANTS[variant], classes=CLASSES)
     model = small_models.model(config).requires_grad_(True).to(DEVICE)
-    updater, losses = kind(model, RECIPE, Group(), torch.float32, False), []
+    updater = kind(model, RECIPE, Group(), torch.float32, False)
+    losses = []
     for number in range(updates):
         batch = torch.from_numpy(small_models.images(config, 3, seed=number)).to(DEVICE)
         labels = torch.randint(

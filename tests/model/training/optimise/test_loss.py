@@ -29,7 +29,8 @@ from scanline.model.training.optimise.loss import (
 from tests.support import small_models
 from tests.support.close import assert_close
 
-ROOT, LOSS = Path(__file__).parents[4], "scanline.model.training.optimise.loss"
+ROOT = Path(__file__).parents[4]
+LOSS = "scanline.model.training.optimise.loss"
 
 
 def small(variant: str, **changes: Any) -> tuple[Transformer, torch.Tensor]:
@@ -47,7 +48,8 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 @pytest.mark.parametrize("variant", ["histogram", "strokes", "pixels"])
 def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None:
     model, batch = small(variant)
-    first, length = model.config.first, model.config.bytes
+    first = model.config.first
+    length = model.config.bytes
     bits = model.bits(model.parallel(batch), batch, first, length).mean()
     assert_close(variant, bits.float(), loss_of(model, batch))
     assert_close(
@@ -90,7 +92,8 @@ def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) ->
     )
     model = small_models.model(config).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(config, 12))
-    own, other = torch.tensor(4 * [1, 0, 3]), torch.tensor(4 * [2, 1, 2])
+    own = torch.tensor(4 * [1, 0, 3])
+    other = torch.tensor(4 * [2, 1, 2])
     drawn = None
     if sampled:
         drawn = Positions(
@@ -254,7 +257,8 @@ def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
-    model, graphs = small_models.model(config).requires_grad_(True), []
+    model = small_models.model(config).requires_grad_(True)
+    graphs = []
 
     def count(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         graphs.append(graph)

@@ -106,7 +106,8 @@ def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_f
     decay: float, update: int, step: float, kind: Callable[[float], float | torch.Tensor]
 ) -> None:
     model = small_models.model(small_models.config())
-    average, before = MovingAverage(model, decay), model.head.weight.clone()
+    average = MovingAverage(model, decay)
+    before = model.head.weight.clone()
     model.head.weight.add_(1)
     assert torch.equal(average.model.head.weight, before)
     average.move(model, kind(average.share(update)))
@@ -147,7 +148,8 @@ def test_float32_agrees_with_bfloat16_up_to_its_rounding() -> None:
 def test_matrices_of_one_shape_move_as_each_alone() -> None:
     weights = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
     alone = [torch.nn.Parameter(weight.detach().clone()) for weight in weights]
-    together, separate = Muon(weights, **MUON), [Muon([weight], **MUON) for weight in alone]
+    together = Muon(weights, **MUON)
+    separate = [Muon([weight], **MUON) for weight in alone]
     for update in range(3):
         for number, (weight, other) in enumerate(zip(weights, alone, strict=True)):
             weight.grad = other.grad = None if number == update else torch.randn(weight.shape)

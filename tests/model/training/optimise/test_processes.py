@@ -68,7 +68,8 @@ def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> 
         run(tmp_path / "two", stop_at=10, then=kill_worker, workers=2, **{**FEW, "updates": 1000})
     assert not workers()
     assert torch.get_num_threads() == threads
-    one, two = tmp_path / "one", tmp_path / "two"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
     assert_close("weights", weights(saved(one)), weights(saved(two)), bound=1e-3)
     losses = [
         torch.tensor([float(line.split(",")[1]) for line in curve(path)[1:3]])
@@ -241,10 +242,8 @@ def test_a_state_without_all_of_its_branches_is_refused(
     whole: Path, tmp_path: Path, others: Any
 ) -> None:
     save_state(tmp_path, saved(whole) | {"others": others})
-    config, model = (
-        TrainingConfig(**{**runs.RECIPE, **TWO}),
-        replace(runs.MODEL, classes=runs.CLASSES),
-    )
+    config = TrainingConfig(**{**runs.RECIPE, **TWO})
+    model = replace(runs.MODEL, classes=runs.CLASSES)
     with pytest.raises(
         ResumeError,
         match=r"training.pt (has 1 of 2 branches|is not a training state of this program)",

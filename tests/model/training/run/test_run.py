@@ -170,7 +170,8 @@ def of_updates(data: ImageSet, updates: int) -> ModelConfig:
 
 
 def test_more_updates_make_a_wider_network_and_few_images_a_narrower_one() -> None:
-    many, few = images(5000, 28, 28, 1), images(300, 28, 28, 1)
+    many = images(5000, 28, 28, 1)
+    few = images(300, 28, 28, 1)
     widths = [of_updates(many, updates).model_width for updates in (1, 1000, 5000)]
     assert widths[0] == 32
     assert widths == sorted(set(widths))

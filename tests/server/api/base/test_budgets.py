@@ -95,7 +95,8 @@ def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(
 
 def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_iteration() -> None:
     async def parsed_by_iteration() -> list[list[str]]:
-        quotas, parsed = ParseQuotas(), [[]]
+        quotas = ParseQuotas()
+        parsed = [[]]
 
         def receive(connection: str) -> None:
             def parse() -> None:
@@ -132,7 +133,8 @@ def test_a_quota_ends_with_the_first_request_that_is_to_be_handled() -> None:
     """
 
     async def begun_by_iteration() -> list[int]:
-        quotas, begun = ParseQuotas(), [0]
+        quotas = ParseQuotas()
+        begun = [0]
 
         def parse() -> None:
             begun[-1] += 1

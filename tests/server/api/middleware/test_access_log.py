@@ -186,7 +186,8 @@ def test_an_unknown_choice_is_refused(option: str) -> None:
     assert refused("serve", option, "loud").startswith(f"{option}: ")
 
 
-TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = "b7ad6b7169203331"
 Traced = tuple[Server, Collector]
 
 
@@ -246,7 +247,8 @@ def test_a_span_contains_queueing_and_painting_in_that_order(
 ) -> None:
     span = span_of(traced, f"phases-{len(fields)}", fields={"n": 9, **fields})
     children = children_of(traced[1], span, 2)
-    queue, paint = children["queue"], children["paint"]
+    queue = children["queue"]
+    paint = children["paint"]
     assert span.start_time_unix_nano <= queue.start_time_unix_nano <= queue.end_time_unix_nano
     assert queue.end_time_unix_nano == paint.start_time_unix_nano < paint.end_time_unix_nano
     assert paint.end_time_unix_nano <= span.end_time_unix_nano

@@ -138,7 +138,8 @@ def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless: httpx.
         assert response.headers["www-authenticate"] == "Bearer"
 
 
-BASIC, TOKEN = {"authorization": "Basic dGVhY2hlcjpjaGFsaw=="}, bearer("a token of a proxy")
+BASIC = {"authorization": "Basic dGVhY2hlcjpjaGFsaw=="}
+TOKEN = bearer("a token of a proxy")
 
 
 def test_behind_a_proxy_with_its_own_authorization_the_key_has_another_header(
@@ -246,7 +247,8 @@ def test_an_invalid_key_option_or_variable_is_refused(monkeypatch: pytest.Monkey
         assert KEY not in sentence
 
 
-ALICE, BOB = "sk-alice-0001", "sk-bob=0002=="
+ALICE = "sk-alice-0001"
+BOB = "sk-bob=0002=="
 BROKEN: list[tuple[str, list[str | bytes]]] = [  # part of the sentence, the file's content
     ("line 2 must be a name", [f"# \u2028mallory sk-m\nalice {ALICE} x", f"alice {ALICE}\nbob\n"]),
     (

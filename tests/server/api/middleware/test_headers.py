@@ -55,7 +55,8 @@ def test_an_error_has_its_id(guarded_server: Server, label: str) -> None:
 def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(
     guarded_server: Server,
 ) -> None:
-    url, headers = guarded_server.url, {**bearer(SECOND_KEY), **ID}
+    url = guarded_server.url
+    headers = {**bearer(SECOND_KEY), **ID}
     response = httpx.post(
         url + GENERATIONS, json={"stream": True}, headers=headers, timeout=PATIENCE
     )
@@ -166,7 +167,8 @@ PATHS = (
 
 def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
     for path in PATHS:
-        head, get = client.head(path), client.get(path)
+        head = client.head(path)
+        get = client.get(path)
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert head.headers.keys() == get.headers.keys()
         assert {name for name in head.headers if head.headers[name] != get.headers[name]} <= {
@@ -202,10 +204,8 @@ def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(
 ) -> None:
     asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
     for path in ("/", "/openapi.json", asset):
-        compressed, plain = (
-            client.get(path),
-            client.get(path, headers={"accept-encoding": "identity"}),
-        )
+        compressed = client.get(path)
+        plain = client.get(path, headers={"accept-encoding": "identity"})
         assert compressed.headers["content-encoding"] == "gzip"
         assert "content-encoding" not in plain.headers
         assert (

@@ -17,7 +17,8 @@ MOST = 4 * LIMIT
 )
 def test_so_much_of_a_body_that_is_too_large_is_read(declared: int, sent: int, read: int) -> None:
     """Of one whose length is declared, if that is not more; else as much, byte by byte here."""
-    received, statuses = 0, []
+    received = 0
+    statuses = []
 
     async def receive() -> Message:
         nonlocal received

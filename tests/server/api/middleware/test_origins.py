@@ -54,7 +54,8 @@ BAD_HOSTS = (
     "a.example,b.example,",
     "ä.example",
 )
-WRONG_HOST, WRONG_ORIGIN = (421, None, "host_not_allowed"), (403, None, "origin_not_allowed")
+WRONG_HOST = (421, None, "host_not_allowed")
+WRONG_ORIGIN = (403, None, "origin_not_allowed")
 
 
 def test_loopback_answers_to_its_names_and_with_keys_to_any(
@@ -167,7 +168,8 @@ HEADERS = st.lists(
 
 def reached(scope: dict[str, Any]) -> bool:
     """Whether a request gets through both checks; each refusal must be one of theirs."""
-    passed, sent = [], []
+    passed = []
+    sent = []
 
     async def app(*_: Any) -> None:
         passed.append(True)

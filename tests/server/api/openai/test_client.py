@@ -35,7 +35,8 @@ from tests.support.waiting import wait_for
 if TYPE_CHECKING:
     import openai
 
-FILE, MASK = FILES["image"], FILES["mask"]
+FILE = FILES["image"]
+MASK = FILES["mask"]
 
 
 @pytest.fixture

@@ -63,7 +63,9 @@ def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) 
     def module(name: str) -> ModuleType:
         return importlib.import_module(f"{NAME}.{name}")
 
-    models, types, images = module("models"), module("types"), "api.images"
+    models = module("models")
+    types = module("types")
+    images = "api.images"
     place = httpx.get(f"{server.url}/openapi.json").json()["servers"][0]["url"]
     with module("client").Client(urljoin(f"{server.url}/openapi.json", place)) as client:
         generate = module(f"{images}.generate_images").sync

@@ -31,7 +31,8 @@ KNOWN = np.arange(35).reshape(7, 5) < 20
 ALPHA = np.where(KNOWN, 255, 0).astype(np.uint8)  # the mask
 # enlarged, as they send pictures
 UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, ALPHA)).repeat(20, 0).repeat(20, 1))
-OWN, SQUARE = "5x7", "1024x1024"
+OWN = "5x7"
+SQUARE = "1024x1024"
 
 # fields, where the image is in the answer, its size
 BODIES: dict[str, tuple[dict[str, Any], str, str]] = {

@@ -141,7 +141,8 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
 def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> (
     None
 ):
-    connection, late = Connection(), Connection()
+    connection = Connection()
+    late = Connection()
     asyncio.run(connection.answer(3))
     start, body = connection.messages
     assert dict(start["headers"])[b"content-length"] == b"30000"
@@ -151,7 +152,8 @@ def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_i
 
 
 def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
-    request, webp = {"n": 300, "seed": 3}, {"accept": "image/webp"}
+    request = {"n": 300, "seed": 3}
+    webp = {"accept": "image/webp"}
     events = {**request, "stream": True, "partial_images": 1, "output_format": "webp"}
     pictures = {"image": [MASKED["image"]] * 300, "per_pixel": True}
     for url, fields, headers in (

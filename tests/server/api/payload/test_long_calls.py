@@ -110,14 +110,16 @@ def test_a_call(
     name: str, in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, attribute, route, fields, beyond = CALLS[name]
-    call, made_by = getattr(owner, attribute), list[str]()
+    call = getattr(owner, attribute)
+    made_by = list[str]()
 
     def recorded(*arguments: Any, **options: Any) -> Any:
         made_by.append(threading.current_thread().name)
         return call(*arguments, **options)
 
     monkeypatch.setattr(owner, attribute, recorded)
-    headers, before = {"accept": ACCEPT.get(name, "*/*")}, charged()
+    headers = {"accept": ACCEPT.get(name, "*/*")}
+    before = charged()
     with httpx.Client(
         base_url=f"{in_process_server[0]}/v1/images", timeout=PATIENCE, headers=headers
     ) as client:
@@ -136,7 +138,8 @@ def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
     in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A form of 200 texts of percent signs held the event loop for 5 s."""
-    made_by, seconds = set[str](), list[float]()
+    made_by = set[str]()
+    seconds = list[float]()
 
     def recorded(text: str, param: str) -> bytes:
         made_by.add(threading.current_thread().name)
@@ -239,7 +242,9 @@ def test_a_request_waits_only_for_pieces_of_another() -> None:
 
 
 def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun() -> None:
-    thread, begun, may_end = offload.FairThread("fair"), threading.Event(), threading.Event()
+    thread = offload.FairThread("fair")
+    begun = threading.Event()
+    may_end = threading.Event()
     done: list[str] = []
     thread.submit("busy", lambda: (begun.set(), may_end.wait(PATIENCE)))
     assert begun.wait(PATIENCE)

@@ -36,7 +36,9 @@ from tests.support.server.sockets import exchange
 from tests.support.waiting import PATIENCE
 
 API = Path(__file__).parents[4] / "server/api"
-LONGEST_HEAD, LONGEST_STEP = 0.02, 0.05  # seconds of this machine's or a faster one's processor
+# seconds of this machine's or a faster one's processor
+LONGEST_HEAD = 0.02
+LONGEST_STEP = 0.05
 LENGTH = 31_000  # of a header; with the others of a request it is not too long
 
 HEADERS = {  # that are read, and a request with which they are

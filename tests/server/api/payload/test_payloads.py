@@ -25,7 +25,8 @@ MESSAGE_BYTES = 700_000  # that a websocket accepts at least, of the tiny models
 ANY = settings(suppress_health_check=list(HealthCheck))
 BASE = 20_000_000  # bytes of memory that any request may take, however small it is
 FACTOR = 6
-JSON, FORM = "application/json", "multipart/form-data; boundary=x"
+JSON = "application/json"
+FORM = "multipart/form-data; boundary=x"
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 nonsense = st.recursive(

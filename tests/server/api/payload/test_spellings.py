@@ -17,7 +17,8 @@ from tests.support.server.running_server import Server
 from tests.support.server.sockets import answer_to, open_connection, post_request, until
 
 PICTURE = FILES["image"]
-BASE64, LINES = base64.b64encode(PICTURE).decode(), base64.encodebytes(PICTURE).decode()
+BASE64 = base64.b64encode(PICTURE).decode()
+LINES = base64.encodebytes(PICTURE).decode()
 URL = f"data:image/png;base64,{BASE64}"
 PLAIN = {"image": BASE64, "keep_rows": 3, "seed": 4}
 FORM = {"keep_rows": "3", "seed": "4"}
@@ -129,7 +130,8 @@ def test_a_body_that_is_an_object_of_json(
 
 CUT_OFF = b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n'
 FORM_TYPE = {"content-type": "multipart/form-data; boundary=x"}
-PACKED, GZIP = gzip.compress(json.dumps(PLAIN).encode()), {**JSON, "content-encoding": "gzip"}
+PACKED = gzip.compress(json.dumps(PLAIN).encode())
+GZIP = {**JSON, "content-encoding": "gzip"}
 # label: the request; the error's status, ...
 WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {
     "a compressed body": ({"content": PACKED, "headers": GZIP}, 415, None, "unsupported_encoding"),

@@ -23,7 +23,8 @@ from tests.support.server.running_server import Server, serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
-URL, ROW = "/v1/images/generations", ["2", "horse", "none", "TWO", 6.0]
+URL = "/v1/images/generations"
+ROW = ["2", "horse", "none", "TWO", 6.0]
 SHOWN = ["2", "horse", None, "2", "6"]
 DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperature": 0.9}}
 
@@ -92,7 +93,8 @@ def test_all_faces_paint_the_same_row_and_name_its_classes(
 def test_a_written_number_is_a_list_everywhere(
     client: httpx.Client, directory: Path, tmp_path: Path
 ) -> None:
-    model, names = load(directory, device="cpu"), ["2", "0", "2", "6"]
+    model = load(directory, device="cpu")
+    names = ["2", "0", "2", "6"]
     model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
     done(
         "sample",

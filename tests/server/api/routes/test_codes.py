@@ -168,7 +168,8 @@ def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) 
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(
     client: httpx.Client,
 ) -> None:
-    answer, card = post(client, CODES, image=TEXTS), client.get("/v1/models/grey").json()
+    answer = post(client, CODES, image=TEXTS)
+    card = client.get("/v1/models/grey").json()
     assert (answer["model"], answer["coding"], answer["precision"]) == (
         "grey",
         card["coding"],

@@ -107,7 +107,8 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
 def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(
     client: httpx.Client,
 ) -> None:
-    events, whole = post_for_events(client, EDITS, **EDIT), post(client, EDITS, **EDIT)["usage"]
+    events = post_for_events(client, EDITS, **EDIT)
+    whole = post(client, EDITS, **EDIT)["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(event["usage"][part] for event in named(events, "completed")) == whole[part]
 

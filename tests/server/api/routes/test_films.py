@@ -21,7 +21,8 @@ NUMBERS = {"frames": 3, "seconds": 0.5, "scale": 2}
 def test_films_are_those_of_the_library(
     client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str
 ) -> None:
-    accept, fields = {"accept": f"image/{kind}"}, {"seed": 4, **NUMBERS}
+    accept = {"accept": f"image/{kind}"}
+    fields = {"seed": 4, **NUMBERS}
     response = client.post(GENERATIONS, json={"n": 2, **fields}, headers=accept)
     assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (
         f"image/{kind}",
@@ -40,7 +41,8 @@ def test_films_are_those_of_the_library(
 def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(
     client: httpx.Client,
 ) -> None:
-    data, files = {"keep_rows": "3", "seed": "4"}, {"image": FILES["image"]}
+    data = {"keep_rows": "3", "seed": "4"}
+    files = {"image": FILES["image"]}
     (whole,) = painted(client.post(EDITS, data=data, files=files).json())
     data |= {"size": "10x14", "size_policy": "resize", "frames": "2", "scale": "1"}
     (first, last), _ = film_frames(

@@ -69,7 +69,8 @@ def test_colour_images_are_the_models_and_usage_counts_bytes(
 
 def test_a_seed_gives_the_same_images_however_many_follow(client: httpx.Client) -> None:
     # enough images to be encoded in a thread
-    many, few = generate(client, n=600, seed=5), generate(client, n=3, seed=5)
+    many = generate(client, n=600, seed=5)
+    few = generate(client, n=3, seed=5)
     assert (len(many["data"]), many["data"][:3]) == (600, few["data"])
     assert [one["index"] for one in many["data"]] == list(range(600))
     # a drawn seed paints the same again
@@ -91,10 +92,8 @@ def test_harmless_fields_change_nothing(client: httpx.Client) -> None:
         "partial_images": 0,
         "model": "grey",
     }
-    people, expected = (
-        {"user": "a-user", "safety_identifier": "x"},
-        generate(client, seed=9)["data"],
-    )
+    people = {"user": "a-user", "safety_identifier": "x"}
+    expected = generate(client, seed=9)["data"]
     for size in ("auto", "5x7"):
         assert generate(client, seed=9, size=size, **auto, **plain, **people)["data"] == expected
 
@@ -237,7 +236,8 @@ def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(
 LARGE = {"n": 4, "seed": 7, "size": "15x14", "size_policy": "resize"}
 KEPT = np.where(np.arange(35).reshape(7, 5) < 20, 255, 0).astype(np.uint8)
 SMALL = encode(np.dstack((IMAGE, IMAGE, IMAGE, KEPT)))
-ENLARGED, MASK = encode(resized(IMAGE, (50, 70))), encode(resized(KEPT, (50, 70)))
+ENLARGED = encode(resized(IMAGE, (50, 70)))
+MASK = encode(resized(KEPT, (50, 70)))
 RESIZE = {"seed": "7", "size_policy": "resize"}
 
 

@@ -18,7 +18,8 @@ from tests.support.server.routes import CLASSIFICATIONS, LIKELIHOODS
 from tests.support.server.running_server import serve
 from tests.support.shapes import MAX_IMAGES, ROOM
 
-GREYS, COLOURS = noise(2, 7, 5), noise(2, 3, 4, 3)
+GREYS = noise(2, 7, 5)
+COLOURS = noise(2, 3, 4, 3)
 NAMES = ["circle", "square", "star"]
 
 
@@ -70,7 +71,8 @@ def test_an_evaluated_model_says_how_unusual_an_image_is(
     assert cleaned["bits_per_dim"] == pytest.approx(shapes_model.score(CLEAN)[0])
 
 
-FILE, MASK = MASKED["image"], MASKED["mask"]
+FILE = MASKED["image"]
+MASK = MASKED["mask"]
 OTHER = noise(7, 5, seed=1)
 
 
@@ -192,10 +194,8 @@ def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: 
         serve(directory, "--slots", "2", "--max-images-per-request", "21") as server,
         server.client() as client,
     ):
-        full, cheap = (
-            post(client, CLASSIFICATIONS, **sent, by_bits=True),
-            post(client, CLASSIFICATIONS, **sent),
-        )
+        full = post(client, CLASSIFICATIONS, **sent, by_bits=True)
+        cheap = post(client, CLASSIFICATIONS, **sent)
         too_many = client.post(CLASSIFICATIONS, json={"image": sent["image"] * 2, "by_bits": True})
         assert_refused(too_many, 400, "image", "invalid_value")
         assert "each counted twice for each class and once for the class head" in too_many.text

@@ -118,11 +118,11 @@ def test_responses_are_counted_by_route_and_errors_by_code(
             websocket.paint(type="generate", n=0)
         return Metrics(client)
 
-    before, after = act(), act()  # a counter is there once something was counted
-    requests, errors = (
-        "http_requests_total",
-        {"not_found": 3, "model_not_found": 2, "invalid_value": 1},
-    )
+    # a counter is there once something was counted
+    before = act()
+    after = act()
+    requests = "http_requests_total"
+    errors = {"not_found": 3, "model_not_found": 2, "invalid_value": 1}
     for labels, count in (
         ({"method": "GET", "path": "/v1/models/{name:path}", "status": "404"}, 1),
         ({"method": "other", "path": "other"}, 3),
@@ -134,10 +134,8 @@ def test_responses_are_counted_by_route_and_errors_by_code(
 
 def test_requests_that_come_together_share_a_page_that_was_begun_after_them() -> None:
     async def pages() -> list[float]:
-        registry, requested = (
-            CollectorRegistry(),
-            Gauge("requested", "Requests so far.", registry=None),
-        )
+        registry = CollectorRegistry()
+        requested = Gauge("requested", "Requests so far.", registry=None)
         registry.register(requested)
 
         async def gather() -> CollectorRegistry:

@@ -45,7 +45,8 @@ def test_it_is_the_commands_file(
 
 
 def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
-    head, get = client.head(URL), client.get(URL)
+    head = client.head(URL)
+    get = client.get(URL)
     assert (head.status_code, head.content) == (200, b"")
     assert int(head.headers["content-length"]) == len(get.content)
     tag = get.headers["etag"]
@@ -157,7 +158,8 @@ def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
 
 def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
     """The program runs until this loop has noticed that it does."""
-    begun, go = tmp_path / "begun", tmp_path / "go"
+    begun = tmp_path / "begun"
+    go = tmp_path / "go"
     program = f"import os, time; open({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
 
     async def act() -> None:

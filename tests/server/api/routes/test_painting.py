@@ -46,7 +46,9 @@ FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 STAR = {"class": "star", "seed": 7, "temperature": 0.8}
 PICTURE = {"image": MASKED["image"], "keep_rows": 3}
 # an odd number of slots: one stays free among guided images
-GUIDED_SLOTS, GUIDED_WAITING, GUIDED_IMAGES = 7, 13, 24
+GUIDED_SLOTS = 7
+GUIDED_WAITING = 13
+GUIDED_IMAGES = 24
 GUIDED_ROOM = GUIDED_SLOTS + GUIDED_WAITING
 LIMITS = {
     "slots": GUIDED_SLOTS,
@@ -163,7 +165,8 @@ def test_guidance_is_that_of_the_library(
     guided_server: Server, guided: httpx.Client, guided_model: Model
 ) -> None:
     asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
-    law, fields = guided_model.sample(**asked, guidance=2.5), {**STAR, "guidance": 2.5, "n": 3}
+    law = guided_model.sample(**asked, guidance=2.5)
+    fields = {**STAR, "guidance": 2.5, "n": 3}
     assert (law.array != guided_model.sample(**asked, guidance=1).array).any()
     assert_painted(guided_server, guided, GENERATIONS, law, **fields)
     law = guided_model.complete(IMAGE, mask=HOLE == 255, **asked, guidance=2.5, particles=1)
@@ -224,7 +227,8 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
         )
         partial = named(events, "partial_image")
         assert [event["partial_image_index"] for event in partial] == [0, 1, 2]
-        pictures, whole = images(events, "partial_image"), images(events)[0]
+        pictures = images(events, "partial_image")
+        whole = images(events)[0]
         for event, picture in zip(partial, pictures, strict=True):
             np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
             found.append(
@@ -292,7 +296,8 @@ def test_what_cannot_be_had_is_refused(
         assert_refused(
             guided.post(EDITS, files=FILES, data={"class": "star", name: wrong}), 400, name, INVALID
         )
-    of_any, of_star = {**PICTURE, "class": "any"}, {**PICTURE, "class": "star"}
+    of_any = {**PICTURE, "class": "any"}
+    of_star = {**PICTURE, "class": "star"}
     for sender, url, fields, param, code in (
         (guided, EDITS, {**STAR, **MASKED, "guidance": 2, "particles": 4}, "particles", INVALID),
         (

@@ -29,14 +29,19 @@ from tests.support.server.running_server import Server
 from tests.support.shapes import MAX_IMAGES
 
 FILE = encode(IMAGE)
-GIVEN, MASK = MASKED["image"], MASKED["mask"]
+GIVEN = MASKED["image"]
+MASK = MASKED["mask"]
 KNOWN = np.full((7, 5), 255, np.uint8)
 BETWEEN = KNOWN.copy()  # a value between black and white
 BETWEEN[0, 0], BETWEEN[3:] = 128, 0
-ALL, NOTHING = text(encode(KNOWN)), text(encode(KNOWN * 0))
-LOW, CUT = text(encode(noise(6, 5))), text(FILE[:50])
-ROWS, RESIZED = {"keep_rows": 3}, {"size_policy": "resize"}
-INVALID, UNKNOWN = "invalid_value", "unknown_parameter"
+ALL = text(encode(KNOWN))
+NOTHING = text(encode(KNOWN * 0))
+LOW = text(encode(noise(6, 5)))
+CUT = text(FILE[:50])
+ROWS = {"keep_rows": 3}
+RESIZED = {"size_policy": "resize"}
+INVALID = "invalid_value"
+UNKNOWN = "unknown_parameter"
 # route, a field, wrong values of it, and the code; what is beside it. None
 # leaves a field out; the field is named.
 WRONG: list[tuple[str, str, list[Any], str, dict[str, Any]]] = [

@@ -13,7 +13,10 @@ from tests.support.pictures import encode, noise, text
 from tests.support.server.json_requests import post
 from tests.support.server.routes import STEPS
 
-LAYER, HEAD, FIRST, COUNT = 1, 0, 7, 20
+LAYER = 1
+HEAD = 0
+FIRST = 7
+COUNT = 20
 IMAGE = noise(3, 4, 3)
 
 
@@ -31,7 +34,8 @@ def test_every_number_is_that_of_the_recurrence(
     colour_client: httpx.Client, colour: Transformer
 ) -> None:
     answer = inspected(colour_client)
-    c, m = colour.config.key_width, colour.config.value_width
+    c = colour.config.key_width
+    m = colour.config.value_width
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
     shapes |= {"v": (-1, m), "y": (-1, m), "s": (-1, c, m), "probabilities": (-1, 256)}
     arrays = {
@@ -49,7 +53,8 @@ def test_every_number_is_that_of_the_recurrence(
     assert_close(
         "y", torch.einsum("nc,ncm->nm", phi_q, s[1:]) / (phi_q * z[1:]).sum(dim=1, keepdim=True), y
     )
-    images, state = torch.tensor(IMAGE).reshape(1, -1), State.zeros(colour.config, 1)
+    images = torch.tensor(IMAGE).reshape(1, -1)
+    state = State.zeros(colour.config, 1)
     with torch.inference_mode():
         bits = colour.bits(colour.parallel(images, state, FIRST + COUNT), images, 0, FIRST + COUNT)[
             0, FIRST:

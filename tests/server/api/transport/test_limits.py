@@ -58,7 +58,8 @@ TOO_LONG = {  # label: what is sent, status, code
     ),
 }
 HEAD = "POST {} HTTP/1.1\r\nhost: [::1]\r\ncontent-type: {}\r\ncontent-length: 100\r\n\r\n--x\r\n"
-JSON, FORM = "application/json", "multipart/form-data; boundary=x"
+JSON = "application/json"
+FORM = "multipart/form-data; boundary=x"
 SLOW = {  # label: what is sent, and no more
     "nothing": b"",
     "a head": b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n",
@@ -228,7 +229,8 @@ def test_a_websocket_message_has_a_limit_of_its_own() -> None:
 
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\nconnection: close\r\n\r\n"
-CONNECTIONS, SHARE = 20, 0.5
+CONNECTIONS = 20
+SHARE = 0.5
 ONE = "127.0.0.2"  # the address of the client that takes more than its share
 BODY = (
     b"POST /v1/images/edits HTTP/1.1\r\nhost: [::1]\r\n"
@@ -382,10 +384,8 @@ def test_unfinished_heads_count_as_arriving_until_they_end(
 def test_an_unfinished_message_counts_as_a_body_does(
     small_server: Server, client: httpx.Client
 ) -> None:
-    before, message = (
-        Metrics(client).errors("too_much_arriving"),
-        frame(Opcode.TEXT, b" " * 700_000),
-    )
+    before = Metrics(client).errors("too_much_arriving")
+    message = frame(Opcode.TEXT, b" " * 700_000)
     with open_many(small_server, 2) as (first, second):
         for connection in (first, second):
             open_websocket(connection)

@@ -10,12 +10,11 @@ from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import KEY
 from tests.support.server.sockets import answer_to
 
-GET, POST, HOST = (
-    b"GET /healthz HTTP/1.1\r\n",
-    b"POST /v1/images/generations HTTP/1.1\r\n",
-    b"host: [::1]\r\n",
-)
-CHUNKED, BODY = b"transfer-encoding: chunked\r\n", b"\r\n2\r\n{}\r\n0\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\n"
+POST = b"POST /v1/images/generations HTTP/1.1\r\n"
+HOST = b"host: [::1]\r\n"
+CHUNKED = b"transfer-encoding: chunked\r\n"
+BODY = b"\r\n2\r\n{}\r\n0\r\n\r\n"
 JSON = HOST + b"content-type: application/json\r\nconnection: close\r\n"
 OLD = POST.replace(b"1.1", b"1.0") + JSON
 MUSTS: dict[str, tuple[bytes, int]] = {

@@ -90,7 +90,8 @@ def test_a_flood_takes_constant_memory_and_others_are_answered(
     slow_server: Server, client: httpx.Client
 ) -> None:
     """Two floods: one whose answers are read, and one whose answers are not."""
-    before, stopped = peak(slow_server), threading.Event()
+    before = peak(slow_server)
+    stopped = threading.Event()
 
     def flood(connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -231,14 +232,17 @@ class Reader:
     """Reads messages as the protocol does; keeps where each of them ended."""
 
     def __init__(self) -> None:
-        self.parser, self.finder = httptools.HttpRequestParser(self), MessageEnds()
-        self.in_message, self.read = False, 0
+        self.parser = httptools.HttpRequestParser(self)
+        self.finder = MessageEnds()
+        self.in_message = False
+        self.read = 0
         self.ends: list[int] = []
         self.completed = 0  # by the current slice
         self.headers: dict[bytes, bytes] = {}
 
     def on_message_begin(self) -> None:
-        self.in_message, self.headers = True, {}
+        self.in_message = True
+        self.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
@@ -271,7 +275,8 @@ class Reader:
 def test_each_message_ends_a_slice_however_it_arrives(
     messages: list[tuple[bytes, bytes]], data: st.DataObject
 ) -> None:
-    sent, ends = b"", []
+    sent = b""
+    ends = []
     for blank, message in messages:
         sent += blank + message
         ends.append(len(sent))

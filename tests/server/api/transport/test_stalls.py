@@ -98,11 +98,13 @@ def test_a_message_without_end_closes_its_websocket(
         open_websocket(connection)
         connection.sendall(first)
         connection.settimeout(0.1)
-        data, ended = b"", False
+        data = b""
+        ended = False
         while not ended:
             try:
                 received = connection.recv(65536)
-                data, ended = data + received, not received
+                data = data + received
+                ended = not received
             except TimeoutError:
                 connection.sendall(more)
             except ConnectionError:

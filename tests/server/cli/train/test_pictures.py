@@ -41,7 +41,8 @@ def bars(count: int, channels: int = 1) -> np.ndarray:
     """Pictures [count, 8, 8] or [count, 8, 8, 3] uint8 of a bright bar somewhere."""
     random = np.random.default_rng(0)
     images = np.zeros((count, 8, 8, channels), np.uint8)
-    places, values = random.integers(0, 7, count), random.integers(99, 256, (count, 3))
+    places = random.integers(0, 7, count)
+    values = random.integers(99, 256, (count, 3))
     for image, at, value in zip(images, places, values, strict=True):
         image[:, at : at + 2] = value[:channels]
     return images[..., 0] if channels == 1 else images
@@ -137,12 +138,11 @@ def test_interrupted_and_resumed(
     """SIGINT and then SIGTERM reach a real process, each after the first row that it reports."""
     # as this process: the sums of other numbers of threads differ
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    out, whole = tmp_path / "split", tmp_path / "whole"
+    out = tmp_path / "split"
+    whole = tmp_path / "whole"
     command = [SCANLINE, "train", "--out", out, "--no-compile", "--json"]
-    arguments, resumed = (
-        [*command, "--data", pictures, "--updates", "60", "--batch", "8"],
-        [*command, "--resume"],
-    )
+    arguments = [*command, "--data", pictures, "--updates", "60", "--batch", "8"]
+    resumed = [*command, "--resume"]
     stops = 0
     for command, number in ((arguments, signal.SIGINT), (resumed, signal.SIGTERM)):
         with subprocess.Popen(
@@ -150,7 +150,8 @@ def test_interrupted_and_resumed(
         ) as process:
             process.stdout.readline()
             process.send_signal(number)
-            rest, said = process.stdout.read(), process.stderr.read()
+            rest = process.stdout.read()
+            said = process.stderr.read()
         if process.returncode == 0:
             continue  # it was at its last updates
         stops += 1
@@ -213,7 +214,8 @@ def test_a_run_of_minutes_ends_with_them(
 def test_layers_are_added_to_a_model(
     trained: tuple[Path, str], pictures: Path, tmp_path: Path
 ) -> None:
-    start, out = load_model(trained[0]), tmp_path / "deeper"
+    start = load_model(trained[0])
+    out = tmp_path / "deeper"
     layers = start.config.layers + 1
     train(
         pictures,
@@ -316,8 +318,10 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(
     out, said = classified
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()
-    card, found = (out / "README.md").read_text(), read_evaluation(out)
-    true, head = found["classes"]["true_class"], found["classes"]["by_head"]
+    card = (out / "README.md").read_text()
+    found = read_evaluation(out)
+    true = found["classes"]["true_class"]
+    head = found["classes"]["by_head"]
     assert head["images"] == found["images"]
     assert f"| classification by the class head | {head['accuracy']:.1%} +- " in card
     assert read_info(out).has_class_head

@@ -56,7 +56,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(
     data: Path, tmp_path: Path
 ) -> None:
-    train, state = (*TRAIN, data, "--out", tmp_path), tmp_path / "training.pt"
+    train = (*TRAIN, data, "--out", tmp_path)
+    state = tmp_path / "training.pt"
     done(*train)
     before = state.read_bytes()
     said = refused(*train)
@@ -124,7 +125,9 @@ def test_minutes_of_a_gpu_and_the_minutes_after_them(
     changed = {"MEASURED_ON": "cpu", "BATCHES": (2, 4), "BATCH_SECONDS": 1e-9, "PLATEAU_UPDATES": 1}
     for name, value in changed.items():
         monkeypatch.setattr(sizing, name, value)
-    first, second, cache = tmp_path / "first", tmp_path / "second", tmp_path / "cache"
+    first = tmp_path / "first"
+    second = tmp_path / "second"
+    cache = tmp_path / "cache"
     minutes = (
         "train",
         "--data",
@@ -193,7 +196,8 @@ def limited(most: int, *arguments: object) -> str:
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
     train = (*TRAIN, data, "--out", tmp_path)
-    model, curve = tmp_path / "model.safetensors", tmp_path / "loss.png"
+    model = tmp_path / "model.safetensors"
+    curve = tmp_path / "loss.png"
     assert (
         limited(1000, *train) == f"scanline: {model}: File too large; there is no checkpoint yet\n"
     )

@@ -39,7 +39,9 @@ int clock_nanosleep(clockid_t clock, int flags, const struct timespec *until, st
     return syscall(SYS_clock_nanosleep, clock, flags, until, left) ? errno : 0;
 }
 """
-LIBRARY, OFFSET = MODELS / "sleep.so", MODELS / "clock"  # on the host
+# on the host
+LIBRARY = MODELS / "sleep.so"
+OFFSET = MODELS / "clock"
 
 
 @cache
@@ -210,7 +212,8 @@ def test_a_clock_jumps_by_an_hour(machines: Machines, seconds: int) -> None:
 def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(
     machines: Machines, painter: Host
 ) -> None:
-    host, others = machines.hosts[INGRESS], (machines.hosts[HEAD], painter)
+    host = machines.hosts[INGRESS]
+    others = (machines.hosts[HEAD], painter)
     replicas = [machines.replicas_of(other) for other in others]
     with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
@@ -259,7 +262,8 @@ def test_the_head_is_lost_and_with_it_the_cluster(machines: Machines) -> None:
 
 @pytest.mark.skipif(which("redis-server") is None, reason="redis-server not found")
 def test_the_head_is_lost_and_started_again_where_redis_has_its_state(machines: Machines) -> None:
-    other, port = machines.hosts[INGRESS], 6390
+    other = machines.hosts[INGRESS]
+    port = 6390
     other.run(
         "redis-server",
         "--port",

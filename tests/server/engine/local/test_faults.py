@@ -87,7 +87,9 @@ def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
     that waits for a device that hangs.
     """
     process = engine.process.process
-    kill, process.kill = process.kill, lambda: None  # type: ignore[method-assign]
+    # type: ignore[method-assign]
+    kill = process.kill
+    process.kill = lambda: None
     try:
         yield process
     finally:

@@ -60,7 +60,8 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed
     send_at_third_call(faulty_engine, signal.SIGKILL)
 
     async def streamed() -> tuple[list[bytes], list[int]]:
-        streamed, ended = [b""] * IMAGES, []
+        streamed = [b""] * IMAGES
+        ended = []
         with faulty_engine.paint(IMAGES, 7, **COMPLETED, stream=True, particles=PARTICLES) as job:
             async for _ in job.changes():
                 part = job.task.take()
@@ -281,7 +282,8 @@ def test_exactly_the_culprits_are_found_in_few_crashes(
     for request in range(requests):
         quarantine.add(request)
     quarantine.admit()
-    culprits, crashes = set(), 0
+    culprits = set()
+    crashes = 0
     while quarantine.inside:
         innocent = sorted(quarantine.inside.keys() - crashing)
         crashes_now = len(innocent) < len(quarantine.inside)

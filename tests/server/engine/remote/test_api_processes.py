@@ -33,7 +33,8 @@ from tests.support.server.shared_servers import LONG, bearer
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
 
-URL, RELOAD = "/v1/images/generations", "/v1/models/changing/reload"
+URL = "/v1/images/generations"
+RELOAD = "/v1/models/changing/reload"
 IMAGES = 300  # in four slots: many ticks
 
 
@@ -203,7 +204,8 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(
         streaming = websocket_of(server, second, stack)
         begin(streaming, 1)
         save_model(small_models.model(replace(small_models.GREY, height=4)), directory)
-        new, card = load_model(directory), clients[0].post(RELOAD).json()
+        new = load_model(directory)
+        card = clients[0].post(RELOAD).json()
         assert (card["height"], card["width"]) == (4, 5)
         for client in clients:
             # the other process hears of it a moment later
@@ -351,7 +353,8 @@ def reload_of(client: httpx.Client) -> int | None:
 def test_both_use_a_renewed_certificate(
     grey_directory: Path, grey: Transformer, tmp_path: Path
 ) -> None:
-    cert, key = tmp_path / "now/cert.pem", tmp_path / "now/key.pem"
+    cert = tmp_path / "now/cert.pem"
+    key = tmp_path / "now/key.pem"
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         write_certificate(tmp_path / name / "cert.pem", tmp_path / name / "key.pem", name)
@@ -407,7 +410,8 @@ def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
 def test_both_serve_a_unix_socket_and_read_the_keys_again(
     grey_directory: Path, tmp_path: Path
 ) -> None:
-    path, keys = tmp_path / "scanline.sock", tmp_path / "keys"
+    path = tmp_path / "scanline.sock"
+    keys = tmp_path / "keys"
     keys.write_text("studio sk-first\n")
     with serve(
         grey_directory, *TWO, "--unix-socket", str(path), "--api-keys-file", str(keys)

@@ -57,7 +57,8 @@ def test_a_later_client_catches_up_and_what_comes_back_counts_no_more() -> None:
 
 
 def test_requests_of_one_client_take_turns() -> None:
-    queue, requests = FairQueue(), [asked("one", 3, number) for number in range(3)]
+    queue = FairQueue()
+    requests = [asked("one", 3, number) for number in range(3)]
     for request in requests:
         queue.add(request)
     dispatch(queue, 6)

@@ -55,7 +55,8 @@ async def both_ends(
 ) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
     one, other = Pipe()
     methods: Methods = METHODS
-    api, main = ApiEnd(one, no_digests, methods), MainEnd(other, find_engine, methods)
+    api = ApiEnd(one, no_digests, methods)
+    main = MainEnd(other, find_engine, methods)
     try:
         yield api, main
     finally:

@@ -11,7 +11,8 @@ import socket
 import sys
 
 EPERM = 1
-ALLOW, ERRNO = 0x7FFF0000, 0x00050000
+ALLOW = 0x7FFF0000
+ERRNO = 0x00050000
 EQUAL = 4  # SCMP_CMP_EQ
 
 

@@ -44,8 +44,10 @@ def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxP
     """nginx in front of `upstream` (HOST:PORT) with SHORT limits,
     for as long as the context lasts.
     """
-    outer, inner = free_port(), free_port()
-    conf, log = folder / "nginx.conf", folder / "access.log"
+    outer = free_port()
+    inner = free_port()
+    conf = folder / "nginx.conf"
+    log = folder / "access.log"
     conf.write_text(configured(upstream, outer, inner, folder, {**SHORT, **changes}))
     command = [str(BINARY), "-c", str(conf), "-p", str(folder), "-g", "daemon off;"]
     process = subprocess.Popen(command, stderr=(folder / "error.log").open("w"))
