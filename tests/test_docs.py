@@ -12,7 +12,7 @@ from typer.main import get_command
 from benchmarks import tables
 from scanline.server.cli.app import app
 from scanline.server.settings import Settings
-from tests.test_frozen import fields
+from tests.support import reference
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "benchmarks/log.md"
@@ -138,30 +138,8 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
                 yield words, sentence
 
 
-def test_the_api_page_has_every_field_and_error_code() -> None:
-    page = (ROOT / "docs/api.md").read_text()
-    schemas = {line.split()[1] for line in fields()}
-    assert schemas - named(page) == set()
-    assert names_in_tables(page, "field") - schemas == set()
-    codes = names_in_tables(page, "code")
-    assert (
-        set(re.findall(r'\bcode="(\w+)"', SOURCES)) - {"client_gone", "too_many_particles"} - codes
-        == set()
-    )
-    assert codes - set(re.findall(r'"(\w+)"', SOURCES)) == set()
-
-
-def named(text: str) -> set[str]:
-    """The words of spans such as `model` and `data[].index`."""
-    return {
-        word for span in re.findall(r"`([\w.\[\]]+)`", text) for word in re.findall(r"\w+", span)
-    }
-
-
-def names_in_tables(page: str, column: str) -> set[str]:
-    """The names in the first cells of the tables whose first column begins with this word."""
-    found = re.findall(rf"^\| {column}\b.*\n((?:\|.*\n)+)", page, re.MULTILINE)
-    return set().union(*(named(row.split("|")[1]) for table in found for row in table.splitlines()))
+def test_the_reference_is_what_the_code_says() -> None:
+    assert reference.PAGE.read_text() == reference.page(), "run python -m tests.support.reference"
 
 
 def test_the_log_has_a_short_line_for_each_result_newest_first() -> None:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from scanline.model.formats.code_file import MEDIA_TYPE
+from scanline.server.api.base.error_codes import MEANINGS
 from scanline.server.api.middleware.auth import OPEN_PATHS
 from scanline.server.api.payload import schemas
 from scanline.server.api.payload.image_output import MEDIA_TYPES
@@ -19,22 +20,6 @@ from scanline.server.api.payload.schemas import ModelField
 
 Responses = dict[int | str, dict[str, Any]]
 
-MEANINGS = {
-    400: "The request is invalid; param names the parameter.",
-    401: "Missing or unknown API key.",
-    403: "A browser sent the request for a page of an origin that is not allowed, or the server has no API keys.",
-    404: "Unknown model, or unknown path.",
-    406: "Accept names no format that images are sent in.",
-    408: "The request was not received in time.",
-    409: "The model cannot be loaded, or is being loaded already.",
-    413: "The body is too large.",
-    415: "The body has an unsupported media type.",
-    421: "The Host header names a host that is not allowed.",
-    429: "Too many images wait, of this client or of all, or too many wrong API keys were sent; see Retry-After.",
-    500: "The server or its engine failed.",
-    503: "The model is loading or has failed, or the server is shutting down; see Retry-After.",
-    504: "The request exceeded the server's time limit.",
-}
 # of requests that paint or score
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
 
@@ -49,7 +34,6 @@ UPLOADS: tuple[type[ModelField], ...] = (
 )
 BODIES: tuple[type[ModelField], ...] = (schemas.GenerationRequest, *UPLOADS)
 JSON = "application/json"
-IGNORED = "accepted for compatibility with the official API; has no effect"
 EXAMPLE_PICTURE = (  # black, 28 x 28
     "data:image/png;base64,"
     "iVBORw0KGgoAAAANSUhEUgAAABwAAAAcCAAAAABXZoBIAAAAEElEQVR42mNgGAWjYBQQAwADLAAB1wvpfAAAAABJRU5ErkJggg=="
@@ -76,7 +60,7 @@ def errors(*statuses: int) -> Responses:
     """
     all_statuses = {*statuses, 421, *({429} if 401 in statuses else ())}
     return {
-        status: {"model": ErrorAnswer, "description": MEANINGS[status]}
+        status: {"model": ErrorAnswer, "description": f"Codes: {', '.join(MEANINGS[status])}."}
         for status in sorted(all_statuses)
     }
 
@@ -189,7 +173,7 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
         fields[name] = {**field, **(kinds[0] if kinds else {})}
     for name in sorted(schemas.IGNORED_VALUES.keys() & schema.model_fields.keys()):
         if values := [str(value) for value in schemas.IGNORED_VALUES[name]]:
-            fields[name] = {"type": "string", "enum": values, "description": IGNORED}
+            fields[name] = {"type": "string", "enum": values, "description": schemas.NO_EFFECT}
     for name, what in FILES.items():
         if name in fields:
             fields[name] = {
@@ -217,11 +201,19 @@ def _described(schema: type[ModelField]) -> dict[str, Any]:
                 filter(None, [field.get("description"), f"default {json.dumps(default)}"])
             )
     for name in fields.keys() & set(schemas.NULL_IS_DEFAULT):
-        fields[name] = {"anyOf": [fields[name], {"type": "null"}]}
+        description = fields[name].pop("description")
+        fields[name] = {"anyOf": [fields[name], {"type": "null"}], "description": description}
     for name in fields.keys() & schemas.IGNORED_VALUES.keys():
-        fields[name] = {"enum": [None, *schemas.IGNORED_VALUES[name]], "description": IGNORED}
+        fields[name] = {
+            "enum": [None, *schemas.IGNORED_VALUES[name]],
+            "description": schemas.NO_EFFECT,
+        }
     for name in fields.keys() & FILES.keys():
-        fields[name] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]}
+        kinds = [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}]
+        fields[name] = {"anyOf": kinds, "description": fields[name]["description"]}
     if "mask" in fields:
-        fields["mask"] = {"anyOf": [_TEXT, {"type": "null"}]}
+        fields["mask"] = {
+            "anyOf": [_TEXT, {"type": "null"}],
+            "description": fields["mask"]["description"],
+        }
     return described

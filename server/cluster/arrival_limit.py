@@ -99,9 +99,7 @@ class _Arrivals:
         while not self.messages.empty():
             self.messages.get_nowait()
         self.count(-self.waiting)
-        error = ApiError(
-            429, "Messages arrive faster than they can be handled; closing.", code=CODE
-        )
+        error = ApiError(CODE, "Messages arrive faster than they can be handled; closing.")
         self.limit.counters.errors[CODE] += 1
         # the client has disconnected, or its handshake is not complete
         with suppress(OSError, RuntimeError):

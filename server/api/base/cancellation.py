@@ -17,7 +17,7 @@ async def deadline(seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         message = f"The request exceeded the server's limit of {seconds:g} seconds."
-        raise ApiError(504, message, code="request_timeout", headers=NO_RETRY) from None
+        raise ApiError("request_timeout", message, headers=NO_RETRY) from None
 
 
 @asynccontextmanager

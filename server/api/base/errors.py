@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.base.inputs import InvalidInput
+from scanline.server.api.base.error_codes import STATUSES
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.queue_limits import QueueFullError
@@ -39,6 +40,7 @@ MAX_QUOTED = 64  # characters of a client's value that a message repeats
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = MAX_QUOTED
 _SHORT.maxlevel = 2  # of lists and objects in each other
+FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}  # of starlette's own refusals
 EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "bool_parsing": "true or false",
     "bool_type": "true or false",
@@ -55,28 +57,23 @@ EXPECTED = {  # by pydantic's type of error: what follows "PARAM must be"
     "string_type": "text",
     "too_short": "a list of at least {min_length}",
 }
-FRAMEWORK_ERRORS = {  # by status: code and message of starlette's own refusals
-    404: ("not_found", "Not found."),
-    405: ("method_not_allowed", "Method not allowed."),
-}
 
 
 class ApiError(Exception):
-    """An error response: its status, one sentence, the parameter
-    it is about, a code for programs.
+    """An error response: a code for programs, which has a status, one sentence, the parameter
+    it is about.
     """
 
     def __init__(
         self,
-        status: int,
+        code: str,
         message: str,
         *,
         param: str | None = None,
-        code: str | None = None,
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status = status
+        self.status = STATUSES[code]
         self.message = message
         self.param = param
         self.code = code
@@ -114,9 +111,9 @@ def from_validation(errors: Sequence[Any]) -> ApiError | InvalidInput:
     if kind == "value_error" and isinstance(context["error"], InvalidInput):
         return context["error"]
     if kind == "json_invalid":
-        return ApiError(400, "The body is not valid JSON.", code="invalid_json")
+        return ApiError("invalid_json", "The body is not valid JSON.")
     if not place:
-        return ApiError(400, "The body must be a JSON object.", code="invalid_body")
+        return ApiError("invalid_body", "The body must be a JSON object.")
     param = place[0]
     if kind == "extra_forbidden":
         return unknown_field(param)
@@ -143,7 +140,7 @@ def from_exception(error: Exception) -> ApiError:
         case ApiError():
             return error
         case InvalidInput():
-            return ApiError(400, error.message, param=error.param, code=error.code)
+            return ApiError(error.code, error.message, param=error.param)
         case ValidationError():
             return from_exception(
                 from_validation(error.errors(include_url=False, include_input=False))
@@ -154,48 +151,47 @@ def from_exception(error: Exception) -> ApiError:
             message = (
                 f"The model {quoted(name)} does not exist; GET /v1/models lists those that do."
             )
-            return ApiError(404, message, param="model", code="model_not_found")
+            return ApiError("model_not_found", message, param="model")
         case ModelFailedError():
-            return ApiError(503, str(error), param="model", code="model_failed", headers=NO_RETRY)
+            return ApiError("model_failed", str(error), param="model", headers=NO_RETRY)
         case ReloadError():
             retry = RETRY_SOON if error.code == "reload_in_progress" else None
-            return ApiError(409, str(error), code=error.code, headers=retry)
+            return ApiError(error.code, str(error), headers=retry)
         case QueueFullError():
             retry = (
                 NO_RETRY if error.retry_after is None else {"retry-after": str(error.retry_after)}
             )
-            return ApiError(429, str(error), code=error.code, headers=retry)
+            return ApiError(error.code, str(error), headers=retry)
         case EngineUnavailableError():
             message = "The model is not ready to paint; try again in a moment."
-            return ApiError(503, message, code="not_ready", headers=RETRY_SOON)
+            return ApiError("not_ready", message, headers=RETRY_SOON)
         case ClientGoneError() | ClientDisconnect() | HTTPException(__cause__=ClientDisconnect()):
-            return ApiError(499, "The client closed the connection.", code="client_gone")
+            return ApiError("client_gone", "The client closed the connection.")
         case DrainTimeoutError():
             message = "The server shut down before this request was done; retry in a moment."
-            return ApiError(503, message, code="shutting_down", headers=RETRY_SOON)
+            return ApiError("shutting_down", message, headers=RETRY_SOON)
         case EngineFailedError(code="model_changed"):
-            return ApiError(500, str(error), code="model_changed", headers=NO_RETRY)
+            return ApiError("model_changed", str(error), headers=NO_RETRY)
         # the engine has been replaced by one of fewer slots
         case EngineFailedError(code="too_many_particles"):
-            return ApiError(400, str(error), param="particles", code="invalid_value")
+            return ApiError("invalid_value", str(error), param="particles")
         case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
-            return ApiError(400, str(error), param="guidance", code="guidance_not_supported")
+            return ApiError("guidance_not_supported", str(error), param="guidance")
         case EngineFailedError():
-            return ApiError(500, str(error), code="engine_failed", headers=NO_RETRY)
+            return ApiError("engine_failed", str(error), headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body
             return refused
         case HTTPException(__cause__=ValueError() | RecursionError()):
-            return ApiError(400, "The body is not valid JSON.", code="invalid_json")
+            return ApiError("invalid_json", "The body is not valid JSON.")
         case HTTPException():
-            code, message = FRAMEWORK_ERRORS.get(error.status_code, (None, f"{error.detail}."))
-            return ApiError(
-                error.status_code, message, code=code, headers=dict(error.headers or {})
-            )
+            code = FRAMEWORK_CODES.get(error.status_code, "invalid_body")
+            message = f"{error.detail.capitalize()}."
+            return ApiError(code, message, headers=dict(error.headers or {}))
     # Whatever no case expects is a fault of the server: its text, which may have
     # paths or data, is for the log alone.
     log.error("request failed", exc_info=error)
     message = "Internal server error; the server's log has the details."
-    return ApiError(500, message, code="internal_error", headers=NO_RETRY)
+    return ApiError("internal_error", message, headers=NO_RETRY)
 
 
 def _no_route(request: Request) -> ApiError:
@@ -212,12 +208,12 @@ def _no_route(request: Request) -> ApiError:
     if is_route(path, "websocket"):
         upgrade = {"upgrade": "websocket", "connection": "upgrade"}
         return ApiError(
-            426, f"{path} is a websocket; open it as one.", code="upgrade_required", headers=upgrade
+            "upgrade_required", f"{path} is a websocket; open it as one.", headers=upgrade
         )
-    code, message = FRAMEWORK_ERRORS[404]
+    message = "Not found."
     if meant != path and PATH.fullmatch(meant) and is_route(meant, "http"):
         message = f"Not found; {meant} is the path."
-    return ApiError(404, message, code=code)
+    return ApiError("not_found", message)
 
 
 async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) -> None:
@@ -234,7 +230,7 @@ async def refuse(error: ApiError, scope: Scope, receive: Receive, send: Send) ->
 
 def response(error: ApiError) -> JSONResponse:
     """Return the error as a response; its code is added to the request's log line."""
-    bind_contextvars(error=error.code or "other")
+    bind_contextvars(error=error.code)
     return JSONResponse(error.body, error.status, error.headers)
 
 

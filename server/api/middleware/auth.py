@@ -94,15 +94,13 @@ class ApiKeyMiddleware:
             message = "Too many wrong API keys are being sent; try again in a moment."
             headers = {**RETRY_SOON, "connection": "close"}
             scope[OVERHEAD].charge(REFUSED_KEY_UNITS)
-            return ApiError(429, message, code="too_many_wrong_keys", headers=headers)
+            return ApiError("too_many_wrong_keys", message, headers=headers)
         message = (
             "Unknown API key."
             if has_key
             else "Missing API key; send it as Authorization: Bearer KEY or as X-API-Key."
         )
-        return ApiError(
-            401, message, code="invalid_api_key", headers={"www-authenticate": "Bearer"}
-        )
+        return ApiError("invalid_api_key", message, headers={"www-authenticate": "Bearer"})
 
 
 def _is_open(scope: Scope) -> bool:

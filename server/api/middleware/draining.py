@@ -19,9 +19,8 @@ CONNECTION_CLOSE = (b"connection", b"close")
 def shutting_down() -> ApiError:
     """Return the answer to a request that comes while the server drains."""
     return ApiError(
-        503,
+        "shutting_down",
         "The server is shutting down; retry in a moment.",
-        code="shutting_down",
         headers=RETRY_SOON,
     )
 

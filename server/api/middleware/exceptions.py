@@ -28,7 +28,7 @@ class ExceptionMiddleware:
         async def noting_send(message: Message) -> None:
             nonlocal started
             if message["type"] == "websocket.close" and not started:
-                await refuse(ApiError(404, "Not found.", code="not_found"), scope, receive, send)
+                await refuse(ApiError("not_found", "Not found."), scope, receive, send)
                 return
             started = started or message["type"] in RESPONSE_STARTS
             await send(message)

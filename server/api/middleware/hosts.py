@@ -53,7 +53,7 @@ class HostMiddleware:
         if scope["type"] == "lifespan" or self._serves(scope):
             await self.app(scope, receive, send)
             return
-        await refuse(ApiError(421, NOT_ALLOWED, code="host_not_allowed"), scope, receive, send)
+        await refuse(ApiError("host_not_allowed", NOT_ALLOWED), scope, receive, send)
 
     def _serves(self, scope: Scope) -> bool:
         hosts = [

@@ -70,7 +70,7 @@ class BodyLimitMiddleware:
 
     def _too_slow(self) -> ApiError:
         message = f"The request was not received within {self.seconds:g} seconds."
-        return ApiError(408, message, code="receive_timeout", headers={"connection": "close"})
+        return ApiError("receive_timeout", message, headers={"connection": "close"})
 
 
 class WebsocketLimitMiddleware:
@@ -113,12 +113,12 @@ class WebsocketLimitMiddleware:
             return None
         if self.open.used > self.open.limit:
             message = f"All {self.open.limit} websockets of this server are in use; try again in a moment."
-            return ApiError(503, message, code="too_many_websockets", headers=RETRY_SOON)
+            return ApiError("too_many_websockets", message, headers=RETRY_SOON)
         already = self.open.by_client[client] - 1
         message = (
             f"This client has {already} websockets open, its share of this server's; close one."
         )
-        return ApiError(429, message, code="too_many_websockets_of_client", headers=RETRY_SOON)
+        return ApiError("too_many_websockets_of_client", message, headers=RETRY_SOON)
 
 
 async def discard_body(receive: Receive, max_bytes: float = math.inf) -> None:
@@ -137,4 +137,4 @@ async def _discard_until(receive: Receive, max_bytes: int, deadline: float) -> N
 
 def _too_large(limit: int) -> ApiError:
     message = f"The body is larger than {limit} bytes."
-    return ApiError(413, message, code="body_too_large", headers={"connection": "close"})
+    return ApiError("body_too_large", message, headers={"connection": "close"})

@@ -64,9 +64,9 @@ class CorsMiddleware(CORSMiddleware):
             if not name.startswith(left_out)
         }
         if not self.is_allowed_origin(origin=request_headers["origin"]):
-            return response(ApiError(403, NOT_ALLOWED, code="origin_not_allowed", headers=headers))
+            return response(ApiError("origin_not_allowed", NOT_ALLOWED, headers=headers))
         message = "Cross-origin requests may use GET, HEAD and POST only."
-        return response(ApiError(403, message, code="preflight_refused", headers=headers))
+        return response(ApiError("preflight_refused", message, headers=headers))
 
 
 class OriginMiddleware:
@@ -83,7 +83,7 @@ class OriginMiddleware:
         if is_unchecked or self._allows(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
-        await refuse(ApiError(403, NOT_ALLOWED, code="origin_not_allowed"), scope, receive, send)
+        await refuse(ApiError("origin_not_allowed", NOT_ALLOWED), scope, receive, send)
 
     def _allows(self, headers: Headers) -> bool:
         origins = headers.getlist("origin")

@@ -70,7 +70,7 @@ class FormParser(MultiPartParser):
         part = self._current_part
         if (part.content_disposition or b"").count(b";") > MAX_PARAMETERS:
             message = f"A part of the form has more than {MAX_PARAMETERS} parameters in its Content-Disposition."
-            raise ApiError(400, message, code="invalid_multipart")
+            raise ApiError("invalid_multipart", message)
         disposition = EXTENDED_FILENAME.sub(b"; filename=", part.content_disposition or b"")
         _, options = parse_options_header(disposition)
         name = options.get(b"name", b"").decode("latin-1")
@@ -99,7 +99,7 @@ async def read_form(
     _, options = parse_options_header(request.headers["content-type"])
     charset = options.get(b"charset", b"utf-8").lower()
     if charset.translate(None, b"-_") not in CHARSETS:
-        raise ApiError(400, "The form's charset must be UTF-8.", code="invalid_multipart")
+        raise ApiError("invalid_multipart", "The form's charset must be UTF-8.")
     # One file more than pictures: it may be a mask.
     parser = FormParser(
         request.headers, _in_chunks(request.stream()), max_files + 1, max_file_bytes
@@ -109,7 +109,7 @@ async def read_form(
     except MultiPartException as error:
         raise _refusal(error.message, files, max_files) from None
     if not parser.has_ended:
-        raise ApiError(400, "The form ends before its closing boundary.", code="invalid_multipart")
+        raise ApiError("invalid_multipart", "The form ends before its closing boundary.")
     parts: list[Part] = []
     for name, value in form.multi_items():
         content = await value.read() if isinstance(value, UploadFile) else value
@@ -140,7 +140,7 @@ def _refusal(reason: str, files: str, max_files: int) -> ApiError | InvalidInput
         message = f"A text field of the form is larger than {MAX_TEXT_BYTES} bytes."
     else:
         message = f"The body is not valid multipart: {reason}"
-    return ApiError(400, message, code="invalid_multipart")
+    return ApiError("invalid_multipart", message)
 
 
 def too_many_files(name: str, most: int) -> InvalidInput:

@@ -246,7 +246,7 @@ def _media_type(request: Request, fields: OutputFields) -> str:
     for kind in kinds:
         if kind.startswith("image/"):
             message = f"Accept: {kind[:MAX_QUOTED]} is not supported; use {_any_of(PICTURES)}."
-            raise ApiError(406, message, code="not_acceptable")
+            raise ApiError("not_acceptable", message)
     return JSON
 
 

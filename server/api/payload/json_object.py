@@ -48,7 +48,7 @@ async def parse_object(
     else:
         parsed = await offload.run(lambda: _parse(document, limits, what))
     if not isinstance(parsed, dict):
-        raise ApiError(400, f"The {what} must be a JSON object.", code="invalid_body")
+        raise ApiError("invalid_body", f"The {what} must be a JSON object.")
     for name, value in parsed.items():
         parsed[name] = (
             [_whole(each) for each in value] if isinstance(value, list) else _whole(value)
@@ -64,12 +64,12 @@ def _whole(value: Any) -> Any:
 def _parse(document: bytes | bytearray, limits: JsonLimits, what: str) -> Any:
     if not _may_be_request(document, limits):
         message = f"The {what} has more fields, or a longer value, than any request."
-        raise ApiError(400, message, code="json_too_complex")
+        raise ApiError("json_too_complex", message)
     try:
         # of its own limits: 200 levels, numbers of 4,300 digits
         return from_json(document.removeprefix(BOM_UTF8))
     except ValueError:
-        raise ApiError(400, f"The {what} is not valid JSON.", code="invalid_json") from None
+        raise ApiError("invalid_json", f"The {what} is not valid JSON.") from None
 
 
 def _may_be_request(document: bytes | bytearray, limits: JsonLimits) -> bool:

@@ -45,14 +45,15 @@ IGNORED_VALUES: dict[str, tuple[Any, ...]] = {
     "style": ("auto", "vivid", "natural"),
     "svg": (),
 }
-NULL_IS_DEFAULT = ("n", "output_format")  # as in the official API
+NULL_IS_DEFAULT = ("output_format",)  # as in the official API
 MAX_PROMPT_CHARACTERS = 32_000  # as in the official API
 MAX_CLASS_CHARACTERS = 256
 DEFAULT_REPEATS = 4
 MAX_INSPECTED_STEPS = 64  # of a request: an answer of about half a megabyte
+NO_EFFECT = "accepted for compatibility with the official API; has no effect"
 CLEAN = (
-    "auto: the noise of codecs and scanners is removed, for models of drawings, and classifications compare the bytes"
-    " of noisy pictures to within a tolerance; off: it is not"
+    "auto: models of drawings read pictures without the noise of codecs and scanners, and classifications compare the"
+    " bytes of noisy pictures to within a tolerance; off: pictures are read as they are"
 )
 
 
@@ -84,9 +85,14 @@ def _names() -> WrapValidator:
     return WrapValidator(check)
 
 
+User = Annotated[str | None, Field(description=NO_EFFECT)]
 Seed = Annotated[
     int | None,
-    Field(ge=-1, le=MAX_SEED, description="drawn at random, and returned, if absent or -1"),
+    Field(
+        ge=-1,
+        le=MAX_SEED,
+        description="the same seed gives the same image; drawn at random, and returned, if absent or -1",
+    ),
 ]
 _AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)  # 7, the digit
 Class = Annotated[
@@ -117,7 +123,7 @@ PaintedClass = Annotated[
     Field(
         alias="class",
         description='a class of the model, by any name; "none": no class; of generations also "any": one for each'
-        " image, drawn, or a list: one image of each, in one row of a sheet; the model's default if absent",
+        " image, drawn, or a list: one image of each; if absent the model's default, of edits none",
     ),
     _AsText,
     _names(),
@@ -127,7 +133,8 @@ Particles = Annotated[
     Field(
         ge=1,
         le=limits.MAX_PARTICLES,
-        description="of each image in which a known pixel follows a hidden one, the model's default if absent; else 1",
+        description="copies of each completion, of which those that fit the known pixels are kept; the model's default"
+        " if absent, or 1 where no known pixel follows a hidden one, or with guidance",
     ),
     _whole_number(1, limits.MAX_PARTICLES),
 ]
@@ -136,7 +143,7 @@ Frames = Annotated[
     Field(
         ge=MIN_FRAMES,
         le=MAX_FRAMES,
-        description=f"of a film of the painting, {DEFAULT_FRAMES} if absent",
+        description=f"pictures of a film of the painting; {DEFAULT_FRAMES} if absent",
     ),
     _whole_number(MIN_FRAMES, MAX_FRAMES),
 ]
@@ -146,8 +153,8 @@ Seconds = Annotated[
         allow_inf_nan=False,
         # `Film` checks them
         json_schema_extra={"minimum": films.MIN_SECONDS, "maximum": films.MAX_SECONDS},
-        description=f"of a film until its last frame, which stays for {films.LAST_MS // 1000} more, "
-        f"{films.DEFAULT_SECONDS:g} if absent",
+        description=f"of a film until its last frame, which stays for {films.LAST_MS // 1000} more; each frame takes at"
+        f" least 0.02; {films.DEFAULT_SECONDS:g} if absent",
     ),
 ]
 Scale = Annotated[
@@ -165,7 +172,7 @@ Repeats = Annotated[
     Field(
         ge=MIN_REPEATS,
         le=MAX_REPEATS,
-        description="estimates of each image, whose mean is returned",
+        description="estimates of each image, of whose probabilities the mean is taken; needs a mask or keep_rows",
     ),
     _whole_number(MIN_REPEATS, MAX_REPEATS),
 ]
@@ -192,23 +199,30 @@ class SamplingFields(BaseModel):
             allow_inf_nan=False,
             # `check_guidance` checks them
             json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE},
-            description="1: none; above, classifier-free guidance by the logits u + guidance (c - u) of a byte's"
-            " values; two slots per image; if absent the model's default for images of a class, painted from nothing",
+            description="1: none; above, images are more typical of their class and less diverse, and take two slots"
+            " each; if absent the model's default for images of a class that are painted from nothing, else 1",
         ),
     ] = None
 
 
-class SamplingAnswer(BaseModel):
+class SamplingAnswer(BaseModel, use_attribute_docstrings=True):
     """The fields of their answers: the request's, or the model's defaults."""
 
     temperature: float
+    """with which images are painted"""
     guidance: float
+    """of images of a class"""
 
 
 class ModelField(BaseModel, extra="forbid", strict=True, frozen=True):
     """The field of every request."""
 
-    model: str | None = None
+    model: Annotated[
+        str | None,
+        Field(
+            description="a name of a served model; the first if absent, of decodings the one of the codes"
+        ),
+    ] = None
 
 
 class SizeFields(ModelField):
@@ -218,7 +232,7 @@ class SizeFields(ModelField):
         Literal["exact", "resize"] | None,
         Field(
             description="exact: sizes other than the model's are refused; resize: uploads are resized to the model's"
-            " size, and images to any size by repeating pixels; the server decides if absent"
+            " size, and images to `size` by repeating pixels; as the server was started if absent"
         ),
     ] = None
 
@@ -228,7 +242,9 @@ class OutputFields(SizeFields):
 
     size: Annotated[
         str | None,
-        Field(description="auto, the model's own size, such as 28x28, or what size_policy allows"),
+        Field(
+            description="of the images: auto or the model's own, such as 28x28; any with size_policy resize"
+        ),
     ] = None
     response_format: Annotated[
         Literal["b64_json", "url"] | None,
@@ -239,19 +255,21 @@ class OutputFields(SizeFields):
     output_format: Annotated[
         Literal["png", "webp", "gif", "apng"],
         Field(
-            description="of the images in JSON answers and events: lossless png or webp; in answers also gif, apng, and"
-            " with frames, seconds or scale webp: a film of the painting of each image; gif and apng exclude an Accept"
-            " of image/png or application/x-npy"
+            description="of the images in JSON answers and events: lossless png or webp; gif, apng, and webp with"
+            " frames, seconds or scale: a film of the painting of each image"
         ),
     ] = "png"
     frames: Frames = None
     seconds: Seconds = None
     scale: Scale = None
-    stream: bool | None = None
+    stream: Annotated[bool | None, Field(description="answer with server-sent events")] = None
     partial_images: Annotated[
-        int | None, Field(ge=0, le=3, description="of each image, when streamed")
+        int | None,
+        Field(
+            ge=0, le=3, description="events for each image before the finished one; needs stream"
+        ),
     ] = None
-    user: str | None = None
+    user: User = None
 
     @field_validator(*NULL_IS_DEFAULT, mode="before", check_fields=False)
     @classmethod
@@ -284,18 +302,23 @@ class PaintFields(SamplingFields, OutputFields):
 
     n: Annotated[
         int | None,
-        Field(ge=1, le=2**31 - 1, description="images or completions of each; 1 if absent"),
+        Field(
+            ge=1,
+            le=2**31 - 1,
+            description="images, or completions of each picture: as many as --max-images-per-request allows; if absent"
+            " 1, or one of each class of a list",
+        ),
     ] = None
     prompt: Annotated[
         str | None,
         Field(
             max_length=MAX_PROMPT_CHARACTERS,
-            description="empty, or a text that names one class of the model",
+            description="empty, a text that names one class of the model, or characters that are each a class",
         ),
     ] = None
     class_name: PaintedClass = None
     seed: Seed = None
-    safety_identifier: str | None = None
+    safety_identifier: User = None
     background: Any = None
     complexity: Any = None
     frame_count: Any = None
@@ -347,17 +370,24 @@ class StreamedGenerationRequest(GenerationRequest):
 class PictureFields(SizeFields):
     """The fields of every request about given images: their files, and how they are read."""
 
-    image: Annotated[list[bytes], Field(min_length=1)]
+    image: Annotated[
+        list[bytes], Field(min_length=1, description="a picture, or a list of several")
+    ]
     clean: Annotated[Clean, Field(description=CLEAN)] = "off"
 
 
 class MaskFields(PictureFields):
-    """The fields of requests about partly known images. In `mask` what
-    is black or transparent is hidden.
-    """
+    """The fields of requests about partly known images."""
 
-    mask: bytes | None = None
-    keep_rows: Annotated[int | None, Field(ge=0)] = None
+    mask: Annotated[
+        bytes | None,
+        Field(
+            description="a picture: where it is transparent, or black without transparency, pixels are hidden"
+        ),
+    ] = None
+    keep_rows: Annotated[
+        int | None, Field(ge=0, description="known rows at the top, instead of a mask")
+    ] = None
     particles: Particles = None
 
     @model_validator(mode="after")
@@ -389,11 +419,12 @@ class LikelihoodRequest(MaskFields):
 
     class_name: Class = None
     per_pixel: Annotated[
-        bool, Field(description="bits of every byte; images of at most 2^22 bytes in all")
+        bool,
+        Field(description="also the bits of every byte, of images of at most 2^22 bytes in all"),
     ] = False
     repeats: Repeats = DEFAULT_REPEATS
     seed: Seed = None
-    user: str | None = None
+    user: User = None
 
     @model_validator(mode="after")
     def _fields_of_a_mask(self) -> "LikelihoodRequest":
@@ -415,15 +446,15 @@ class StepsRequest(PictureFields):
     """POST /v1/images/steps: the numbers of some steps of one image, in one layer and head."""
 
     class_name: Class = None
-    layer: Annotated[int, Field(ge=0, description="from 0")]
-    head: Annotated[int, Field(ge=0, description="from 0")]
-    first: Annotated[
-        int, Field(ge=0, description="the first step, from 0; pixels from there on are not read")
-    ] = 0
+    layer: Annotated[int, Field(ge=0, description="whose numbers")]
+    head: Annotated[int, Field(ge=0, description="of this layer")]
+    first: Annotated[int, Field(ge=0, description="the first step")] = 0
     steps: Annotated[
         int,
         Field(
-            ge=1, le=MAX_INSPECTED_STEPS, description="how many; fewer where the image ends before"
+            ge=1,
+            le=MAX_INSPECTED_STEPS,
+            description="how many; fewer where the image ends; pixels from the last one on are not read",
         ),
         _whole_number(1, MAX_INSPECTED_STEPS),
     ] = 1
@@ -440,7 +471,7 @@ class ClassificationRequest(PictureFields):
         ),
     ] = False
     clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
-    user: str | None = None
+    user: User = None
 
 
 class CodesRequest(PictureFields):
@@ -462,7 +493,7 @@ class CodesRequest(PictureFields):
         ),
         _whole_number(1, MAX_A_CODE),
     ] = None
-    user: str | None = None
+    user: User = None
 
     @field_validator("output_format", mode="before")
     @classmethod
@@ -473,18 +504,17 @@ class CodesRequest(PictureFields):
 class DecodingRequest(OutputFields):
     """POST /v1/images/decodings, codes as bytes."""
 
-    code: Annotated[list[bytes], Field(min_length=1)]
+    code: Annotated[
+        list[bytes], Field(min_length=1, description="a .scan file, or a list of several")
+    ]
     images: Annotated[
         str | int | list[int | str] | None,
         Field(
-            description='which images of the codes, from 0: numbers and ranges, such as "3,17-20"; all if absent'
+            description='which images, from 0, all codes numbered through: such as "3,17-20"; all if absent'
         ),
     ] = None
     unchecked: Annotated[
-        bool,
-        Field(
-            description="return what a code paints even where it is not the picture that it was made of"
-        ),
+        bool, Field(description="return what a code paints even where its checksum differs")
     ] = False
 
     def ranges(self, count: int) -> list[range]:

@@ -69,7 +69,7 @@ async def read_json(request: Request, schema: type[Fields]) -> Fields:
     """
     _check_encoding(request)
     if (document := await _json(request)) is None:
-        raise ApiError(415, "Send application/json.", code="unsupported_media_type")
+        raise ApiError("unsupported_media_type", "Send application/json.")
     body = await parse_object(document, JsonLimits())
     check_names(body, schema)
     return schema.model_validate(body)
@@ -100,9 +100,7 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
         async with deadline(models.request_timeout), until_disconnect(request):
             return await from_json(await parse_object(document, limits), schema, models)
     own = f", {MEDIA_TYPE}" if has_codes else ""
-    raise ApiError(
-        415, f"Send multipart/form-data{own} or application/json.", code="unsupported_media_type"
-    )
+    raise ApiError("unsupported_media_type", f"Send multipart/form-data{own} or application/json.")
 
 
 async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
@@ -175,9 +173,7 @@ async def _json(request: Request) -> bytearray | None:
 
 def _check_encoding(request: Request) -> None:
     if request.headers.get("content-encoding", "").lower() not in ("", "identity", "utf-8"):
-        raise ApiError(
-            415, "Send the body without a Content-Encoding.", code="unsupported_encoding"
-        )
+        raise ApiError("unsupported_encoding", "Send the body without a Content-Encoding.")
 
 
 async def _body(request: Request) -> bytearray:
@@ -224,7 +220,7 @@ def _kind(request: Request) -> str:
     written = request.headers.get("content-type", "")
     if len(written) > MAX_CONTENT_TYPE:
         message = f"The Content-Type is longer than {MAX_CONTENT_TYPE} bytes."
-        raise ApiError(415, message, code="unsupported_media_type")
+        raise ApiError("unsupported_media_type", message)
     return written.partition(";")[0].strip().lower()
 
 

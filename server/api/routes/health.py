@@ -42,7 +42,7 @@ def router(
             await asyncio.sleep(STALL_SECONDS)
         if main_silence is not None and (seconds := main_silence()) > SILENT_SECONDS:
             message = f"The server's main process has sent nothing for {seconds:.0f} seconds."
-            raise ApiError(503, message, code="main_process_silent", headers=RETRY_SOON)
+            raise ApiError("main_process_silent", message, headers=RETRY_SOON)
         return {"status": "ok"}
 
     @routes.get("/readyz", responses=errors(503), response_model_exclude_none=True)
@@ -63,7 +63,7 @@ def router(
                 if names_models
                 else "The server is not ready."
             )
-            raise ApiError(503, message, code="not_ready", headers=RETRY_SOON)
+            raise ApiError("not_ready", message, headers=RETRY_SOON)
         return Readiness(models=states if names_models else None)
 
     return routes

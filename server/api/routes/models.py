@@ -29,7 +29,7 @@ def router(models: ModelRegistry, reloader: Reloader, has_keys: bool) -> APIRout
         """
         if not has_keys:
             message = "Only a server with API keys reloads over HTTP; send this one SIGHUP instead."
-            raise ApiError(403, message, code="reload_not_allowed")
+            raise ApiError("reload_not_allowed", message)
         return _card(await reloader.reload(name))
 
     @routes.get("/{name:path}", responses=errors(401, 404))

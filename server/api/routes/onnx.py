@@ -46,10 +46,10 @@ def router(models: ModelRegistry) -> APIRouter:
             exported_model = await exports.get((model.id, ready.digest), model.engine.directory)
         except MissingExtraError:
             message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
-            raise ApiError(501, message, code="onnx_not_installed", headers=NO_RETRY) from None
+            raise ApiError("onnx_not_installed", message, headers=NO_RETRY) from None
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)
-            raise ApiError(500, f"{error}.", code="export_failed", headers=NO_RETRY) from None
+            raise ApiError("export_failed", f"{error}.", headers=NO_RETRY) from None
         headers = {"etag": exported_model.etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == exported_model.etag:
             return Response(status_code=304, headers=headers)

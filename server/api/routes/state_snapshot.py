@@ -30,7 +30,7 @@ def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tup
     watching = model.engine.watching
     if watching.total() >= MAX_WATCHED_JOBS or watching[client] >= MAX_WATCHED_OF_CLIENT:
         message = "Too many jobs, of this client or of all, are sent state snapshots already; try again in a moment."
-        raise ApiError(429, message, code="too_many_state_snapshots", headers=RETRY_SOON)
+        raise ApiError("too_many_state_snapshots", message, headers=RETRY_SOON)
     return layer, head
 
 

@@ -126,7 +126,7 @@ class Connection:
             raise InvalidInput(f"id {quoted(name)} belongs to a job that is still running.", "id")
         if len(self.jobs) >= self.settings.max_jobs_per_websocket:
             reason = f"{len(self.jobs)} jobs are running on this websocket, the maximum; wait until one is done."
-            raise ApiError(429, reason, code="too_many_jobs")
+            raise ApiError("too_many_jobs", reason)
         if name is None:
             name = next(number for number in self.unused_ids if number not in self.jobs)
         self.jobs[name] = job = asyncio.create_task(self.runner.run(name, fields))
@@ -163,9 +163,7 @@ class Connection:
 
     async def _close_on_flood(self) -> None:
         limit = self.settings.max_messages_per_second
-        error = ApiError(
-            429, f"More than {limit} messages per second; closing.", code="too_many_messages"
-        )
+        error = ApiError("too_many_messages", f"More than {limit} messages per second; closing.")
         await self._end_jobs()
         await self.sender.error(None, error)
         with suppress(WebSocketDisconnect, RuntimeError):  # the client has closed it already

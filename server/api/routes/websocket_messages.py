@@ -36,11 +36,11 @@ async def parse_object(text: str | None, models: ModelRegistry) -> dict[str, Any
     than any job for the models needs.
     """
     if text is None:
-        raise ApiError(400, "Messages must be text, not binary.", code="invalid_json")
+        raise ApiError("invalid_json", "Messages must be text, not binary.")
     document = text.encode()
     limit = max_message_bytes(models)
     if len(document) > limit:
-        raise ApiError(413, f"The message is larger than {limit} bytes.", code="message_too_large")
+        raise ApiError("message_too_large", f"The message is larger than {limit} bytes.")
     return await json_object.parse_object(document, json_limits(models), "message")
 
 
@@ -106,7 +106,7 @@ class Sender:
 
     async def error(self, name: JobId | None, error: ApiError) -> None:
         """Count an error and send it, with the id of the job or message that it is about."""
-        self.counters.errors[error.code or "other"] += 1
+        self.counters.errors[error.code] += 1
         self.overhead.charge(1)
         about = {} if name is None else {"id": name}
         try:

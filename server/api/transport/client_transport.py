@@ -238,7 +238,7 @@ class ClientTransport(asyncio.Transport):
             self.taken = taken
         elif now - self.progress_time >= self.connections.send_timeout:
             message = f"The client read nothing for {self.connections.send_timeout:g} seconds."
-            self.refuse(ApiError(408, message, code="send_timeout"))
+            self.refuse(ApiError("send_timeout", message))
             return
         self._watch_progress()
 

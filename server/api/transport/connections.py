@@ -63,4 +63,4 @@ class Connections:
         owned = (connection for connection in self.open if connection.owner == owner)
         largest = max(owned, key=lambda connection: connection.unread)
         message = "Too many bytes wait to be read by their clients, and this connection holds the most of them."
-        largest.refuse(ApiError(503, message, code="too_much_unread"))
+        largest.refuse(ApiError("too_much_unread", message))

@@ -81,7 +81,7 @@ class HttpProtocol(HttpToolsProtocol):
             message = (
                 "Too many connections are open, of this client or of all; try again in a moment."
             )
-            self.error = ApiError(503, message, code="too_many_connections", headers=RETRY_SOON)
+            self.error = ApiError("too_many_connections", message, headers=RETRY_SOON)
             self.had_request = True
             # No answer is worth a handshake, or more of the time of a client that has had too much.
             if self.tls is None and not self.all_connections.budgets.overhead.delay(wrapped.client):
@@ -253,7 +253,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         # the parser ended a message where MessageEnds saw no end
         if self.in_message or self._is_answering:
-            self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
+            self.error = ApiError("invalid_http", "Invalid HTTP request.")
             raise ValueError(self.error.message)
         super().on_message_begin()
         self.parser_called_back = self.in_message = self.in_head = self.transport.is_receiving = (
@@ -286,7 +286,7 @@ class HttpProtocol(HttpToolsProtocol):
                 or {b"content-length", b"transfer-encoding"} & headers.keys()
             ):
                 message = "A websocket is opened by a GET request of HTTP/1.1 without a body."
-                self.error = ApiError(400, message, code="invalid_websocket_handshake")
+                self.error = ApiError("invalid_websocket_handshake", message)
                 raise ValueError(message)
             super().on_headers_complete()
             return
@@ -310,10 +310,10 @@ class HttpProtocol(HttpToolsProtocol):
         )
         is_right = len(hosts) == 1 or (not hosts and version == "1.0")
         if not is_right or not all(map(HOST.fullmatch, hosts)) or (version == "1.0" and coding):
-            self.error = ApiError(400, "Invalid HTTP request.", code="invalid_http")
+            self.error = ApiError("invalid_http", "Invalid HTTP request.")
         elif coding and coding != b"chunked":
             message = "The request has a Transfer-Encoding other than chunked."
-            self.error = ApiError(501, message, code="unknown_transfer_coding", headers=NO_RETRY)
+            self.error = ApiError("unknown_transfer_coding", message, headers=NO_RETRY)
         if self.error is not None:
             raise ValueError(self.error.message)
 
@@ -367,7 +367,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer what the parser refused, in place of uvicorn's plain text; log
         and count it, close the connection.
         """
-        error = self.error or ApiError(400, "Invalid HTTP request.", code="invalid_http")
+        error = self.error or ApiError("invalid_http", "Invalid HTTP request.")
         request_id = record_refusal(
             error, self.all_connections, self.transport.address, error.status
         )
@@ -383,7 +383,7 @@ class HttpProtocol(HttpToolsProtocol):
         it waits for as long as that runs."""
         message = "Too many bytes of requests are arriving, of this client or of all; try again in a moment."
         headers = {**RETRY_SOON, "connection": "close"}
-        error = ApiError(503, message, code="too_much_arriving", headers=headers)
+        error = ApiError("too_much_arriving", message, headers=headers)
         if self.in_head:
             self.error = error
             self.send_400_response("")
@@ -446,7 +446,7 @@ class HttpProtocol(HttpToolsProtocol):
         self.head_bytes += size
         if self.head_headers > MAX_HEADERS:
             self.error = ApiError(
-                431, f"The request has more than {MAX_HEADERS} headers.", code="headers_too_long"
+                "headers_too_long", f"The request has more than {MAX_HEADERS} headers."
             )
             raise ValueError(self.error.message)
         if self.head_bytes > self.max_head_bytes:
@@ -475,7 +475,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self.in_head:  # there is no request yet: the body's limit cannot answer
             message = f"The request was not received within {self.receive_timeout:g} seconds."
-            self.error = ApiError(408, message, code="receive_timeout")
+            self.error = ApiError("receive_timeout", message)
             self.send_400_response("")
         elif self.cycle is None or self.cycle.response_complete:
             self.transport.close()

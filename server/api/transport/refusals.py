@@ -24,7 +24,7 @@ def record_refusal(
     """Log and count an error, and return its request id; `status` is
     0 where no response can be sent.
     """
-    connections.counters.errors[error.code or "other"] += 1
+    connections.counters.errors[error.code] += 1
     connections.budgets.overhead.charge(connections.budgets.client(address), CONNECTION_UNITS)
     request_id = new_request_id()
     fields = {
@@ -56,5 +56,5 @@ def response_bytes(error: ApiError, request_id: bytes) -> bytes:
 def head_too_long(limit: int, in_address: bool) -> ApiError:
     """Return the error of a head of more than `limit` bytes, by where the limit was reached."""
     if in_address:
-        return ApiError(414, f"The URL is longer than {limit} bytes.", code="address_too_long")
-    return ApiError(431, f"The headers are longer than {limit} bytes.", code="headers_too_long")
+        return ApiError("address_too_long", f"The URL is longer than {limit} bytes.")
+    return ApiError("headers_too_long", f"The headers are longer than {limit} bytes.")

@@ -33,9 +33,7 @@ def handshake_error(connection: ServerProtocol) -> ApiError | None:
             reason = f"its header {failure.name} is missing or wrong"
         case _:
             reason = "it is malformed"
-    return ApiError(
-        400, f"The websocket handshake is invalid: {reason}.", code="invalid_websocket_handshake"
-    )
+    return ApiError("invalid_websocket_handshake", f"The websocket handshake is invalid: {reason}.")
 
 
 def head_without_upgrade(

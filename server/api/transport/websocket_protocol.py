@@ -184,7 +184,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
             self._follow_arrival()
         else:
             message = f"A message was not received within {self.receive_timeout:g} seconds."
-            self._refuse(ApiError(408, message, code="receive_timeout"), POLICY_VIOLATION)
+            self._refuse(ApiError("receive_timeout", message), POLICY_VIOLATION)
 
     def send_receive_event_to_app(self) -> None:
         """Queue a message; one that is not UTF-8 closes the websocket, for
@@ -274,7 +274,7 @@ class WebsocketProtocol(WebSocketsSansIOProtocol):
     def refuse_arriving(self) -> bool:
         """Close the websocket, because there is no room for the message that is arriving."""
         message = "Too many bytes of messages are arriving, of this client or of all; try again in a moment."
-        self._refuse(ApiError(503, message, code="too_much_arriving"), TRY_AGAIN_LATER)
+        self._refuse(ApiError("too_much_arriving", message), TRY_AGAIN_LATER)
         return True
 
     def _refuse(self, error: ApiError, close_code: int) -> None:
