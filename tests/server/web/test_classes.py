@@ -79,7 +79,9 @@ def test_guided_images_of_a_class_are_the_apis(
     ]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
     assert answer["data"][0]["posterior_by_bits"] is None
-    expect(visitor.see("#unusual")).to_contain_text("Read by a head trained for it.")
+    expect(visitor.see("#unusual")).to_contain_text(
+        "A classifier trained on this model's features names the class."
+    )
     visitor.see("#viewer-close").click()
 
     # Without a class there is no guidance; arrow keys choose another class.

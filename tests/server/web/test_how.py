@@ -16,7 +16,7 @@ from tests.support.server.running_server import Server
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
-READ = "Orange is what the head reads. Point at a pixel for its weight."
+READ = "Orange is what this head reads, beyond the window too. Point at a pixel for its weight."
 VALUES = "Point at a pixel for its value."
 LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 

@@ -42,7 +42,7 @@ CHANGE = """select => {
 }"""
 TOP = "element => element.getBoundingClientRect().top"
 OTHER_WEIGHTS = (
-    "The link was made with other weights of grey, so that its code paints another picture here."
+    "The link was made with other weights of grey, so its code paints another picture here."
 )
 
 
@@ -273,4 +273,4 @@ def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(
         visitor.expect_done(4)
         assert (np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0] == rows[1]).all()
         visitor.page.goto(f"{digits.url}/?write=2x&seed=3")
-        visitor.expect_notice("This model writes 2 0 6 only, not x.")
+        visitor.expect_notice("This model cannot write “x”, only 2 0 6.")

@@ -35,6 +35,7 @@ let codec: Codec;
 let picture: Picture | undefined; // the visitor's
 let changes = ""; // of the file that it was, in words
 let isLinked = false; // it is that of a link
+let isOther = false; // it is what the code of the link paints here, with other weights than the link's
 let shownFields = ""; // of the address, for the code that is shown
 let own = new Uint8Array(); // its code
 let code = new Uint8Array(); // the one that is shown
@@ -140,14 +141,14 @@ async function openLink(fields: URLSearchParams): Promise<void> {
     const [itsCode, png] = [await codec.encode(found.picture), await pngSize(found.picture)];
     if (!isCurrent()) return;
     [picture, own, changes, isLinked] = [found.picture, Uint8Array.from(itsCode), "", true];
+    isOther = fields.has("weights") && fields.get("weights") !== weights;
     find("coded", HTMLElement).hidden = false;
     showLengths(png);
     show(bytes, found);
     const box = find("coded", HTMLElement);
     if (box.getBoundingClientRect().top > window.innerHeight / 2) box.scrollIntoView(); // a phone shows the picture
-    const isOther = fields.has("weights") && fields.get("weights") !== weights;
     if (!isOther) return;
-    showError(`The link was made with other weights of ${model.id}, so that its code paints another picture here.`);
+    showError(`The link was made with other weights of ${model.id}, so its code paints another picture here.`);
   });
 }
 
@@ -251,8 +252,10 @@ async function run(status: string, work: (isCurrent: () => boolean) => Promise<v
 function comparison(): string {
   const { bytes, size } = painted!.picture;
   const first = bytes.findIndex((byte, at) => byte !== picture!.bytes[at]);
+  if (first < 0 && isLinked && isOther) return "With the weights of this server, the code of the link paints this picture.";
   if (first < 0 && isLinked) return `The link is this picture: its code of ${code.length} bytes is in the address.`;
-  if (first < 0) return `The code paints your picture, byte for byte. ${changes}`.trim();
+  const which = changes ? "the changed" : "your";
+  if (first < 0) return `The code paints ${which} picture, byte for byte. ${changes}`.trim();
   const pixel = Math.floor(first / size.channels);
   const place = `row ${Math.floor(pixel / size.width) + 1}, column ${(pixel % size.width) + 1}`;
   return `The code paints another picture from ${place} on.`;

@@ -332,8 +332,9 @@ function sayPixel(row: number, column: number): void {
 
 /** Says what the picture shows besides, while the pointer is elsewhere. */
 function sayLegend(): void {
-  const legend = laidOver ? "Orange is what the head reads. Point at a pixel for its weight." : "Point at a pixel for its value.";
-  setText("how-pixel", legend);
+  const legend = laidOver ? "Orange is what this head reads, beyond the window too." : "";
+  const hint = `Point at a pixel for its ${laidOver ? "weight" : "value"}.`;
+  setText("how-pixel", matchMedia("(hover: hover)").matches ? `${legend} ${hint}`.trim() : legend);
 }
 
 /** Lays the weight of each pixel over the picture, the largest one opaque. */

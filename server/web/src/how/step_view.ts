@@ -14,7 +14,9 @@ const WINDOW_ROOM = 182;
 
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, minimumSignificantDigits: 3, useGrouping: false });
 const digits = (value: number): string => three.format(value).replace("-", "−");
-const percent = (part: number): string => `${(100 * part).toPrecision(3)} %`;
+const six = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGrouping: false });
+const precise = (value: number): string => six.format(value).replace("-", "−"); // a small term changes it visibly
+const percent = (part: number): string => (part > 0.9995 && part < 1 ? "over 99.9 %" : `${(100 * part).toPrecision(3)} %`);
 
 export function showStep(source: StepSource, step: Step, at: number, picture: Picture, seed: string): void {
   showWindow(source, at, picture);
@@ -27,7 +29,7 @@ export function showStep(source: StepSource, step: Step, at: number, picture: Pi
     ["φ(q)", step.phi_q, features],
     ["φ(k)", step.phi_k, features],
   ]);
-  const full = `full colour is ${digits(vectors)} in q, k and v, ${digits(features)} in φ.`;
+  const full = `full colour is the largest so far, ${digits(vectors)} in q, k and v, ${digits(features)} in φ.`;
   setText("scale-projected", `Warm colours are positive, cold ones negative; ${full}`);
   showUpdate(source, step, at);
   showBytes(source, step, at, picture, seed);
@@ -81,7 +83,7 @@ function showUpdate(source: StepSource, step: Step, at: number): void {
     ["φ(k)", step.phi_k, source.largest.z!],
     ["z after", step.zAfter, source.largest.z!],
   ]);
-  setText("scale-s", `One scale for all three: full colour is ${digits(most)} in s, ${digits(source.largest.z!)} in z.`);
+  setText("scale-s", `One scale for all three: full colour is the largest so far, ${digits(most)} in s, ${digits(source.largest.z!)} in z.`);
   const numbers = (c * m + c).toLocaleString("en");
   const sofar = at === 0 ? "It begins with zeros." : `It holds the sums over ${at === 1 ? "the step" : `all ${at} steps`} before.`;
   setText(
@@ -101,8 +103,8 @@ function showUpdate(source: StepSource, step: Step, at: number): void {
   const column = chosen(columnInput, m, greatest % m);
   [rowInput.placeholder, columnInput.placeholder] = [String(row + 1), String(column + 1)];
   const cell = row * m + column;
-  const terms = `${digits(step.before[cell]!)} + ${digits(step.phi_k[row]!)} × ${digits(step.v[column]!)}`;
-  setText("cell", `s[${row + 1}, ${column + 1}] = ${terms} = ${digits(step.after[cell]!)}`);
+  const terms = `${precise(step.before[cell]!)} + ${digits(step.phi_k[row]!)} × ${digits(step.v[column]!)}`;
+  setText("cell", `s[${row + 1}, ${column + 1}] = ${terms} = ${precise(step.after[cell]!)}`);
 
   const dot = (of: (index: number) => number) => step.phi_q.reduce((sum, value, index) => sum + value * of(index), 0);
   const weights = dot((index) => step.zAfter[index]!);
@@ -171,7 +173,8 @@ function byNumber(step: Step, [byte]: number[], seed: string, position: number):
   const [number] = uniforms(BigInt(seed), 0, position);
   const below = step.probabilities[0]!.subarray(0, byte).reduce((sum, part) => sum + part, 0);
   const above = below + step.probabilities[0]![byte!]!;
-  const places = Math.max(4, Math.min(9, Math.ceil(-Math.log10(above - below)) + 1)); // so that both ends differ
+  const shortest = Math.min(...[below, above - below, 1 - above].filter((part) => part > 0));
+  const places = Math.max(4, Math.min(9, Math.ceil(-Math.log10(shortest)) + 1)); // so that both ends differ, from 0 and 1 too
   const range = `${below.toFixed(places)} to ${above.toFixed(places)}`;
   return ` The seed gave the random number ${number.toFixed(places)}; the probabilities, one after another, pick ${byte} from ${range}.`;
 }

@@ -29,12 +29,18 @@ export class WriteField {
     this.letters = classes.filter((name) => [...name].length === 1);
     this.form.hidden = this.letters.length < 2;
     const isNumeric = this.letters.every((letter) => /\d/.test(letter));
-    setText("write-label", `Write a ${isNumeric ? "number" : "word"} by hand`);
+    setText("write-label", isNumeric ? "Write a number by hand" : "Write a word");
     this.input.inputMode = isNumeric ? "numeric" : "text";
   }
 
   show(text: string): void {
     this.input.value = text;
+  }
+
+  /** The characters in words, where they are many. */
+  private known(): string {
+    const isLong = this.letters.length > 10 && this.letters.every((letter) => /[\dA-Za-z]/.test(letter));
+    return isLong ? "letters and digits" : this.letters.join(" ");
   }
 
   /** The class of each character. Throws FormError where one has none. */
@@ -48,7 +54,7 @@ export class WriteField {
       const same = (letter: string) => letter.toLowerCase() === character.toLowerCase();
       const found = this.letters.includes(character) ? character : this.letters.find(same);
       if (found !== undefined) return found;
-      throw new FormError(this.input, `This model writes ${this.letters.join(" ")} only, not ${character}.`);
+      throw new FormError(this.input, `This model cannot write “${character}”, only ${this.known()}.`);
     });
   }
 }

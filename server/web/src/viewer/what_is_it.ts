@@ -8,6 +8,10 @@ import type { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 
 const MAX_CLASSES = 10;
+const READERS: Record<string, string> = {
+  head: "A classifier trained on this model's features names the class.",
+  bits: "The model names the class for which these pixels are likeliest.",
+};
 
 /** A picture, and the id of the model that painted it. */
 export interface Painted {
@@ -55,7 +59,7 @@ function showAnswer(image: ClassifiedImage, readBy: string): void {
     }),
   );
   const sentences = typical === null || tail === null ? [] : [unusual(image, tail)];
-  if (all.length && readBy === "head") sentences.unshift("Read by a head trained for it.");
+  if (all.length) sentences.unshift(READERS[readBy] ?? "");
   setText("unusual", sentences.join(" "));
 }
 
