@@ -45,9 +45,7 @@ def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> Non
     subprocess.run(["git", "clone", "-q", str(ROOT), str(tmp_path / "scanline")], check=True)
     # -m: the server is in a group of its own, which is ended whole
     lines = ["set -em", "trap 'kill %1; wait' EXIT"]
-    blocks = BLOCK.findall((ROOT / "README.md").read_text())
-    # the first one stands before the install
-    for kind, text in sorted(blocks, key=lambda block: block[0] == "python"):
+    for kind, text in BLOCK.findall((ROOT / "README.md").read_text()):
         if "serve" in text.splitlines()[0]:
             text = text.rstrip() + " &\n" + INSTALLED  # a reader goes on in another terminal
         if not text.rstrip().endswith("pytest"):  # .ci/run runs that one
