@@ -65,7 +65,7 @@ class Settings(BaseSettings):
         (),
         "Name by which requests select the first model, or NAME=MODEL. Repeatable; the first is what answers call it.",
     )
-    host: str = setting("127.0.0.1", "Address to listen on.")
+    host: str = setting("127.0.0.1", "Address to listen on; :: is IPv4 and IPv6.")
     port: int = setting(8000, "Port to listen on; 0 picks a free one.", ge=0, le=65535)
     api_processes: Positive = setting(
         1, "Processes that speak HTTP; more than one share the models' engines."
@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         "auto", "Images in flight at once, per model: auto or a number."
     )
     threads: Literal["auto"] | Positive = setting(
-        "auto", "CPU threads per model: auto or a number."
+        "auto", "CPU threads per model: a number, or auto, the CPUs divided among the models."
     )
     precision: PrecisionName = setting(DEFAULT, PRECISION_HELP)
     backend: BackendName = setting(AUTO, BACKEND_HELP)
@@ -99,10 +99,12 @@ class Settings(BaseSettings):
         8192, "Maximum open connections, websockets included; beyond it, 503."
     )
     max_arriving_bytes: Positive = setting(
-        256_000_000, "Maximum bytes of incomplete requests, all clients together."
+        256_000_000,
+        "Maximum bytes of incomplete requests of all clients; beyond it, 503 after 2 s.",
     )
     max_unread_bytes: Positive = setting(
-        512_000_000, "Maximum bytes of unread answers, all clients together."
+        512_000_000,
+        "Maximum bytes of unread answers of all clients; beyond it, the largest are cut.",
     )
     client_share: float = setting(
         0.5, "Share of what others leave of each limit that one client may hold.", gt=0, le=1
@@ -160,7 +162,7 @@ class Settings(BaseSettings):
         (), "Trusted source of X-Forwarded-For: address, network or unix. Repeatable."
     )
     tls_cert: Path | None = setting(None, "Certificate chain (PEM) for HTTPS; with --tls-key.")
-    tls_key: Path | None = setting(None, "Private key (PEM) of the certificate.")
+    tls_key: Path | None = setting(None, "Private key (PEM) of the certificate, not encrypted.")
     unix_socket: Path | None = setting(None, "Unix socket to listen on instead of host and port.")
     log_format: Format = setting("console", "console or json.")
     log_level: Level = setting("info", "debug, info, warning or error.")

@@ -1,4 +1,4 @@
-"""README.md, docs/train.md and docs/notebook.ipynb, done as they say."""
+"""README.md, docs/api.md, docs/train.md and docs/notebook.ipynb, done as they say."""
 
 import ast
 import base64
@@ -66,6 +66,22 @@ def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> Non
     assert sizes[0][0] > sizes[2][0] > sizes[1][0]
     for told in ('"posterior":', '"bits_per_dim":', "event: image_generation.completed"):
         assert told in done.stdout
+
+
+def test_the_examples_of_the_api_page_run_in_their_order(tmp_path: Path) -> None:
+    config = small_models.config(
+        height=28, width=28, predicts="categorical", **small_models.CLASSES
+    )
+    save_model(small_models.model(config), tmp_path / "mnist-small")
+    blocks = BLOCK.findall((ROOT / "docs/api.md").read_text())
+    with serve(tmp_path / "mnist-small") as server:
+        for kind, text in blocks:
+            address = server.url.removeprefix("http://")
+            text = text.replace("localhost:8000", address).replace("curl -s", "curl -fs")
+            command = ["bash", "-ec", text] if kind == "sh" else [sys.executable, "-c", text]
+            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    pictures = [np.asarray(Image.open(tmp_path / name)) for name in ("digit.png", "again.png")]
+    np.testing.assert_array_equal(*pictures)
 
 
 def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
