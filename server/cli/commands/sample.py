@@ -41,7 +41,8 @@ def sample(
         typer.Option(
             "--out",
             "-o",
-            help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder.",
+            help="Output: a .png or .webp sheet, a .gif film, a .npy array, or a folder. A folder has the"
+            " classes in classes.csv, an array X.npy in X.classes.csv.",
         ),
     ] = Path("samples.png"),
     invert: options.Invert = False,
