@@ -157,18 +157,19 @@ def test_folders_import_in_one_direction_at_every_depth() -> None:
     TopologicalSorter(folders).prepare()
 
 
-def test_no_files_of_the_page_import_each_other_in_a_circle() -> None:
-    circles = TopologicalSorter[Path]()
-    found = 0
+def test_files_and_folders_of_the_page_import_in_one_direction() -> None:
+    files: dict[Path, set[Path]] = {}
+    folders: dict[Path, set[Path]] = {}
     for path in (ROOT / "server/web/src").rglob("*.ts"):
         names = re.findall(r"""(?:from|import)\s*\(?"(\.[^"?]+)\"""", path.read_text())
-        files = [
-            file for name in names if (file := (path.parent / f"{name}.ts").resolve()).is_file()
-        ]
-        circles.add(path.resolve(), *files)
-        found += len(files)
-    assert found > 50  # the imports are read
-    circles.prepare()
+        modules = [(path.parent / f"{name}.ts").resolve() for name in names]
+        files[path.resolve()] = {module for module in modules if module.is_file()}
+    for path, others in files.items():
+        above = {other.parent for other in others} - {path.parent}
+        folders.setdefault(path.parent, set()).update(above)
+    assert sum(len(others) for others in files.values()) > 50  # the imports are read
+    TopologicalSorter(files).prepare()
+    TopologicalSorter(folders).prepare()
 
 
 def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:

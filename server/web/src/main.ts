@@ -8,14 +8,14 @@ import "./style/how.css";
 import "./style/compress.css";
 import { call } from "./api/http";
 import { allModels } from "./api/models";
-import { StoredText } from "./browser";
+import { StoredText } from "./base/browser";
 import { setUpCode } from "./code/dialog";
 import { completeThis, drawnPicture, setUpComplete } from "./complete/panel";
 import { setUpDevice } from "./device/panel";
-import { find } from "./elements";
+import { find } from "./base/elements";
 import { finishedPictures, setUpPaint } from "./paint/panel";
 import { setUpModels } from "./shell/model";
-import { showError } from "./shell/notice";
+import { showError } from "./base/notice";
 import { isShown, selectTab, setUpTabs } from "./shell/tabs";
 import { setUpViewer } from "./viewer/viewer";
 

@@ -2,15 +2,15 @@
 
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { fromBase64 } from "../src/base64";
+import { fromBase64 } from "../src/base/base64";
 import { Decoder, encode, type Interval } from "../src/device/codec/coder";
 import { goThrough, histogramStarts, intervalOf, valueAt } from "../src/device/codec/quantised_cdf";
 import { EXP2, LOG2, SIGMOID } from "../src/device/codec/tables";
 import { distributionOf } from "../src/device/distributions/distribution";
 import { firstByte, type Draw } from "../src/device/distributions/draw";
 import { exponential, logarithm, logOneMinusExponential, logSigmoid } from "../src/device/distributions/elementary";
-import type { OnnxConfig } from "../src/device/onnx_config";
-import { labelOfImage, philox, uniforms } from "../src/device/philox";
+import type { OnnxConfig } from "../src/device/base/onnx_config";
+import { labelOfImage, philox, uniforms } from "../src/device/painting/philox";
 import vectors from "./vectors.json";
 
 type Pair = [number, number];

@@ -1,7 +1,7 @@
 // HTTP calls to the API: addresses, the API key, errors as exceptions, and the delay between attempts. A call that fails
 // because the server is away, or loads its model, is made again until it is answered.
 
-import { clearNotice, showNotice } from "../shell/notice";
+import { clearNotice, showNotice } from "../base/notice";
 import { askForKey, keyHeaders } from "./key";
 
 /** An error response of the API; `param` is the request field that it refers to, `retryAfter` is in seconds. */

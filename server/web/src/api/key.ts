@@ -1,8 +1,8 @@
 // The API key, if the server requires one: asked for once, kept in this tab's session, sent to this server only.
 
-import { toBase64Url } from "../base64";
-import { StoredText } from "../browser";
-import { find } from "../elements";
+import { toBase64Url } from "../base/base64";
+import { StoredText } from "../base/browser";
+import { find } from "../base/elements";
 
 const stored = new StoredText(() => sessionStorage, "scanline-key");
 let asking: Promise<void> | undefined;

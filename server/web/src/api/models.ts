@@ -1,6 +1,6 @@
 // The models of the server, as GET /v1/models returns them.
 
-import { clearNotice, showNotice } from "../shell/notice";
+import { clearNotice, showNotice } from "../base/notice";
 import { call, wait } from "./http";
 
 export interface Model {

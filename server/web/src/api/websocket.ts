@@ -2,7 +2,7 @@
 // is sent again with its seed, until the server has loaded its model: the same seed paints the same bytes, so an image
 // continues where it was.
 
-import { clearNotice, showNotice } from "../shell/notice";
+import { clearNotice, showNotice } from "../base/notice";
 import { ApiError, apiUrl, backOff, callOnce, isTemporary, readError, Unreachable, wait } from "./http";
 import { keyProtocols } from "./key";
 import { allModels } from "./models";

@@ -1,8 +1,8 @@
 // "View code": a dialog with the request of a tab as a program, in the chosen language, and a button to copy it.
 
 import { keyHeaders } from "../api/key";
-import { copied } from "../browser";
-import { find, onClick, setText } from "../elements";
+import { copied } from "../base/browser";
+import { find, onClick, setText } from "../base/elements";
 import { snippet, type CodeRequest, type Language } from "./snippets";
 
 let request: CodeRequest;

@@ -1,9 +1,9 @@
 // "Save film": the same images again, painted by the server as an animated GIF.
 
 import { call } from "../api/http";
-import { find, setText } from "../elements";
+import { find, setText } from "../base/elements";
 import { save } from "../pictures/files";
-import { showError } from "../shell/notice";
+import { showError } from "../base/notice";
 import { json, route, type CodeRequest } from "./snippets";
 
 /** Sets up the button #<id>; `asked` returns what it saves, and the name of the file. The tab's bar moves meanwhile:

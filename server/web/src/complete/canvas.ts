@@ -1,6 +1,6 @@
 // The canvas to draw on and to hide pixels with; it shows the model's input, hidden pixels hatched.
 
-import { find, pixelScale } from "../elements";
+import { find, pixelScale } from "../base/elements";
 import { Picture, type Size } from "../pictures/picture";
 import { Ink } from "./ink";
 import { KeyboardBrush } from "./keyboard_brush";

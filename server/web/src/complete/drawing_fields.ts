@@ -1,7 +1,7 @@
 // A drawing and what is hidden of it as fields of an address, which brings both back: the bytes of the image, the rows
 // to keep, and one bit for each pixel that the brush has hidden.
 
-import { fromBase64, toBase64Url } from "../base64";
+import { fromBase64, toBase64Url } from "../base/base64";
 import { Picture, type Size } from "../pictures/picture";
 import { Occlusion } from "./occlusion";
 

@@ -1,6 +1,6 @@
 // The brush by keyboard: arrow keys move it pixel by pixel, the space bar lowers and lifts it, Escape lifts it.
 
-import { setText } from "../elements";
+import { setText } from "../base/elements";
 import type { Size } from "../pictures/picture";
 
 type Point = [number, number]; // in image pixels

@@ -4,7 +4,7 @@
 import { ApiError, backOff, wait } from "../api/http";
 import { runJob, type Frame } from "../api/websocket";
 import { freePool } from "../device/panel";
-import { enlarge, find, make, pixelScale, setText } from "../elements";
+import { enlarge, find, make, pixelScale, setText } from "../base/elements";
 import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { randomSeed, type PaintRequest } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";

@@ -4,17 +4,17 @@
 
 import type { Model } from "../api/models";
 import type { Frame } from "../api/websocket";
-import { StoredText } from "../browser";
+import { StoredText } from "../base/browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
-import { find, onClick, setText } from "../elements";
+import { find, onClick, setText } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, FormError, showError } from "../shell/notice";
+import { clearNotice, FormError, showError } from "../base/notice";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
 import { readDrawing, writeDrawing } from "./drawing_fields";

@@ -1,7 +1,7 @@
 // The particles of a completion: how many, and whether completions with one particle are painted beside them. More than
 // one makes a difference only where a known pixel follows a hidden one.
 
-import { find, setText } from "../elements";
+import { find, setText } from "../base/elements";
 import type { Occlusion } from "./occlusion";
 
 const USEFUL =

@@ -5,10 +5,10 @@
 import { call } from "../api/http";
 import type { Model } from "../api/models";
 import type { FinishedImage } from "../api/websocket";
-import { find, make, pixelScale } from "../elements";
+import { find, make, pixelScale } from "../base/elements";
 import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";
-import { showError } from "../shell/notice";
+import { showError } from "../base/notice";
 import { view } from "../viewer/viewer";
 import type { Occlusion } from "./occlusion";
 import type { ParticlesRow } from "./particles";

@@ -3,10 +3,10 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { runJob } from "../api/websocket";
-import { find, make, setText } from "../elements";
+import { find, make, setText } from "../base/elements";
 import { openFile, type Opened } from "../pictures/open";
 import { Picture } from "../pictures/picture";
-import { clearNotice, showError } from "../shell/notice";
+import { clearNotice, showError } from "../base/notice";
 import { isShown, selectTab } from "../shell/tabs";
 
 const THUMBNAILS = 12;

@@ -1,6 +1,6 @@
 // A code as squares, one for each bit, in lines. A click or the space bar flips one; those that are read are covered.
 
-import { find } from "../elements";
+import { find } from "../base/elements";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LAYERS = ["zeros", "ones", "read", "flipped", "cursor"] as const; // from back to front

@@ -1,7 +1,7 @@
 // A .scan file of one picture, as model/formats/code_file.py writes it: what the server takes and gives. The page shows the
 // code in it; a changed code gets a file with its own size and checksum. The checksum of the pixels stays the picture's.
 
-import { toBase64Url } from "../base64";
+import { toBase64Url } from "../base/base64";
 import { crc32 } from "../pictures/zip";
 
 const [MAGIC_AND_VERSION, CRC, DIGEST, NUMBERS, CHECKSUM] = [8, 4, 16, 6, 2]; // bytes, but for six numbers

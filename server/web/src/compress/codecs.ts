@@ -3,7 +3,7 @@
 
 import { call } from "../api/http";
 import { bytesOf, type Model } from "../api/models";
-import { fromBase64, toBase64 } from "../base64";
+import { fromBase64, toBase64 } from "../base/base64";
 import type { WorkerPool } from "../device/worker_pool";
 import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";

@@ -2,17 +2,17 @@
 // the picture appears and the bits that it took fade. The address has the code that is shown: it is the whole picture.
 
 import { bytesOf, type Model } from "../api/models";
-import { fromBase64, toBase64, toBase64Url } from "../base64";
-import { copied } from "../browser";
+import { fromBase64, toBase64, toBase64Url } from "../base/base64";
+import { copied } from "../base/browser";
 import { Ink } from "../complete/ink";
 import { setUpFiles, showThumbnails } from "../complete/sources";
 import { openedPool } from "../device/panel";
-import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
+import { enlarge, find, make, onClick, pixelScale, setText } from "../base/elements";
 import { Picture } from "../pictures/picture";
 import { save } from "../pictures/files";
 import { pngSize } from "../pictures/png_size";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, FormError, showError } from "../shell/notice";
+import { clearNotice, FormError, showError } from "../base/notice";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { BitBar, withFlipped } from "./bit_bar";
 import { DeviceCodec, ON_DEVICE, ServerCodec, type Codec, type Painted } from "./codecs";

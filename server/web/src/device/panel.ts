@@ -2,14 +2,14 @@
 
 import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
-import { need } from "../browser";
-import { find, make, onClick, pixelScale } from "../elements";
+import { need } from "../base/browser";
+import { find, make, onClick, pixelScale } from "../base/elements";
 import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
 import { PaintForm, type PaintRequest } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
-import { clearNotice, showError } from "../shell/notice";
+import { clearNotice, showError } from "../base/notice";
 import { isShown } from "../shell/tabs";
 import { download, downloadSize } from "./download";
 import { WorkerPool } from "./worker_pool";

@@ -3,7 +3,7 @@
 
 import { env } from "onnxruntime-web/wasm";
 import { CodeChooser } from "./codec/chooser";
-import { OnnxModel, PaintLoop, Sampler, type DeviceJob } from "./painter";
+import { OnnxModel, PaintLoop, Sampler, type DeviceJob } from "./painting/painter";
 
 export type Command =
   | { type: "open"; runtime: ArrayBuffer; model: Uint8Array }

@@ -1,7 +1,7 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
 import type { Frame } from "../api/websocket";
-import type { DeviceJob } from "./painter";
+import type { DeviceJob } from "./painting/painter";
 import type { CodedPicture, Command, Reply } from "./worker";
 
 const MAX_WORKERS = 4; // each takes about 60 MB

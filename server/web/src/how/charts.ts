@@ -1,6 +1,6 @@
 // Small charts: the distribution of a byte, and what softmax attention would take beside (s, z).
 
-import { find, setText } from "../elements";
+import { find, setText } from "../base/elements";
 import type { StepSource } from "./step_source";
 import recorded from "./step_times.json"; // milliseconds, recorded once (docs/page.md)
 

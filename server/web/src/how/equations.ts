@@ -7,7 +7,7 @@ import categorical from "../../../../kernels/categorical/reference.py?raw";
 import features from "../../../../kernels/feature_maps.py?raw";
 import logistics from "../../../../kernels/pixel_logistics/reference.py?raw";
 import step from "../../../../kernels/step/reference.py?raw";
-import { make } from "../elements";
+import { make } from "../base/elements";
 
 interface Equation {
   number: string; // of the equation

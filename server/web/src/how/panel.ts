@@ -4,11 +4,11 @@
 
 import type { Model } from "../api/models";
 import { runJob } from "../api/websocket";
-import { enlarge, find, make, onClick, pixelScale, setText } from "../elements";
+import { enlarge, find, make, onClick, pixelScale, setText } from "../base/elements";
 import { isSeed, randomSeed } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, showError } from "../shell/notice";
+import { clearNotice, showError } from "../base/notice";
 import { addressOf, detailsOf, goTo as goToAddress, isShown } from "../shell/tabs";
 import markup from "./how.html?raw";
 import { showEquations } from "./equations";

@@ -2,7 +2,7 @@
 // recorded time of each step, faster. It ends when (s, z) has painted its image; that is shown before it starts, and without
 // motion.
 
-import { find, onClick, setText } from "../elements";
+import { find, onClick, setText } from "../base/elements";
 import recorded from "./step_times.json"; // milliseconds, recorded once (docs/page.md)
 
 const SECONDS = 5; // that it takes here: what moves longer would need a way to stop it

@@ -3,7 +3,7 @@
 
 import { call } from "../api/http";
 import type { Model } from "../api/models";
-import { fromBase64 } from "../base64";
+import { fromBase64 } from "../base/base64";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 

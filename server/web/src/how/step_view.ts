@@ -1,7 +1,7 @@
 // The numbers of one step, as heat maps with common scales, sentences and charts.
 
-import { uniforms } from "../device/philox";
-import { enlarge, find, make, pixelScale, setText } from "../elements";
+import { uniforms } from "../device/painting/philox";
+import { enlarge, find, make, pixelScale, setText } from "../base/elements";
 import type { Picture, Size } from "../pictures/picture";
 import { drawBars, drawCharts } from "./charts";
 import { drawHeatMap } from "./heat_map";

@@ -2,8 +2,8 @@
 // images without a class. They are radio buttons, so that arrow keys move between them; the fieldset is hidden where
 // the model has no classes.
 
-import { find, make } from "../elements";
-import { FormError } from "../shell/notice";
+import { find, make } from "../base/elements";
+import { FormError } from "../base/notice";
 
 const [ANY, NONE] = ["any", "none"]; // as the server names them
 

@@ -2,7 +2,7 @@
 // asks for something that excludes guidance. The field's title says what it does, or why it is disabled.
 
 import type { Model } from "../api/models";
-import { find } from "../elements";
+import { find } from "../base/elements";
 import { Slider } from "./slider";
 
 const USEFUL =

@@ -2,9 +2,9 @@
 // its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
 import { runJob, type FinishedImage, type Frame, type JobRequest } from "../api/websocket";
-import { find, onClick, setText } from "../elements";
+import { find, onClick, setText } from "../base/elements";
 import { redraw } from "../pictures/redraw";
-import { showError } from "../shell/notice";
+import { showError } from "../base/notice";
 import { Meter } from "./meter";
 
 const IN_SIGHT = 0.6; // of the window's height: what is above has room for pictures below it

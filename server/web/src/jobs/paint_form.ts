@@ -2,8 +2,8 @@
 // from a link. The same request paints the same images.
 
 import type { Model } from "../api/models";
-import { find } from "../elements";
-import { FormError } from "../shell/notice";
+import { find } from "../base/elements";
+import { FormError } from "../base/notice";
 import { ClassChoice } from "./class_choice";
 import { GuidanceSlider } from "./guidance";
 import { Slider } from "./slider";

@@ -1,7 +1,7 @@
 // A slider, its value beside it in #<id>-shown. A link may ask for a value that it cannot represent: `read` reports that.
 
-import { find } from "../elements";
-import { FormError } from "../shell/notice";
+import { find } from "../base/elements";
+import { FormError } from "../base/notice";
 
 export class Slider {
   readonly input: HTMLInputElement;

@@ -2,7 +2,7 @@
 // between them.
 
 import type { FinishedImage } from "../api/websocket";
-import { find, make, pixelScale } from "../elements";
+import { find, make, pixelScale } from "../base/elements";
 import { Picture, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
 import { Sheet } from "./sheet";

@@ -1,16 +1,16 @@
 // Paint: the form, the gallery that fills as bytes arrive, and what can be done with the images afterwards.
 
 import { bytesOf, type Model } from "../api/models";
-import { copyText } from "../browser";
+import { copyText } from "../base/browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
-import { find, onClick } from "../elements";
+import { find, onClick } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, save, sheet, zipOf } from "../pictures/files";
 import { onAddress, onModel } from "../shell/model";
-import { clearNotice, showError } from "../shell/notice";
+import { clearNotice, showError } from "../base/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";

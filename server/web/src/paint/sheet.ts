@@ -1,7 +1,7 @@
 // The canvas of the gallery: one for all images, because each canvas costs the browser about as much as all of them in
 // one. It has one pixel for an image pixel and is enlarged by CSS. What is not painted is transparent.
 
-import { enlarge, find } from "../elements";
+import { enlarge, find } from "../base/elements";
 import type { Picture } from "../pictures/picture";
 import type { Drawable } from "../pictures/redraw";
 

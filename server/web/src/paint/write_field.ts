@@ -1,8 +1,8 @@
 // The field "Write a number": what is typed becomes the classes of the images, one character each. It is hidden where the
 // model has fewer than two classes of one character.
 
-import { find, setText } from "../elements";
-import { FormError } from "../shell/notice";
+import { find, setText } from "../base/elements";
+import { FormError } from "../base/notice";
 
 const MAX_CHARACTERS = 32;
 

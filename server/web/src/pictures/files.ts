@@ -1,6 +1,6 @@
 // Pictures as files: a PNG of one, a PNG sheet of all, a .npy array of all.
 
-import { toBase64 } from "../base64";
+import { toBase64 } from "../base/base64";
 import type { Picture } from "./picture";
 import { zip } from "./zip";
 

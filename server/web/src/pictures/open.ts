@@ -3,8 +3,8 @@
 
 import { ApiError, callOnce, retried } from "../api/http";
 import type { Model } from "../api/models";
-import { toBase64 } from "../base64";
-import { find, make } from "../elements";
+import { toBase64 } from "../base/base64";
+import { find, make } from "../base/elements";
 import { Picture, type Size } from "./picture";
 
 /** What a file has: pictures of the model's size, or one image of any size. */

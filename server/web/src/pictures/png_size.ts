@@ -1,7 +1,7 @@
 // How long a PNG of a picture is: the shortest of those with one filter for all rows, and of one with the filter for each
 // row that leaves the smallest differences.
 
-import { has } from "../browser";
+import { has } from "../base/browser";
 import { png } from "./files";
 import type { Picture } from "./picture";
 

@@ -1,8 +1,8 @@
 // The model that all tabs use: the select element at the top, and one line of facts about the model.
 
 import type { Model } from "../api/models";
-import { find, make } from "../elements";
-import { showNotice } from "./notice";
+import { find, make } from "../base/elements";
+import { showNotice } from "../base/notice";
 import { detailsOf } from "./tabs";
 
 const TABS_WITH_MODEL = ["complete", "compress", "how"]; // in their own part of the address

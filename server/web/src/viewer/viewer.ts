@@ -1,7 +1,7 @@
 // The dialog that shows one picture enlarged, with its figures, what the model takes it for, and buttons to save or
 // complete it, and to go to the previous and the next one. Knows neither the gallery nor the completions.
 
-import { enlarge, find, onClick, pixelScale, setText } from "../elements";
+import { enlarge, find, onClick, pixelScale, setText } from "../base/elements";
 import { png, save } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { showWhatItIs, type Painted } from "./what_is_it";

@@ -2,7 +2,7 @@
 
 import { call } from "../api/http";
 import type { Model } from "../api/models";
-import { find, make, setText } from "../elements";
+import { find, make, setText } from "../base/elements";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";

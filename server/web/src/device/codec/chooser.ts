@@ -1,8 +1,8 @@
 // Bytes of an image that has a code: those of a picture, whose code is to be written, or those that a code has. Both go
 // through the same intervals.
 
-import type { OnnxConfig } from "../onnx_config";
-import type { ByteChooser } from "../painter";
+import type { OnnxConfig } from "../base/onnx_config";
+import type { ByteChooser } from "../painting/painter";
 import { Decoder, encode, TOTAL, type Interval } from "./coder";
 import { goThrough, histogramStarts, intervalOf, valueAt, type Starts } from "./quantised_cdf";
 

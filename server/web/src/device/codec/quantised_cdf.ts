@@ -2,7 +2,7 @@
 // that a step computes. Numbers are whole and below 2^53, so that float64 holds them; Math.floor of a quotient is their
 // shift. The intervals of the 256 values of a byte divide TOTAL. Bits have the unit 1 / BIT; bytes 2^-12.
 
-import { stepBytes, type OnnxConfig } from "../onnx_config";
+import { stepBytes, type OnnxConfig } from "../base/onnx_config";
 import { TOTAL, type Interval } from "./coder";
 import { BIT, EXP2, LOG2, ONE, SIGMOID, SIGMOID_BITS, SURE } from "./tables";
 

@@ -1,6 +1,6 @@
 // Distribution of the bytes of a step that a model predicts, one of those in kernels/.
 
-import { stepBytes, type OnnxConfig } from "../onnx_config";
+import { stepBytes, type OnnxConfig } from "../base/onnx_config";
 import { logSum, pick, type Distribution } from "./draw";
 import { pixelLogistics } from "./pixel_logistics";
 

@@ -2,7 +2,7 @@
 // conditioned on each other (kernels/pixel_logistics/reference.py). Parameters are K logits, K x C means, K x C raw scales
 // and K x C (C - 1) / 2 coefficients.
 
-import type { OnnxConfig } from "../onnx_config";
+import type { OnnxConfig } from "../base/onnx_config";
 import { logBin, logisticByte, LOG_SCALE_FLOOR, logSum, pick, valueOf, type Distribution } from "./draw";
 import { exponential } from "./elementary";
 

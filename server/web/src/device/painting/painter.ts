@@ -3,9 +3,9 @@
 // Knows neither the page nor the worker.
 
 import { InferenceSession, Tensor } from "onnxruntime-web/wasm";
-import { distributionOf } from "./distributions/distribution";
-import { firstByte, type Distribution, type Draw } from "./distributions/draw";
-import { readConfig, stepBytes, type OnnxConfig } from "./onnx_config";
+import { distributionOf } from "../distributions/distribution";
+import { firstByte, type Distribution, type Draw } from "../distributions/draw";
+import { readConfig, stepBytes, type OnnxConfig } from "../base/onnx_config";
 import { labelOfImage, uniforms } from "./philox";
 
 const BEYOND = 3; // pixels kept beyond a row, as in kernels/__init__.py

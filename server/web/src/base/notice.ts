@@ -1,6 +1,6 @@
 // The notice at the top of the page: one sentence about an error or a state that the user has to know.
 
-import { find } from "../elements";
+import { find } from "./elements";
 
 /** Shows a sentence until the next one, or until it is cleared. */
 export function showNotice(sentence: string): void {
