@@ -61,9 +61,7 @@ def main() -> None:
     updater = new_updater(model, chosen.training, Group(), product_dtype(device), compiled)
     first = copy.deepcopy(updater.state_dict())
     batches = Batches(images.train, images.labels.train, chosen.training, chosen.model)
-    operations = operations_per_image(
-        updater.model.parameter_count, chosen.training, batches.sampler.count
-    )
+    operations = operations_per_image(updater.model.parameter_count, batches.sampler.count)
 
     results = []
     for rate in options.rates:

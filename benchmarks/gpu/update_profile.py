@@ -119,7 +119,7 @@ def run(name: str, sizes: Sizes) -> None:
     device = torch.device(sizes.device)
     count = 2 if sizes.dry else IMAGES[name]
     model = config(name, sizes)
-    recipe = replace(PRESETS[name].training, batch=count, contrast=0.0)
+    recipe = replace(PRESETS[name].training, batch=count)
     torch.manual_seed(0)
     dtype = product_dtype(device, "float32" if sizes.dry else None)
     updater = new_updater(Transformer(model).to(device), recipe, Group(), dtype, not sizes.dry)

@@ -3,7 +3,7 @@ same CPU end in the same weights.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 COUNTS = (
     "updates",
@@ -14,7 +14,8 @@ COUNTS = (
     "evaluate_images",
     "sample_images",
 )
-CONTRASTED = 4  # with contrast, one image in so many is read as one of another class too
+# options of earlier versions, which a saved recipe may have; 0: not used
+FORMER = ("redrawn", "contrast")
 COMPILED_MINUTES = {"cpu": 10.0, "cuda": 3.0}  # of a run in which compiling pays off
 
 
@@ -39,14 +40,10 @@ class TrainingConfig:
     clip: float = 1.0  # gradient norm of the head, and of all else
     average: float = 0.99  # of the exponential moving average of the weights
     flip: bool = False  # mirror half of the images
-    # share of the images re-rendered until the rate is low, of MNIST only (augmentation.py)
-    redrawn: float = 0.0
     # share of the positions without paint nearby that an update computes (positions.py)
     background: float = 1.0
     # share of the images whose label is left out, where the model learns classes
     unlabelled: float = 0.5
-    # weight of the logistic loss of an image's class against another one (loss.py)
-    contrast: float = 0.0
     branches: int = 1  # processes that each train weights of their own (local_sgd.py)
     branch_updates: int = 1000  # of each branch between two averages
     seed: int = 0
@@ -71,16 +68,8 @@ class TrainingConfig:
             raise ValueError("average, decay and second_moment must be shares of 1")
         if not 0 < self.background <= 1:
             raise ValueError(f"background must be above 0 and at most 1, not {self.background}")
-        if not 0 <= self.redrawn <= 1:
-            raise ValueError(f"redrawn must be a share from 0 to 1, not {self.redrawn}")
         if not 0 < self.unlabelled < 1:
             raise ValueError(f"unlabelled must be above 0 and below 1, not {self.unlabelled}")
-        if not 0 <= self.contrast < float("inf"):
-            raise ValueError(f"contrast must be at least 0, not {self.contrast}")
-        if self.contrast and self.batch < CONTRASTED:
-            raise ValueError(
-                f"contrast needs a batch of at least {CONTRASTED} images, not {self.batch}"
-            )
         if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
             raise ValueError("warm_up, weight_decay and seed cannot be negative")
 
@@ -88,3 +77,17 @@ class TrainingConfig:
     def has_plateau(self) -> bool:
         """Whether the rate stays at its highest for a part of the run before it falls."""
         return self.schedule == "trapezoid" and self.decay < 1
+
+    @classmethod
+    def from_saved(cls, saved: dict[str, Any]) -> "TrainingConfig":
+        """Return a recipe that this version or an earlier one saved,
+        without what only earlier ones had.
+        """
+        return cls(**{name: value for name, value in saved.items() if name not in FORMER})
+
+
+def former_options(saved: dict[str, Any]) -> str:
+    """Return what only earlier versions had and a saved recipe used,
+    as "contrast 6.0"; empty where it used nothing.
+    """
+    return " and ".join(f"{name} {saved[name]}" for name in FORMER if saved.get(name))

@@ -1,1 +1,1 @@
-"""Batches: which images and positions an update computes, and digits that are redrawn."""
+"""Batches: which images and positions an update computes."""

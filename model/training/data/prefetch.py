@@ -1,7 +1,6 @@
-"""Batches by the numbers of their updates. Those of a GPU, which trains on digits faster than one
-process draws them again, are prepared by several."""
+"""Batches by the numbers of their updates. Those of a GPU, which trains on digits about as fast as
+one process prepares them, are prepared by several."""
 
-import multiprocessing
 from collections.abc import Iterator
 from itertools import count
 
@@ -22,9 +21,7 @@ Batch = tuple[torch.Tensor, torch.Tensor | None, Positions | None]
 
 
 class Batches(Dataset[Batch]):
-    """What the updates of a run train on: a function of seed,
-    update and the present learning rate.
-    """
+    """What the updates of a run train on: a function of seed and update."""
 
     def __init__(
         self, images: Images, labels: np.ndarray | None, config: TrainingConfig, model: ModelConfig
@@ -35,22 +32,14 @@ class Batches(Dataset[Batch]):
         self.config = config
         self.model = model
         self.sampler = PositionSampler(images, config, model)
-        # shared by processes; a killed one would leave a lock
-        self.rate = multiprocessing.Value("d", 0.0, lock=False)
 
     def __getitem__(self, number: int) -> Batch:
-        batch = batch_at(self.images, number, self.config, self.model, self.rate.value)
-        labels = (
-            None
-            if self.labels is None
-            else labels_at(self.labels, number, self.config, len(self.model.classes))
-        )
+        batch = batch_at(self.images, number, self.config, self.model)
+        labels = None if self.labels is None else labels_at(self.labels, number, self.config)
         return batch, labels, self.sampler.at(batch, number)
 
     def prepared(self, first: int, processes: int) -> Iterator[Batch]:
-        """Yield the batches from number `first` on. They are prepared
-        ahead, with the rates of that moment.
-        """
+        """Yield the batches from number `first` on, which are prepared ahead."""
         yield from DataLoader(
             self,
             batch_size=None,

@@ -62,9 +62,7 @@ class RecordedUpdater(Updater):
             # In the host's memory: the card's may have no room for weights,
             # average and optimiser a second time.
             before = _on_host(self.state_dict())
-            expected_loss = self.loss(
-                self.model, batch, self.dtype, labels, drawn, self.config.contrast
-            ).detach()
+            expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn).detach()
             # Before anything can fail in one process alone: all of them average equally often.
             self.group.average([expected_loss])
             expected = expected_loss.item()

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from scanline.kernels import LN2, attention, gpu
 from scanline.model.base.atomic import write_file
 from scanline.model.base.named_files import read_file
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.config import CONTRASTED
 from scanline.model.training.data.positions import Positions
 
 # bits; bfloat16 rounds a sum of several products at other places when they are fused
@@ -24,7 +22,7 @@ SAME_LOSS = 0.02
 SAME_GRADIENTS = 0.05
 
 Loss = Callable[
-    [Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None, float],
+    [Transformer, torch.Tensor, torch.dtype, torch.Tensor | None, Positions | None],
     torch.Tensor,
 ]
 
@@ -39,7 +37,6 @@ def loss_of(
     dtype: torch.dtype = torch.float32,
     labels: torch.Tensor | None = None,
     drawn: Positions | None = None,
-    contrast: float = 0.0,
 ) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network
     predicts: all, or all but the first.
@@ -47,41 +44,7 @@ def loss_of(
     labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to
     estimate it; None for all. dtype: of the network's products. The parameters of the
     distribution and all that follows are float32.
-
-    contrast: the weight of a second loss, which is added: the logistic loss of an image's class
-    against another one by its bits under both, the mean over the first images of the batch, 0 for
-    those without a class. labels is then [B, 2], the other class in the second column.
     """
-    if not contrast:
-        return _bits(model, batch, dtype, labels, drawn).mean()
-    assert labels is not None
-    again = slice(len(batch) // CONTRASTED)
-    positions = drawn and Positions(
-        *(torch.cat((x, x[again])) for x in (drawn.position, drawn.weight))
-    )
-    bits = _bits(
-        model,
-        torch.cat((batch, batch[again])),
-        dtype,
-        torch.cat((labels[:, 0], labels[again, 1])),
-        positions,
-    )
-    own = bits[: len(batch)]
-    other = bits[len(batch) :]
-    # nats of an image in one bit of each of its bytes
-    of_image = (model.config.bytes - model.config.first) * LN2
-    apart = F.softplus((own[again] - other) * of_image) * (labels[again, 0] > 0)
-    return own.mean() + contrast * apart.mean() / of_image
-
-
-def _bits(
-    model: Transformer,
-    batch: torch.Tensor,
-    dtype: torch.dtype,
-    labels: torch.Tensor | None,
-    drawn: Positions | None,
-) -> torch.Tensor:
-    """Return the mean bits [B] of the predicted bytes of each image."""
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
         if drawn is None:
@@ -89,10 +52,12 @@ def _bits(
         else:
             parameters = model.sampled(batch, drawn.position, drawn.weight, labels)
     if drawn is None:
-        return -model.distribution.log_prob(parameters.float(), values).mean((1, 2)) / LN2
+        bits = -model.distribution.log_prob(parameters.float(), values).mean((1, 2)) / LN2  # [B]
+        return bits.mean()
     steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
     weighted = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
-    return -weighted.sum((1, 2)) / (values[0].numel() * LN2)
+    bits = -weighted.sum((1, 2)) / (values[0].numel() * LN2)  # [B]
+    return bits.mean()
 
 
 class CompiledLoss:
@@ -118,16 +83,15 @@ class CompiledLoss:
         dtype: torch.dtype = torch.float32,
         labels: torch.Tensor | None = None,
         drawn: Positions | None = None,
-        contrast: float = 0.0,
     ) -> torch.Tensor:
         if not self.chosen:
             self.chosen = True
-            self._choose(model, batch, dtype, labels, drawn, contrast)
-        loss = self.compiled(model, batch, dtype, labels, drawn, contrast)
+            self._choose(model, batch, dtype, labels, drawn)
+        loss = self.compiled(model, batch, dtype, labels, drawn)
         # On a CPU alone: reading the loss would wait for every update on a GPU.
         if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
             self._refuse(f"compiled it is {loss.item()}")
-            return loss_of(model, batch, dtype, labels, drawn, contrast)
+            return loss_of(model, batch, dtype, labels, drawn)
         return loss
 
     def _choose(

@@ -46,7 +46,7 @@ class Updater:
         drawn: Positions | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place, and return
-        the loss in bits over all images, with that of `contrast`, and the norm of its gradient.
+        the loss in bits over all images, and the norm of its gradient.
 
         batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn
         the positions to compute; each process takes its share, at the same rate.
@@ -68,7 +68,7 @@ class Updater:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by this process's part of an update, at the rates that the
         optimiser has; `share` is the average's."""
-        loss = self.loss(self.model, batch, self.dtype, labels, drawn, self.config.contrast)
+        loss = self.loss(self.model, batch, self.dtype, labels, drawn)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss = self.group.average_gradients(self.model, loss.detach())

@@ -16,7 +16,6 @@ from scanline.model.evaluation.metrics import OF_EACH, tested_rows
 from scanline.model.formats.model_card import CARD, metadata
 from scanline.model.formats.model_dir import weight_bytes
 from scanline.model.training.config import TrainingConfig
-from scanline.model.training.data.augmentation import MIN_RATE
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
 
@@ -151,12 +150,8 @@ def _data(images: ImageSet, run: Run, model: ModelConfig) -> str:
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     passes = updates * training.batch * training.branches / run.train
-    changed = ", mirrored" if training.flip else ""
-    if training.redrawn:
-        changed += f", {training.redrawn:.0%} of the images re-rendered until the rate is {MIN_RATE:g} of its peak"
-    if training.contrast:
-        changed += f", contrast {training.contrast:g} between classes"
-    length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{changed})"
+    mirrored = ", mirrored" if training.flip else ""
+    length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{mirrored})"
     if training.branches > 1:
         length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
     falls = f"on a {training.schedule} schedule"

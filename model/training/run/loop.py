@@ -26,7 +26,7 @@ from scanline.model.formats.checkpoint import save_model
 from scanline.model.images import contact_sheet
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
-from scanline.model.training.config import CONTRASTED, TrainingConfig
+from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.prefetch import Batches
 from scanline.model.training.optimise.cuda_graph_updater import new_updater
 from scanline.model.training.optimise.local_sgd import Branches
@@ -38,8 +38,8 @@ from scanline.model.training.run.plateau import save_plateau
 from scanline.model.training.run.sizing import count_weights
 from scanline.model.training.run.state import load_state, room_for_state, save_state
 
-# Processes that prepare a GPU's batches: one re-renders 128 digits in
-# 41 ms, an H100 trains on them for 12.
+# Processes that prepare a GPU's batches: one chooses the positions of 128 digits in some
+# 4 ms, an H100 trains on them for 12, and each GPU of a machine needs all of a larger batch.
 PREPARING = 8
 
 log = logging.getLogger("scanline.training")
@@ -104,7 +104,7 @@ class Trainer:
     def update(self, number: int, rate: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by the update of this number, at the first process's rate, and return
         the loss and the norm of its gradient."""
-        self.batches.rate.value = rate = self.branches.rate(rate)
+        rate = self.branches.rate(rate)
         of_branch = self.branches.batch_number(number)
         device = self.device
         batch, labels, drawn = (
@@ -226,8 +226,6 @@ def _check_images(inputs: Inputs, test_images: Images) -> None:
     for images in (inputs.images, test_images):
         if images.shape[1] != size:
             raise ValueError(f"the images have {images.shape[1]} bytes, the model's {size}")
-    if inputs.config.contrast and (labels is None or classes < 2):
-        raise ValueError("contrast needs images of at least two classes")
     count = len(inputs.images)
     if labels is not None and (len(labels) != count or labels.min() < 0 or labels.max() > classes):
         raise ValueError(f"each of the {count} images needs a label from 0 to {classes}")
@@ -241,10 +239,6 @@ def _process_count(config: TrainingConfig, workers: int | None, device: torch.de
     if workers < 1 or config.batch % workers:
         raise ValueError(
             f"a batch of {config.batch} images cannot be shared by {workers} processes"
-        )
-    if config.contrast and config.batch // workers < CONTRASTED:
-        raise ValueError(
-            f"contrast needs at least {CONTRASTED} images of a batch in each of {workers} processes"
         )
     if workers > 1 and config.branches > 1:
         raise ValueError(

@@ -7,6 +7,7 @@ of the pictures, and cools down itself.
 """
 
 import json
+import logging
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from scanline.model.base.atomic import make_folder, write_file
 from scanline.model.base.named_files import read_file
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.config import TrainingConfig
+from scanline.model.training.config import TrainingConfig, former_options
 
 FOLDER = "plateau"
 RECIPE = "recipe.json"
+
+log = logging.getLogger("scanline.training")
 
 
 def save_plateau(model: Transformer, config: TrainingConfig, directory: Path) -> None:
@@ -38,7 +41,10 @@ def plateau_recipe(directory: Path, recipe: TrainingConfig) -> TrainingConfig:
     seed. ValueError where the file is none."""
     path = directory / RECIPE
     try:
-        saved = TrainingConfig(**json.loads(read_file(path)))
-        return replace(saved, updates=recipe.updates, minutes=recipe.minutes, seed=saved.seed + 1)
-    except (OSError, ValueError, TypeError, RecursionError):
+        fields = json.loads(read_file(path))
+        saved = TrainingConfig.from_saved(fields)
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path} is not a recipe of this version of the program") from None
+    if former := former_options(fields):
+        log.warning("%s has %s, which this version lacks: training goes on without", path, former)
+    return replace(saved, updates=recipe.updates, minutes=recipe.minutes, seed=saved.seed + 1)

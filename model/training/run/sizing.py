@@ -19,7 +19,7 @@ import torch
 from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.config import CONTRASTED, TrainingConfig
+from scanline.model.training.config import TrainingConfig
 from scanline.model.training.data.batches import batch_at
 from scanline.model.training.optimise.cuda_graph_updater import WARM_UP, new_updater
 from scanline.model.training.optimise.precision import product_dtype
@@ -112,7 +112,7 @@ def network(
     else:
         probe = of_width(MEASURED_WIDTH)
         images = _images_per_second(probe, data, config, device, MEASURED_SECONDS)
-        rate = images * 6 * count_weights(probe) * probe.steps
+        rate = images * operations_per_image(count_weights(probe), probe.steps)
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))
     most = min(afforded, data.train.shape[0] * data.train.shape[1] / BYTES_PER_WEIGHT)
     chosen = of_width(HEAD)
@@ -194,21 +194,17 @@ def measured(
     return replace(config, batch=chosen, decay=PLATEAU_DECAY if keeps else config.decay)
 
 
-def operations_per_image(weights: int, config: TrainingConfig, positions: int) -> float:
+def operations_per_image(weights: int, positions: int) -> int:
     """Return the operations by which an image of so many positions is trained
     on: 6 for each weight and position.
     """
-    again = 1 / CONTRASTED if config.contrast else 0.0  # of the images are read twice
-    return 6 * weights * positions * (1 + again)
+    return 6 * weights * positions
 
 
 def _images_per_second(
     model_config: ModelConfig, data: ImageSet, config: TrainingConfig, device: str, seconds: float
 ) -> float:
     """Measure how many images a second this device trains on, not compiled."""
-    # of the images are read twice, which need no measuring
-    again = 1 / CONTRASTED if config.contrast else 0.0
-    config = replace(config, contrast=0.0)
     model = Transformer(model_config).to(device)
     updater = new_updater(model, config, Group(), product_dtype(model.device), compiled=False)
     batch = batch_at(data.train, 0, config, model_config).to(device)
@@ -224,4 +220,4 @@ def _images_per_second(
             torch.cuda.synchronize()
         updates += 1
         spent = time.monotonic() - began if updates > 0 else 0.0
-    return config.batch * updates / spent / (1 + again)
+    return config.batch * updates / spent

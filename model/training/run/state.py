@@ -13,7 +13,7 @@ from scanline.model.base.atomic import write_file
 from scanline.model.base.config import ModelConfig, stored_name
 from scanline.model.base.named_files import FileError, check_file
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.training.config import TrainingConfig
+from scanline.model.training.config import TrainingConfig, former_options
 
 FILE = "training.pt"
 HALF_BYTES = 2  # of a weight in float16
@@ -72,7 +72,8 @@ def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
     """
     path, state = _read(directory, torch.device("cpu"))
     try:
-        return ModelConfig.from_dict(state["model_config"]), TrainingConfig(**state["config"])
+        model = ModelConfig.from_dict(state["model_config"])
+        return model, TrainingConfig.from_saved(state["config"])
     except (TypeError, ValueError) as error:
         raise ResumeError(f"{path} is of another version of this program: {error}") from None
 
@@ -95,6 +96,10 @@ def load_state(
         saved = saved_config.get(name)
         if name not in FREE and saved != value:
             raise ResumeError(f"{path} is of another recipe: {name} is {saved} there, {value} here")
+    if former := former_options(state["config"]):
+        raise ResumeError(
+            f"{path} is of a run with {former}, which this version lacks; --from {directory} continues from its weights"
+        )
     if len(state["others"]) != config.branches - 1:
         raise ResumeError(f"{path} has {len(state['others']) + 1} of {config.branches} branches")
     if not state["average"]:

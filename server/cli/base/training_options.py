@@ -83,14 +83,6 @@ class TrainingOptions:
     flip: Annotated[
         bool | None, of_pictures("--mirror", help="Mirror half of the training images, at random.")
     ] = None
-    redrawn: Annotated[
-        float | None,
-        of_pictures(
-            help="For MNIST: fraction of digits re-rendered at each update (augmentation); off below 20 % of the peak"
-            " rate.",
-            show_default="0",
-        ),
-    ] = None
     unlabelled: Annotated[
         float | None,
         of_pictures(
@@ -166,14 +158,6 @@ class TrainingOptions:
         of_recipe(
             help="Decay of the weights' moving average, which is saved; 0.999 for long runs.",
             show_default="0.99, or the preset's",
-        ),
-    ] = None
-    contrast: Annotated[
-        float | None,
-        of_recipe(
-            help="Weight of a classification loss (each picture's class against another one), for long runs with large"
-            " batches: with 6, cifar10-small classifies better. An update takes 1.25 times as long.",
-            show_default="0",
         ),
     ] = None
     seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None

@@ -84,7 +84,7 @@ def train(**given: Any) -> None:
     # computes only some positions of each image.
     if (peak := peak_flops(device)) is not None:
         positions = PositionSampler(images.train, chosen.training, chosen.model).count
-        peak /= operations_per_image(weights, chosen.training, positions)
+        peak /= operations_per_image(weights, positions)
 
     command = f"scanline train --resume --out {shlex.quote(str(out))}"
     checkpoint_mb = options.checkpoint_mb or run.checkpoint_mb
@@ -186,10 +186,6 @@ def _saved_run(options: TrainingOptions) -> "Run | None":
         )
     if options.unlabelled is not None and not (options.classes or learns_classes):
         raise ValueError("--unlabelled needs --classes, whose labels it leaves out")
-    if options.contrast and not (options.classes or learns_classes):
-        raise ValueError(
-            "--contrast needs --classes: it compares each picture's class with another one"
-        )
     return saved
 
 

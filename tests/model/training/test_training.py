@@ -202,12 +202,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"unlabelled": 1.0},
         "unlabelled must be above 0 and below 1, not 1.0",
     ),
-    "negative contrast": ({"contrast": -1.0}, "contrast must be at least 0, not -1.0"),
-    "contrast in a small batch": (
-        {"contrast": 1.0, "batch": 3},
-        "contrast needs a batch of at least 4 images, not 3",
-    ),
-    "more than all drawn again": ({"redrawn": 1.5}, "redrawn must be a share from 0 to 1, not 1.5"),
     "optimiser": ({"optimiser": "sgd"}, "optimiser must be one of adamw, muon, radam, not 'sgd'"),
     "schedule": (
         {"schedule": "linear"},

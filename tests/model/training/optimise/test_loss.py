@@ -15,10 +15,9 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
-from scanline.kernels import LN2, attention
+from scanline.kernels import attention
 from scanline.model.network import transformer
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.data.positions import Positions
 from scanline.model.training.optimise.loss import (
     SAME_GRADIENTS,
     CompiledLoss,
@@ -83,36 +82,6 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
     )
     (gradient,) = torch.autograd.grad(alone[0], [model.classes])
     assert (gradient.norm(dim=1) > 0).tolist() == [False, False, True]
-
-
-@pytest.mark.parametrize("sampled", [False, True])
-def test_contrast_adds_the_loss_of_telling_another_class_apart(sampled: bool) -> None:
-    config = small_models.config(
-        **small_models.VARIANTS["strokes"], classes=(("a",), ("b",), ("c",))
-    )
-    model = small_models.model(config).requires_grad_(True)
-    batch = torch.from_numpy(small_models.images(config, 12))
-    own = torch.tensor(4 * [1, 0, 3])
-    other = torch.tensor(4 * [2, 1, 2])
-    drawn = None
-    if sampled:
-        drawn = Positions(
-            torch.arange(1, config.steps, 2).expand(12, -1), torch.rand(12, config.steps // 2) + 1
-        )
-    found = loss_of(model, batch, torch.float32, torch.stack((own, other), 1), drawn, 6.0)
-
-    def nats(row: int, label: torch.Tensor) -> torch.Tensor:
-        one = slice(row, row + 1)
-        positions = None if drawn is None else Positions(drawn.position[one], drawn.weight[one])
-        bits = loss_of(model, batch[one], torch.float32, label[one], positions)
-        return bits * LN2 * config.bytes
-
-    # the second has no class
-    taken = [torch.log1p(torch.exp(nats(row, own) - nats(row, other))) for row in (0, 2)]
-    expected = loss_of(model, batch, torch.float32, own, drawn) + 6 * sum(taken) / 3 / (
-        config.bytes * LN2
-    )
-    assert_close("contrast", expected, found)
 
 
 @pytest.mark.slow  # compiles for half a minute, and the second time in C++ alone

@@ -148,11 +148,6 @@ def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
     [
         ({"workers": 0}, "a batch of 8 images cannot be shared by 0 processes"),
         ({"workers": 3}, "a batch of 8 images cannot be shared by 3 processes"),
-        ({"contrast": 6.0}, "contrast needs images of at least two classes"),
-        (
-            {"contrast": 6.0, "workers": 4, "classes": True},
-            "contrast needs at least 4 images of a batch in each of 4",
-        ),
         (
             {"branches": 2, "workers": 2},
             "several branches, or several processes that share every batch, but not both",
@@ -194,7 +189,7 @@ def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
     for update in range(10):
         for rank, updater in enumerate((first, second)):
             batch = batch_at(runs.IMAGES[:32], 2 * update + rank, config, model)
-            labels = labels_at(runs.LABELS[:32], 2 * update + rank, config, 10)
+            labels = labels_at(runs.LABELS[:32], 2 * update + rank, config)
             updater.update(batch, update, learning_rate(config, update), labels)
         if update in (3, 7):
             mean = mean_of(first.state_dict(), second.state_dict())

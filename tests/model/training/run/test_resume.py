@@ -15,7 +15,7 @@ import torch
 
 from scanline.model.training import TrainingConfig
 from scanline.model.training.run.curve import Curve
-from scanline.model.training.run.state import ResumeError, load_state, save_state
+from scanline.model.training.run.state import ResumeError, load_state, save_state, saved_configs
 from tests.support import small_models
 from tests.support.saved_models import assert_same_weights
 from tests.support.training.training_runs import (
@@ -75,6 +75,23 @@ def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: 
     assert (
         load_state(tmp_path, MODEL, TrainingConfig(**RECIPE), torch.device("cpu"))["update"] == 25
     )
+
+
+def test_the_state_of_a_former_option_is_resumed_only_if_it_was_not_used(
+    whole: Path, tmp_path: Path
+) -> None:
+    saved = torch.load(whole / "training.pt", weights_only=True)
+    saved["config"] |= {"contrast": 0.0, "redrawn": 0.0}
+    save_state(tmp_path, saved)
+    model, config = saved_configs(tmp_path)
+    assert config == TrainingConfig(**RECIPE)
+    assert load_state(tmp_path, model, config, torch.device("cpu"))["update"] == 25
+    saved["config"]["contrast"] = 6.0
+    save_state(tmp_path, saved)
+    model, config = saved_configs(tmp_path)
+    sentence = f"is of a run with contrast 6.0, which this version lacks; --from {tmp_path} continues from its weights"
+    with pytest.raises(ResumeError, match=re.escape(sentence)):
+        load_state(tmp_path, model, config, torch.device("cpu"))
 
 
 def test_killed_in_a_save_and_resumed(

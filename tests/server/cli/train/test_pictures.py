@@ -278,8 +278,6 @@ OPTIONS = (
     "--classes",
     "--unlabelled",
     0.25,
-    "--contrast",
-    6,
     "--batch",
     4,
     "--schedule",
@@ -371,10 +369,6 @@ def test_options_that_do_not_fit_are_refused(
     new = ("train", "--data", lines, "--out", tmp_path / "new")
     for options, said in (
         (("--unlabelled", 0.3), "--unlabelled needs --classes, whose labels it leaves out"),
-        (
-            ("--contrast", 6),
-            "--contrast needs --classes: it compares each picture's class with another one",
-        ),
         (
             ("--classes", "--unlabelled", 1, "--updates", 1),
             "unlabelled must be above 0 and below 1, not 1.0",
