@@ -20,8 +20,13 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Items = Annotated[tuple[str, ...], NoDecode]  # of a variable, whose text is split at commas
 KEY = re.compile(r"[!-+\--~]+")  # printable ASCII without space and comma
 COMMA_SEPARATED = (
-    *("models", "served_model_names", "api_keys", "allow_origins", "frame_ancestors"),
-    *("allow_hosts", "trusted_proxies"),
+    "models",
+    "served_model_names",
+    "api_keys",
+    "allow_origins",
+    "frame_ancestors",
+    "allow_hosts",
+    "trusted_proxies",
 )
 ORIGIN = r"\*|[a-z][a-z0-9+.-]*://[^/?#@,\sA-Z]+"
 HOST_NAME = r"\*|\[?[0-9a-fA-F:.]*:[0-9a-fA-F:.]*\]?|[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?"

@@ -102,20 +102,16 @@ def test_one_module_opens_files_to_write() -> None:
 
 def test_a_file_that_is_opened_to_write_is_found(tmp_path: Path) -> None:
     lines = [
-        *(
-            "path.write_bytes(b'')",
-            "path.open('w')",
-            "open(name, mode='xb')",
-            "os.open(name, os.O_CREAT)",
-        ),
-        *(
-            "picture.save(path)",
-            "np.save('a.npy', a)",
-            "torch.save(a, path)",
-            "shutil.copy2(a, b)",
-            "f.savefig(name)",
-            "save_file(tensors, name)",
-        ),
+        "path.write_bytes(b'')",
+        "path.open('w')",
+        "open(name, mode='xb')",
+        "os.open(name, os.O_CREAT)",
+        "picture.save(path)",
+        "np.save('a.npy', a)",
+        "torch.save(a, path)",
+        "shutil.copy2(a, b)",
+        "f.savefig(name)",
+        "save_file(tensors, name)",
     ]
     fine = [
         "out = io.BytesIO()",

@@ -27,7 +27,18 @@ FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
 # and out of files of another format.
 FILE_FORMATS = (
     *FORMATS,
-    *("GIF", "DIB", "TIFF", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "QOI", "DDS", "PCX", "SGI"),
+    "GIF",
+    "DIB",
+    "TIFF",
+    "AVIF",
+    "JPEG2000",
+    "PPM",
+    "TGA",
+    "ICO",
+    "QOI",
+    "DDS",
+    "PCX",
+    "SGI",
 )
 EXACT_MODES = (
     "1",

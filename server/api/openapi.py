@@ -24,13 +24,12 @@ Responses = dict[int | str, dict[str, Any]]
 WORK_ERRORS = (400, 401, 403, 404, 408, 413, 415, 429, 500, 503, 504)
 
 UPLOADS: tuple[type[ModelField], ...] = (
-    *(
-        schemas.EditRequest,
-        schemas.LikelihoodRequest,
-        schemas.ClassificationRequest,
-        schemas.StepsRequest,
-    ),
-    *(schemas.CodesRequest, schemas.DecodingRequest),
+    schemas.EditRequest,
+    schemas.LikelihoodRequest,
+    schemas.ClassificationRequest,
+    schemas.StepsRequest,
+    schemas.CodesRequest,
+    schemas.DecodingRequest,
 )
 BODIES: tuple[type[ModelField], ...] = (schemas.GenerationRequest, *UPLOADS)
 JSON = "application/json"

@@ -34,8 +34,13 @@ LOAD_POLL_SECONDS = 0.05
 # between two lists of events of a job, for each job in progress: a list's cost is per list
 SECONDS_PER_JOB = 0.001
 EXPORTED = (  # of the metrics of GET /metrics
-    *("num_images_running", "num_images_waiting", "batch_slots", "generation_tokens"),
-    *("engine_restarts", "engine_up", "engine_heartbeat_age_seconds"),
+    "num_images_running",
+    "num_images_waiting",
+    "batch_slots",
+    "generation_tokens",
+    "engine_restarts",
+    "engine_up",
+    "engine_heartbeat_age_seconds",
 )
 
 

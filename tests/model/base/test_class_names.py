@@ -168,25 +168,22 @@ NESTED = (
 
 
 SENTENCES = {  # the label of the one class that each names, 0 for none, -1 for several
-    **{
-        "New York City!": 2,
-        "in new york cities": 1,
-        "york, and not new\nyork": -1,
-        "rock 'n' roll'": 3,
-        "rock n roll": 0,
-    },
-    **{
-        "1 + 1": 4,
-        "1+1": 0,
-        "a +++ b": -1,
-        "a ++ b": 5,
-        "a+": 5,
-        "a-t-shirt": 6,
-        "t-shirts": 0,
-        "x_y": 7,
-        "x_y_z": 0,
-    },
-    **{"rock n roll": 0, "new  york new york city": -1, "new new york": 1},
+    "New York City!": 2,
+    "in new york cities": 1,
+    "york, and not new\nyork": -1,
+    "rock 'n' roll'": 3,
+    "rock n roll": 0,
+    "1 + 1": 4,
+    "1+1": 0,
+    "a +++ b": -1,
+    "a ++ b": 5,
+    "a+": 5,
+    "a-t-shirt": 6,
+    "t-shirts": 0,
+    "x_y": 7,
+    "x_y_z": 0,
+    "new  york new york city": -1,
+    "new new york": 1,
 }
 
 

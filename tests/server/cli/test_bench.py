@@ -18,28 +18,25 @@ from tests.support import small_models
 from tests.support.commands import done, refused
 
 ALL = {
-    *(
-        "benchmark",
-        "schema",
-        "date",
-        "machine",
-        "others_share_of_cpu",
-        "commit",
-        "torch",
-        "python",
-        "configuration",
-    ),
-    *(
-        "step",
-        "state_bytes_per_image",
-        "checked",
-        "ceilings",
-        "one_image",
-        "bulk",
-        "prefill",
-        "scoring",
-    ),
-    *("over_position", "left_out"),
+    "benchmark",
+    "schema",
+    "date",
+    "machine",
+    "others_share_of_cpu",
+    "commit",
+    "torch",
+    "python",
+    "configuration",
+    "step",
+    "state_bytes_per_image",
+    "checked",
+    "ceilings",
+    "one_image",
+    "bulk",
+    "prefill",
+    "scoring",
+    "over_position",
+    "left_out",
 }
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)

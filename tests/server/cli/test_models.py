@@ -22,7 +22,12 @@ from tests.support.commands import done, refused, scanline, without_onnx
 from tests.support.local_hub import TOKEN, local_hub, use
 
 THEIRS = {  # a model that the authors' code can express
-    **{"height": 28, "width": 28, "layers": 1, "key_width": 32, "value_width": 32, **EXPRESSIBLE},
+    "height": 28,
+    "width": 28,
+    "layers": 1,
+    "key_width": 32,
+    "value_width": 32,
+    **EXPRESSIBLE,
     "first_byte_histogram": small_models.HISTOGRAM,
 }
 

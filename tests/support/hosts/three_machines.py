@@ -32,8 +32,13 @@ CPUS = {HEAD: 4, INGRESS: 4, PAINTER: 3}
 REPLICAS = len(CPUS)
 SLOTS = 16
 SIZE: dict[str, Any] = {
-    **{"replicas": REPLICAS, "slots": SLOTS, "cpus": 3, "threads": 1},
-    **{"ingress_replicas": 2, "ingress_cpus": 1, "drain_seconds": 20},
+    "replicas": REPLICAS,
+    "slots": SLOTS,
+    "cpus": 3,
+    "threads": 1,
+    "ingress_replicas": 2,
+    "ingress_cpus": 1,
+    "drain_seconds": 20,
 }
 REPLICA = "ray::ServeReplica:scanline"
 LOGS = "session_2*/logs/worker-*.err"

@@ -76,9 +76,13 @@ def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]
 
 CLIENTS = {  # by address; None is a proxy
     # an IPv4 client of a socket for both
-    **{"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7"},
-    **{"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64"},
-    **{"10.1.2.3": None, "2001:db8:ffff::9": None, "": ""},  # a unix socket, unless it is a proxy
+    "192.0.2.7": "192.0.2.7",
+    "::ffff:192.0.2.7": "192.0.2.7",
+    "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+    "fe80::1%eth0": "fe80::/64",
+    "10.1.2.3": None,
+    "2001:db8:ffff::9": None,
+    "": "",  # a unix socket, unless it is a proxy
 }
 
 

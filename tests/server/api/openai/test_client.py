@@ -202,11 +202,17 @@ REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {
     "a large body": (edit(image=bytes(30_000)), "APIStatusError", 413, None, "body_too_large"),
     "an unknown key": (
         lambda client: client.with_options(api_key="another").images.generate(prompt=""),
-        *("AuthenticationError", 401, None, "invalid_api_key"),
+        "AuthenticationError",
+        401,
+        None,
+        "invalid_api_key",
     ),
     "another of the official addresses": (
         lambda client: client.embeddings.create(model="grey", input="a cat"),
-        *("NotFoundError", 404, None, "not_found"),
+        "NotFoundError",
+        404,
+        None,
+        "not_found",
     ),
     "a wrong method": (
         lambda client: client.models.delete("grey"),

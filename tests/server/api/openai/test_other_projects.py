@@ -46,7 +46,8 @@ BODIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "LobeChat, gpt-image": ({"model": "gpt-image-1", "n": 1}, "b64_json", OWN),
     "LibreChat, DALL-E 3": (
         {"model": "dall-e-3", "n": 1, "quality": "hd", "style": "vivid", "size": SQUARE},
-        *("url", SQUARE),
+        "url",
+        SQUARE,
     ),
     "LibreChat, image tools": (
         AUTO | {"model": "gpt-image-1", "n": 1, "output_format": "png"},

@@ -236,20 +236,22 @@ def test_the_table_has_every_header_and_every_place_that_reads_one() -> None:
     reads = r'headers(?:\.get(?:list)?\(|\[)|scope\["headers"\]|Headers\(scope|"subprotocols"|def on_(?:url|header)\b'
     found = {path: re.findall(reads, path.read_text()) for path in API.rglob("*.py")}
     assert {str(path.relative_to(API)): len(calls) for path, calls in found.items() if calls} == {
-        **{"payload/kept_file.py": 2},
-        **{
-            "middleware/compression.py": 1,
-            "middleware/auth.py": 3,
-            "middleware/client.py": 1,
-            "middleware/draining.py": 1,
-            "middleware/hosts.py": 1,
-            "middleware/limits.py": 2,
-            "middleware/origins.py": 6,
-            "middleware/request_id.py": 1,
-        },
-        **{"payload/accept.py": 2, "payload/form_parser.py": 1, "payload/uploads.py": 2},
-        **{"routes/metrics.py": 1, "routes/onnx.py": 3, "routes/websocket.py": 1},
-        **{"transport/http_protocol.py": 3},
+        "payload/kept_file.py": 2,
+        "middleware/compression.py": 1,
+        "middleware/auth.py": 3,
+        "middleware/client.py": 1,
+        "middleware/draining.py": 1,
+        "middleware/hosts.py": 1,
+        "middleware/limits.py": 2,
+        "middleware/origins.py": 6,
+        "middleware/request_id.py": 1,
+        "payload/accept.py": 2,
+        "payload/form_parser.py": 1,
+        "payload/uploads.py": 2,
+        "routes/metrics.py": 1,
+        "routes/onnx.py": 3,
+        "routes/websocket.py": 1,
+        "transport/http_protocol.py": 3,
     }, "a place that reads a client's headers and is new: bound it, and add its header to the table"
     names = {
         name

@@ -116,7 +116,8 @@ def test_a_forms_picture_and_texts_in_other_parts(
             {"content-type": kind}
             for kind in ("text/json", "application/vnd.api+json;charset=utf-8", "text/plain")
         ),
-        *({}, {"content-type": "application/x-www-form-urlencoded"}),
+        {},
+        {"content-type": "application/x-www-form-urlencoded"},
         {**JSON, "content-encoding": "utf-8", "expect": "100-continue"},
     ],
 )

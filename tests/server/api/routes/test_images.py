@@ -132,12 +132,13 @@ def test_several_images_are_a_contact_sheet_or_an_array(
 
 ACCEPTED = {  # what is answered where the output format is WebP, and for which Accept
     "application/json": [
-        *("*/*", "application/json, image/png", "text/html", "application/problem+json, image/png"),
+        "*/*",
+        "application/json, image/png",
+        "text/html",
+        "application/problem+json, image/png",
         # Java
-        *(
-            "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
-            "text/html, image/gif, */*; q=0.2",
-        ),
+        "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
+        "text/html, image/gif, */*; q=0.2",
         # a form of a page
         "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
         "image/png;q=.5, */*;q=.6",

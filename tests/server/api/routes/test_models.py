@@ -42,12 +42,14 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     }
     unknown = dict.fromkeys(("max_guidance", "failure", "bits_per_dim", "typical_bits_per_dim"))
     assert card == {
-        **{"id": "colour", "aliases": [], "object": "model", "owned_by": "scanline", "classes": []},
-        **{
-            "state": "ready",
-            "precision": "exact",
-            "state_bytes_per_image": colour.config.state_bytes_per_image,
-        },
+        "id": "colour",
+        "aliases": [],
+        "object": "model",
+        "owned_by": "scanline",
+        "classes": [],
+        "state": "ready",
+        "precision": "exact",
+        "state_bytes_per_image": colour.config.state_bytes_per_image,
         "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16},
         **sizes,
         **unknown,

@@ -156,14 +156,12 @@ def animated(kind: str) -> bytes:
 BOMB = zlib.compress(bytes(10_000_000))
 PICTURES = {  # the code: unsupported pictures
     "invalid_image": [
-        *(
-            b"",
-            b"a picture of a seven",
-            FILE[:8],
-            encode(IMAGE, "GIF"),
-            animated("PNG"),
-            animated("WEBP"),
-        ),
+        b"",
+        b"a picture of a seven",
+        FILE[:8],
+        encode(IMAGE, "GIF"),
+        animated("PNG"),
+        animated("WEBP"),
         claiming(60_000),
         *(with_chunk(kind, b"a\0\0" + BOMB) for kind in (b"zTXt", b"iCCP")),  # which unpack to much
     ],
@@ -256,8 +254,12 @@ def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
 BODIES = {  # the code: bodies that are no JSON object
     "invalid_body": [b'[{"n": 4}]', b'"n"'],
     "invalid_json": [
-        *(b"", b"n=4&seed=7", b'{"\\ud800": 1}', b'{"n": "\xff"}'),
-        *(b"[" * 1000 + b"]" * 1000, b'{"n": ' + b"9" * 10_000 + b"}"),
+        b"",
+        b"n=4&seed=7",
+        b'{"\\ud800": 1}',
+        b'{"n": "\xff"}',
+        b"[" * 1000 + b"]" * 1000,
+        b'{"n": ' + b"9" * 10_000 + b"}",
     ],
     "json_too_complex": [
         b"[" * 99_999,
