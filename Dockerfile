@@ -53,8 +53,9 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
 # deployments, and copied back by the entry point.
 ARG DEVICE
 ARG CAPABILITY=90
-RUN if [ "$DEVICE" = cuda ]; then \
-        TRITON_STORE_BINARY_ONLY=1 python -m scanline.model.compile_kernels --capability "$CAPABILITY" --jobs "$(nproc)" \
+RUN --mount=type=bind,source=benchmarks,target=benchmarks \
+    if [ "$DEVICE" = cuda ]; then \
+        TRITON_STORE_BINARY_ONLY=1 python -m benchmarks.compile_kernels --capability "$CAPABILITY" --jobs "$(nproc)" \
         && mv "$TRITON_CACHE_DIR" /opt/triton; \
     fi
 ENV PYTHONUNBUFFERED=1 \

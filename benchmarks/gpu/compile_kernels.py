@@ -30,7 +30,7 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
         command = [
             sys.executable,
             "-m",
-            "scanline.model.compile_kernels",
+            "benchmarks.compile_kernels",
             "--jobs",
             str(1 if sizes.dry else cores()),
         ]

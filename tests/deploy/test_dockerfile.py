@@ -51,13 +51,16 @@ def test_the_health_check_asks_whether_the_process_is_alive(
 
 
 def command(instruction: str) -> str:
-    """The one RUN or ENTRYPOINT that has to do with /opt/triton, as sh reads it."""
+    """The one RUN or ENTRYPOINT that has to do with /opt/triton, as sh
+    reads it, in a folder that has what is mounted.
+    """
     (line,) = [
         line
         for line in DOCKERFILE.splitlines()
         if line.startswith(instruction) and "/opt/triton" in line
     ]
-    return line.removeprefix(instruction).strip()
+    mount = " --mount=type=bind,source=benchmarks,target=benchmarks"
+    return line.removeprefix(instruction).removeprefix(mount).strip()
 
 
 def shell(

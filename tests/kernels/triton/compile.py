@@ -24,6 +24,7 @@ import torch
 import triton
 from triton.runtime.jit import JITFunction
 
+from benchmarks.compile_kernels import _kinds
 from scanline.kernels.attention.training_triton import causal_attention_of_projection
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
@@ -42,7 +43,6 @@ from scanline.model.backends.slots import SlotPool
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.precision import DEFERRED
 from scanline.model.base.state import State
-from scanline.model.compile_kernels import _kinds
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 

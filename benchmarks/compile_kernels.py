@@ -1,7 +1,7 @@
 """Compile every Triton kernel of models for a GPU that need not be
 there, into Triton's cache on disk.
 
-    TRITON_CACHE_DIR=/tmp/triton python -m scanline.model.compile_kernels --capability 90 --jobs 4
+    TRITON_CACHE_DIR=/tmp/triton python -m benchmarks.compile_kernels --capability 90 --jobs 4
 
 A server on such a GPU, with the same versions of Triton and Scanline and the same TRITON_CACHE_DIR,
 then finds its kernels there instead of compiling them: Triton's keys hold its own files, the
@@ -29,7 +29,6 @@ import torch
 from scanline.kernels.codec.coder import Decoder
 from scanline.model import zoo
 from scanline.model.base.device import HOPPER
-from scanline.model.base.safe_path import safe_path
 from scanline.model.base.state import State
 from scanline.model.bench.run import load
 from scanline.model.network.transformer import Transformer
@@ -44,7 +43,7 @@ SLOTS = 16
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit status: 0 where everything was compiled, else 1."""
     parser = argparse.ArgumentParser(
-        "python -m scanline.model.compile_kernels", description=__doc__.split("\n\n")[0]
+        "python -m benchmarks.compile_kernels", description=__doc__.split("\n\n")[0]
     )
     parser.add_argument(
         "--capability", type=int, default=90, help="of the GPU: 90 for H100 and H200"
@@ -91,25 +90,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run_jobs(options: argparse.Namespace) -> int:
     """Run every share of the kernels in a process of its own, all at once."""
-    command = [
-        sys.executable,
-        "-m",
-        "scanline.model.compile_kernels",
-        "--capability",
-        str(options.capability),
-    ]
-    command += [
-        "--jobs",
-        str(options.jobs),
-        "--models",
-        *options.models,
-        "--random",
-        *options.random,
-    ]
-    with safe_path():
-        started = [
-            subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)
-        ]
+    command = [sys.executable, "-P", __file__]
+    command += ["--capability", str(options.capability), "--jobs", str(options.jobs)]
+    command += ["--models", *options.models, "--random", *options.random]
+    started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
     statuses = [process.wait() for process in started]
     return int(any(statuses))
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from scanline.model.compile_kernels import main
+from benchmarks.compile_kernels import main
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 
@@ -52,7 +52,7 @@ def test_processes_share_the_kernels_and_fill_the_same_cache_as_one(tmp_path: Pa
             name: value for name, value in os.environ.items() if not name.startswith("TRITON")
         }
         environment["TRITON_CACHE_DIR"] = str(tmp_path / f"cache of {jobs}")
-        command = [sys.executable, "-m", "scanline.model.compile_kernels", "--jobs", str(jobs)]
+        command = [sys.executable, "-m", "benchmarks.compile_kernels", "--jobs", str(jobs)]
         command += ["--models", str(tmp_path / "model")]
         result = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True
