@@ -10,10 +10,6 @@ from typing import Any
 
 from typer.main import get_command
 
-from scanline.model import zoo
-from scanline.model.base.precision import precision
-from scanline.model.formats.model_dir import load_config
-from scanline.model.training.presets import PRESETS
 from scanline.server.api.base.api_keys import api_keys
 from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.base.error_codes import MEANINGS
@@ -27,9 +23,6 @@ from scanline.server.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs/reference.md"
 SETTINGS = Settings(api_keys=("key",))  # of a server that has all metrics
-BYTES_BESIDE_STATE = 36  # of an image in flight: seed, index, temperature, bits, position
-KEPT = {"exact, int8, on a CPU": ("exact", "cpu"), "exact, on a GPU": ("exact", "cuda")}
-KEPT["bfloat16-state"] = ("bfloat16-state", "cuda")
 TEXT = """# Reference
 
 The code writes this page: `python -m tests.support.reference`. [HTTP and websocket API](api.md) explains the routes,
@@ -51,10 +44,7 @@ pictures and codes are files.
 
 A variable sets the option of the same name. Variables of repeatable options are plural and separated by commas.
 
-{commands}
-## Images in flight per GB
-
-{images}"""
+{commands}"""
 
 
 def page() -> str:
@@ -64,7 +54,6 @@ def page() -> str:
         errors=table(("code", "status", "meaning"), errors()),
         metrics=table(("metric", "type", "labels", "meaning"), metrics()),
         commands="\n".join(commands()),
-        images=table(("model or preset", *KEPT), images_in_a_gigabyte()),
     )
 
 
@@ -74,7 +63,8 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     if len(lines) == 2:
         return ""
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    text = [" | ".join(" ".join(cell.split()) for cell in cells) for cells in lines]
+    return "".join(f"| {line} |\n" for line in text)
 
 
 def routes() -> Iterator[str]:
@@ -120,12 +110,8 @@ def type_of(schema: dict[str, Any]) -> str:
         words = ["list of", type_of(schema["items"])]
     else:
         words = [str(schema.get("const", schema.get("type", "any")))]
-    limits = {
-        "minimum": "from {:,}",
-        "maximum": "to {:,}",
-        "maxLength": "of at most {:,} characters",
-    }
-    words += [text.format(schema[name]) for name, text in limits.items() if name in schema]
+    limits = {"minimum": "from", "maximum": "to", "maxLength": "of length up to"}
+    words += [f"{word} {schema[name]:,}" for name, word in limits.items() if name in schema]
     return " ".join(words)
 
 
@@ -156,32 +142,16 @@ def commands() -> Iterator[str]:
     for name, command in group.commands.items():  # type: ignore[attr-defined]
         rows = []
         for option in command.params:
-            shown = ", ".join(f"`{word}`" for word in [*option.opts, *option.secondary_opts])
-            default = (
-                option.show_default if isinstance(option.show_default, str) else option.default
-            )
-            row = [shown, "" if default in (None, False) else str(default), option.help or ""]
+            words = [*option.opts, *option.secondary_opts]
             if name == "serve":
-                row.insert(1, f"`SCANLINE_{option.name.upper()}`")
-            rows.append(row)
-        head = ["argument or option", "default", "meaning"]
-        if name == "serve":
-            head.insert(1, "variable")
+                words.append(f"SCANLINE_{option.name.upper()}")
+            default = option.show_default
+            if not isinstance(default, str):
+                default = str(option.default or "")
+            shown = ", ".join(f"`{word}`" for word in words)
+            rows.append((shown, default, option.help or ""))
+        head = ("name", "default", "meaning")
         yield f"### scanline {name}\n\n{command.help}\n\n{table(head, rows)}"
-
-
-def images_in_a_gigabyte() -> Iterator[list[str]]:
-    """Yield the images in flight that a GB holds, of each shipped model and each preset."""
-    configs = {name: load_config(zoo.find(name)) for name in zoo.names()}
-    configs |= {name: preset.model for name, preset in PRESETS.items() if name not in configs}
-    for name, config in configs.items():
-        counts = []
-        for word, device in KEPT.values():
-            image = (
-                precision(word).state_bytes(config, device) + 2 * config.bytes + BYTES_BESIDE_STATE
-            )
-            counts.append(f"{round(10**9 / image):,}")
-        yield [f"`{name}`", *counts]
 
 
 if __name__ == "__main__":

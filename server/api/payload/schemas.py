@@ -178,7 +178,7 @@ Repeats = Annotated[
 ]
 
 
-class SamplingFields(BaseModel):
+class SamplingFields(BaseModel, use_attribute_docstrings=True):
     """The fields of requests to paint that say how."""
 
     temperature: Annotated[
@@ -189,20 +189,20 @@ class SamplingFields(BaseModel):
                 "minimum": limits.MIN_TEMPERATURE,
                 "maximum": limits.MAX_TEMPERATURE,
             },
-            description="1 samples from the model; below it, images are more probable and less diverse; the model's"
-            " default if absent",
         ),
     ] = None
+    """1 samples from the model; below it, images are more probable and less diverse; the model's
+    default if absent"""
+    # `check_guidance` checks them
     guidance: Annotated[
         float | None,
         Field(
-            allow_inf_nan=False,
-            # `check_guidance` checks them
-            json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE},
-            description="1: none; above, images are more typical of their class and less diverse, and take two slots"
-            " each; if absent the model's default for images of a class that are painted from nothing, else 1",
+            allow_inf_nan=False, json_schema_extra={"minimum": 1, "maximum": limits.MAX_GUIDANCE}
         ),
     ] = None
+    """1: none; above, images are more typical of their class and less diverse, and take two
+    slots each; if absent the model's default for images of a class that are painted from
+    nothing, else 1"""
 
 
 class SamplingAnswer(BaseModel, use_attribute_docstrings=True):
@@ -214,61 +214,40 @@ class SamplingAnswer(BaseModel, use_attribute_docstrings=True):
     """of images of a class"""
 
 
-class ModelField(BaseModel, extra="forbid", strict=True, frozen=True):
+class ModelField(
+    BaseModel, extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+):
     """The field of every request."""
 
-    model: Annotated[
-        str | None,
-        Field(
-            description="a name of a served model; the first if absent, of decodings the one of the codes"
-        ),
-    ] = None
+    model: str | None = None
+    """a name of a served model; the first if absent, of decodings the one of the codes"""
 
 
 class SizeFields(ModelField):
     """What to do with sizes other than the model's."""
 
-    size_policy: Annotated[
-        Literal["exact", "resize"] | None,
-        Field(
-            description="exact: sizes other than the model's are refused; resize: uploads are resized to the model's"
-            " size, and images to `size` by repeating pixels; as the server was started if absent"
-        ),
-    ] = None
+    size_policy: Literal["exact", "resize"] | None = None
+    """exact: sizes other than the model's are refused; resize: uploads are resized to the
+    model's size, and images to `size` by repeating pixels; as the server was started if absent"""
 
 
 class OutputFields(SizeFields):
     """The fields of every request that is answered with images."""
 
-    size: Annotated[
-        str | None,
-        Field(
-            description="of the images: auto or the model's own, such as 28x28; any with size_policy resize"
-        ),
-    ] = None
-    response_format: Annotated[
-        Literal["b64_json", "url"] | None,
-        Field(
-            description="of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"
-        ),
-    ] = None
-    output_format: Annotated[
-        Literal["png", "webp", "gif", "apng"],
-        Field(
-            description="of the images in JSON answers and events: lossless png or webp; gif, apng, and webp with"
-            " frames, seconds or scale: a film of the painting of each image"
-        ),
-    ] = "png"
+    size: str | None = None
+    """of the images: auto or the model's own, such as 28x28; any with size_policy resize"""
+    response_format: Literal["b64_json", "url"] | None = None
+    """of JSON answers; url: a data URL, the default for models named dall-e-2 or dall-e-3"""
+    output_format: Literal["png", "webp", "gif", "apng"] = "png"
+    """of the images in JSON answers and events: lossless png or webp; gif, apng, and webp with
+    frames, seconds or scale: a film of the painting of each image"""
     frames: Frames = None
     seconds: Seconds = None
     scale: Scale = None
-    stream: Annotated[bool | None, Field(description="answer with server-sent events")] = None
-    partial_images: Annotated[
-        int | None,
-        Field(
-            ge=0, le=3, description="events for each image before the finished one; needs stream"
-        ),
-    ] = None
+    stream: bool | None = None
+    """answer with server-sent events"""
+    partial_images: Annotated[int | None, Field(ge=0, le=3)] = None
+    """events for each image before the finished one; needs stream"""
     user: User = None
 
     @field_validator(*NULL_IS_DEFAULT, mode="before", check_fields=False)
@@ -300,22 +279,11 @@ class OutputFields(SizeFields):
 class PaintFields(SamplingFields, OutputFields):
     """The fields of both kinds of painting requests."""
 
-    n: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=2**31 - 1,
-            description="images, or completions of each picture: as many as --max-images-per-request allows; if absent"
-            " 1, or one of each class of a list",
-        ),
-    ] = None
-    prompt: Annotated[
-        str | None,
-        Field(
-            max_length=MAX_PROMPT_CHARACTERS,
-            description="empty, a text that names one class of the model, or characters that are each a class",
-        ),
-    ] = None
+    n: Annotated[int | None, Field(ge=1, le=2**31 - 1)] = None
+    """images, or completions of each picture: as many as --max-images-per-request allows; if
+    absent 1, or one of each class of a list"""
+    prompt: Annotated[str | None, Field(max_length=MAX_PROMPT_CHARACTERS)] = None
+    """empty, a text that names one class of the model, or characters that are each a class"""
     class_name: PaintedClass = None
     seed: Seed = None
     safety_identifier: User = None
@@ -350,9 +318,8 @@ class GenerationRequest(PaintFields):
 class StreamedGenerationRequest(GenerationRequest):
     """`generate` on the websocket, which may also ask for state snapshots of one layer and head."""
 
-    state: Annotated[
-        list[int] | None, Field(description="[layer, head], from 0; answered by `state` messages")
-    ] = None
+    state: list[int] | None = None
+    """[layer, head], from 0; answered by `state` messages"""
 
     @field_validator("state", mode="before")
     @classmethod
@@ -370,24 +337,18 @@ class StreamedGenerationRequest(GenerationRequest):
 class PictureFields(SizeFields):
     """The fields of every request about given images: their files, and how they are read."""
 
-    image: Annotated[
-        list[bytes], Field(min_length=1, description="a picture, or a list of several")
-    ]
+    image: Annotated[list[bytes], Field(min_length=1)]
+    """a picture, or a list of several"""
     clean: Annotated[Clean, Field(description=CLEAN)] = "off"
 
 
 class MaskFields(PictureFields):
     """The fields of requests about partly known images."""
 
-    mask: Annotated[
-        bytes | None,
-        Field(
-            description="a picture: where it is transparent, or black without transparency, pixels are hidden"
-        ),
-    ] = None
-    keep_rows: Annotated[
-        int | None, Field(ge=0, description="known rows at the top, instead of a mask")
-    ] = None
+    mask: bytes | None = None
+    """a picture: where it is transparent, or black without transparency, pixels are hidden"""
+    keep_rows: Annotated[int | None, Field(ge=0)] = None
+    """known rows at the top, instead of a mask"""
     particles: Particles = None
 
     @model_validator(mode="after")
@@ -418,10 +379,8 @@ class LikelihoodRequest(MaskFields):
     """
 
     class_name: Class = None
-    per_pixel: Annotated[
-        bool,
-        Field(description="also the bits of every byte, of images of at most 2^22 bytes in all"),
-    ] = False
+    per_pixel: bool = False
+    """also the bits of every byte, of images of at most 2^22 bytes in all"""
     repeats: Repeats = DEFAULT_REPEATS
     seed: Seed = None
     user: User = None
@@ -446,30 +405,24 @@ class StepsRequest(PictureFields):
     """POST /v1/images/steps: the numbers of some steps of one image, in one layer and head."""
 
     class_name: Class = None
-    layer: Annotated[int, Field(ge=0, description="whose numbers")]
-    head: Annotated[int, Field(ge=0, description="of this layer")]
-    first: Annotated[int, Field(ge=0, description="the first step")] = 0
+    layer: Annotated[int, Field(ge=0)]
+    """whose numbers"""
+    head: Annotated[int, Field(ge=0)]
+    """of this layer"""
+    first: Annotated[int, Field(ge=0)] = 0
+    """the first step"""
     steps: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=MAX_INSPECTED_STEPS,
-            description="how many; fewer where the image ends; pixels from the last one on are not read",
-        ),
-        _whole_number(1, MAX_INSPECTED_STEPS),
+        int, Field(ge=1, le=MAX_INSPECTED_STEPS), _whole_number(1, MAX_INSPECTED_STEPS)
     ] = 1
+    """how many; fewer where the image ends; pixels from the last one on are not read"""
 
 
 class ClassificationRequest(PictureFields):
     """POST /v1/images/classifications."""
 
-    by_bits: Annotated[
-        bool,
-        Field(
-            description="where a class head reads the images, also read each under every class: ten or twenty times"
-            " slower"
-        ),
-    ] = False
+    by_bits: bool = False
+    """where a class head reads the images, also read each under every class: ten or twenty times
+    slower"""
     clean: Annotated[Clean, Field(description=CLEAN)] = "auto"
     user: User = None
 
@@ -478,21 +431,12 @@ class CodesRequest(PictureFields):
     """POST /v1/images/codes."""
 
     class_name: CodedClass = None
-    output_format: Annotated[
-        Literal["json", "file"],
-        Field(
-            description="json: a code of each image by itself; file: one .scan file of all of them"
-        ),
-    ] = "json"
+    output_format: Literal["json", "file"] = "json"
+    """json: a code of each image by itself; file: one .scan file of all of them"""
     images_a_code: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=MAX_A_CODE,
-            description="of a file: fewer are found and decoded sooner, more take less space; about 8 KB if absent",
-        ),
-        _whole_number(1, MAX_A_CODE),
+        int | None, Field(ge=1, le=MAX_A_CODE), _whole_number(1, MAX_A_CODE)
     ] = None
+    """of a file: fewer are found and decoded sooner, more take less space; about 8 KB if absent"""
     user: User = None
 
     @field_validator("output_format", mode="before")
@@ -504,18 +448,12 @@ class CodesRequest(PictureFields):
 class DecodingRequest(OutputFields):
     """POST /v1/images/decodings, codes as bytes."""
 
-    code: Annotated[
-        list[bytes], Field(min_length=1, description="a .scan file, or a list of several")
-    ]
-    images: Annotated[
-        str | int | list[int | str] | None,
-        Field(
-            description='which images, from 0, all codes numbered through: such as "3,17-20"; all if absent'
-        ),
-    ] = None
-    unchecked: Annotated[
-        bool, Field(description="return what a code paints even where its checksum differs")
-    ] = False
+    code: Annotated[list[bytes], Field(min_length=1)]
+    """a .scan file, or a list of several"""
+    images: str | int | list[int | str] | None = None
+    """which images, from 0, all codes numbered through: such as "3,17-20"; all if absent"""
+    unchecked: bool = False
+    """return what a code paints even where its checksum differs"""
 
     def ranges(self, count: int) -> list[range]:
         """Return which of `count` images are asked for; InvalidInput where one does not exist."""
