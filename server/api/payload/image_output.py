@@ -219,9 +219,10 @@ def _film(fields: OutputFields, media_type: str) -> Film | None:
     if kind in FILMS:
         is_always = kind not in pictures.MEDIA_TYPES.values()
         return fields.film or (Film() if is_always else None)
-    fields.refuse_film(
-        f"send Accept: {_any_of(FILMS)}, or output_format {_any_of(tuple(films.MEDIA_TYPES))}"
-    )
+    instead = f"send Accept: {_any_of(FILMS)}"
+    if media_type == JSON:
+        instead += f", or output_format {_any_of(tuple(films.MEDIA_TYPES))}"
+    fields.refuse_film(instead)
     return None
 
 

@@ -81,7 +81,7 @@ def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
             "image/png",
             {"frames": 9},
             "frames",
-            "is for films; send Accept: image/gif, image/webp or image/apng, or",
+            "is for films; send Accept: image/gif, image/webp or image/apng.",
         ),
         (
             "image/gif",
@@ -105,8 +105,9 @@ def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
             "image/png",
             {"output_format": "apng"},
             "output_format",
-            "apng is for films; send Accept:",
+            "apng is for films; send Accept: image/gif, image/webp or image/apng.",
         ),
+        ("", {"frames": 9}, "frames", "image/apng, or output_format gif"),
     ],
 )
 def test_what_is_no_film_is_refused_with_one_sentence(
