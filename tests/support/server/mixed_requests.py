@@ -4,11 +4,11 @@ with that to the same request alone.
     python -m tests.support.server.mixed_requests --requests 5000 [--seed 0]
     [--kill] [--reload] [--api-processes 2]
 
-A mix is drawn from its seed and sent at once, by several clients, to a server of two models with
-few slots; some of the clients leave early, and one has room for few bytes that it has not read.
-Invariant: an answer has the same bytes whatever else is asked meanwhile, and whether or not an
-engine is killed or the models are reloaded, but for what VARIES names. In the end every room,
-budget and count of the server is 0.
+The requests of a mix (drawn_requests.py) are spelled in many ways and sent at once, by several
+clients, to a server of two models with few slots; some of the clients leave early, and one has room
+for few bytes that it has not read. Invariant: an answer has the same bytes whatever else is asked
+meanwhile, and whether or not an engine is killed or the models are reloaded, but for what VARIES
+names. In the end every room, budget and count of the server is 0.
 """
 
 import argparse
@@ -26,7 +26,7 @@ import threading
 import time
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -39,7 +39,9 @@ import numpy as np
 from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
 from tests.support import shapes, small_models
+from tests.support.drawn_requests import Drawing
 from tests.support.pictures import decode, encode, painted, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.metrics_reader import wait_until_empty, wait_until_idle
@@ -51,6 +53,10 @@ from tests.support.server.websocket_client import LAST, connected
 from tests.support.waiting import PATIENCE, wait_for
 
 CLASSES = (*small_models.CLASSES["classes"], ("q",), ("Q",))
+# by label, with that of no class; and of a prompt whose characters are classes
+WORDS = (("none",), ("7", "Seven"), ("horse", "HORSE"), ("shell", "Sea  Shell"), ("q",), ("Q",))
+CHARACTERS = "7qQ"
+PROMPT = "a handwritten seven"
 SHARED = {**small_models.WINDOW, **small_models.CLASSES, "classes": CLASSES}
 STROKES = {**small_models.WAVES, **SHARED, "predicts": "categorical", "mirrored": True}
 MODELS = {
@@ -60,10 +66,12 @@ MODELS = {
 DEFAULT_MODEL = "strokes"
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3}  # of the other one
 SLOTS = 12
+WATCHED = 4  # images whose state a client may watch at once
 # mixes after which a server grows no more, but for so many bytes
 WARM = 20
 GROWTH = 32e6
 CLIENTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+SMALL_BUFFER = [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)]
 VARIES = re.compile(rb'"created":[^,}]+')
 NPY = "application/x-npy"
 WEIGHTED = {  # by Accept: another one that prefers the same
@@ -72,15 +80,17 @@ WEIGHTED = {  # by Accept: another one that prefers the same
     NPY: f"image/*;q=0.1, {NPY}",
     "image/gif": "image/webp;q=0.1, image/gif",
 }
+FILM = {"frames": 4, "seconds": 0.5, "scale": 2}
+FILMS = {"frames": 3, "scale": 1}
 # of answers: the fields that ask for each, and Accept
-FORMS: dict[str, tuple[dict[str, Any], str]] = {
-    "JSON": ({}, "*/*"),
-    "data URLs": ({"response_format": "url", "output_format": "webp"}, "*/*"),
-    "sheet": ({}, "image/png"),
-    "array": ({}, NPY),
-    "film": ({"frames": 4, "seconds": 0.5, "scale": 2}, "image/gif"),
-    "films": ({"output_format": "apng", "frames": 3, "scale": 1}, "*/*"),
-    "events": ({"stream": True, "partial_images": 3}, "*/*"),
+FORMS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "JSON": [({}, "*/*")],
+    "data URLs": [({"response_format": "url", "output_format": "webp"}, "*/*")],
+    "sheet": [({}, "image/png"), ({}, "image/webp")],
+    "array": [({}, NPY)],
+    "film": [(FILM, "image/gif"), (FILM, "image/webp")],
+    "films": [({**FILMS, "output_format": kind}, "*/*") for kind in ("apng", "webp")],
+    "events": [({"stream": True, "partial_images": 3}, "*/*")],
 }
 REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
     ("generations", {"prompt": "a cat"}, (400, "prompt", "prompt_not_supported")),
@@ -89,6 +99,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
     ("decodings", {"code": b"no code"}, (400, "code", "invalid_code")),
 ]
 KINDS = {
+    *FORMS,
     "generations",
     "edits",
     "likelihoods",
@@ -97,8 +108,6 @@ KINDS = {
     "steps",
     "codes",
     "decodings",
-}
-KINDS |= {
     "guidance",
     "particles",
     "websocket",
@@ -108,10 +117,13 @@ KINDS |= {
     "form",
     "resized",
     "written",
-    *FORMS,
+    "default model",
+    "weighted",
+    "listed",
+    "body",
+    "some images",
+    "unchecked",
 }
-KINDS |= {"default model", "weighted", "listed", "body", "some images", "unchecked"}
-WORDS = {"7": ("7", "Seven"), "horse": ("horse", "HORSE"), "shell": ("shell", "Sea  Shell")}
 Fields = dict[str, Any]  # files are bytes
 Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
 
@@ -126,15 +138,16 @@ class Call:
     refused: tuple[int, str, str] | None = None
     leaves: tuple[str, int] | None = None  # how the client leaves, after so many milliseconds
 
+    @property
+    def url(self) -> str:
+        return f"/v1/images/{self.route}"
+
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         if self.leaves:
             close, milliseconds = self.leaves
             with open_connection(server) as connection:
-                connection.sendall(
-                    post_request(
-                        f"/v1/images/{self.route}", as_json(self.fields), accept=self.accept
-                    )
-                )
+                request = post_request(self.url, as_json(self.fields), accept=self.accept)
+                connection.sendall(request)
                 time.sleep(milliseconds / 1000)
                 CLOSES[close](connection)
             return {}
@@ -145,12 +158,15 @@ class Call:
         return {**heads, "body": VARIES.sub(b"", response.content)}
 
     def response(self, client: httpx.Client) -> httpx.Response:
-        url = f"/v1/images/{self.route}"
         headers = {"accept": self.accept}
-        body = as_form(self.fields) if "form" in self.kinds else {"json": as_json(self.fields)}
-        if "body" in self.kinds:
-            body, headers["content-type"] = {"content": self.fields["code"][0]}, MEDIA_TYPE
-        response = client.post(url, **body, headers=headers)
+        if "form" in self.kinds:
+            body = as_form(self.fields)
+        elif "body" in self.kinds:
+            body = {"content": self.fields["code"][0]}
+            headers["content-type"] = MEDIA_TYPE
+        else:
+            body = {"json": as_json(self.fields)}
+        response = client.post(self.url, **body, headers=headers)
         if self.refused:
             assert_refused(response, *self.refused)
         else:
@@ -171,20 +187,16 @@ class Coding:
 
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         encoded = self.codes.response(client)
-        is_file = encoded.headers["content-type"] == MEDIA_TYPE
-        codes = (
-            [encoded.content]
-            if is_file
-            else [b64decode(each["code"]) for each in encoded.json()["data"]]
-        )
+        if encoded.headers["content-type"] == MEDIA_TYPE:
+            codes = [encoded.content]
+        else:
+            codes = [b64decode(each["code"]) for each in encoded.json()["data"]]
         kinds = ("body",) if len(codes) == 1 else ()
-        decoded = Call("decodings", kinds, {"code": codes}, NPY).response(client).content
-        assert np.array_equal(np.load(io.BytesIO(decoded)), self.pixels), (
-            "other pixels than those encoded"
-        )
-        answer = replace(self.decoding, fields={**self.decoding.fields, "code": codes}).answer(
-            server, client, alone
-        )
+        decoded = Call("decodings", kinds, {"code": codes}, NPY).response(client)
+        pixels = np.load(io.BytesIO(decoded.content))
+        assert np.array_equal(pixels, self.pixels), "other pixels than those encoded"
+        decoding = replace(self.decoding, fields={**self.decoding.fields, "code": codes})
+        answer = decoding.answer(server, client, alone)
         return {**answer, "codes": VARIES.sub(b"", encoded.content)}
 
 
@@ -214,31 +226,20 @@ class Jobs:
                         socket.send(type="cancel", id=name)
         answer: Answer = {}
         for name in (job["id"] for job in kept):
-            found = socket.jobs[name]
-            assert found.order[-1] == "done", found.messages[-1]
-            started, *messages = found.messages
-            answer |= {
-                f"image {one['index']} of {name}": one for one in messages if one["type"] == "image"
-            }
-            answer |= {
-                f"partial state {one['position']} of {name}": one
-                for one in messages
-                if one["type"] == "state"
-            }
-            answer |= {
-                f"job {name}": {**started, "job": 0},
-                f"pixels of {name}": found.images().tobytes(),
-            }
+            job = socket.jobs[name]
+            assert job.order[-1] == "done", job.messages[-1]
+            started, *messages = job.messages
+            answer[f"job {name}"] = {**started, "job": 0}
+            answer[f"pixels of {name}"] = job.images().tobytes()
+            for message in messages:
+                if message["type"] == "image":
+                    answer[f"image {message['index']} of {name}"] = message
+                elif message["type"] == "state":
+                    answer[f"partial state {message['position']} of {name}"] = message
         return answer
 
 
 Request = Call | Coding | Jobs
-
-
-def is_written(fields: Fields) -> bool:
-    """Whether the prompt is a list of characters that are classes."""
-    prompt = fields.get("prompt", "")
-    return len(prompt) > 1 and " " not in prompt
 
 
 def as_json(fields: Fields) -> Fields:
@@ -246,28 +247,12 @@ def as_json(fields: Fields) -> Fields:
 
 
 def as_form(fields: Fields) -> Fields:
-    files = [
-        (name, each)
-        for name in ("image", "mask")
-        for each in np.atleast_1d(fields.get(name, [])).tolist()
-    ]
-    numbers = {
-        name: json.dumps(value).strip('"')
-        for name, value in fields.items()
-        if name not in ("image", "mask")
-    }
-    return {"files": files, "data": numbers}
-
-
-def many(fields: Fields, n: int) -> Fields:
-    """The same request for `n` images."""
-    classes = fields.get("class")
-    fields = {**fields, "n": n}
-    if isinstance(classes, list):
-        fields["class"] = classes[:1] * n
-    elif is_written(fields):
-        fields["prompt"] = "7" * n
-    return fields
+    values = dict(fields)
+    files = [("image", image) for image in values.pop("image")]
+    if "mask" in values:
+        files.append(("mask", values.pop("mask")))
+    data = {name: json.dumps(value).strip('"') for name, value in values.items()}
+    return {"files": files, "data": data}
 
 
 def answer_of_events(lines: list[str]) -> Answer:
@@ -277,22 +262,25 @@ def answer_of_events(lines: list[str]) -> Answer:
     answer = {f"image {event['index']}": event for event in named(events, "completed")}
     for event in named(events, "partial_image"):
         if "provisional" not in event:
-            seen, final = painted({"data": [event, answer[f"image {event['index']}"]]})
-            assert (seen[seen != final] == UNPAINTED).all(), (
-                f"a partial image is no beginning: {event}"
-            )
-            answer[f"partial image {event['partial_image_index']} of {event['index']}"] = event
+            index = event["index"]
+            seen, final = painted({"data": [event, answer[f"image {index}"]]})
+            is_beginning = (seen[seen != final] == UNPAINTED).all()
+            assert is_beginning, f"a partial image is no beginning: {event}"
+            answer[f"partial image {event['partial_image_index']} of {index}"] = event
     return answer
 
 
 def difference(found: Answer | str, alone: Answer | str) -> str:
     """What failed, or the first difference, in words; empty where there is none."""
-    if isinstance(found, str) or isinstance(alone, str):
-        return found if isinstance(found, str) else f"alone, {alone}"
+    if isinstance(found, str):
+        return found
+    if isinstance(alone, str):
+        return f"alone, {alone}"
     for name in sorted(found.keys() | alone.keys()):
         one = found.get(name)
         other = alone.get(name)
-        if one != other and not (name.startswith("partial") and None in (one, other)):
+        may_differ = name.startswith("partial") and None in (one, other)
+        if one != other and not may_differ:
             return f"{name}: {one!r:.500} instead of {other!r:.500}"
     return ""
 
@@ -301,23 +289,13 @@ class Mix:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.watched = 0
-        # what was added later, so that the mixes stay what they were
-        self.more = random.Random(f"more of {seed}")
-        draws: dict[Callable[[], Request], int] = {
-            self.generation: 5,
-            self.edit: 5,
-            self.likelihood: 2,
+        self.drawings = {
+            name: Drawing(self.rng, config, SLOTS, True) for name, config in MODELS.items()
         }
-        draws |= {
-            self.known_pixels: 1,
-            self.classification: 2,
-            self.steps: 1,
-            self.coding: 2,
-            self.websocket: 2,
-        }
-        draws |= {self.leaver: 2, self.refusal: 1}
-        drawn = self.rng.choices([*draws], [*draws.values()], k=self.rng.randrange(20, 41))
-        self.requests = [self.sent(draw()) for draw in drawn]
+        draws = {self.call: 18, self.websocket: 2, self.leaver: 2, self.refusal: 1}
+        count = self.rng.randrange(20, 41)
+        drawn = self.rng.choices([*draws], [*draws.values()], k=count)
+        self.requests = [draw() for draw in drawn]
         self.kinds = Counter(kind for request in self.requests for kind in request.kinds)
 
     def faults(self, server: Server, kills: bool = False, reloads: bool = False) -> list[str]:
@@ -329,22 +307,18 @@ class Mix:
         begin = threading.Barrier(count)
         answered = itertools.count(1)
         with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
-            transports = []
+            clients = []
             for address in CLIENTS:
-                narrow = (
-                    [(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)] if address == CLIENTS[-1] else []
+                options = SMALL_BUFFER if address == CLIENTS[-1] else []
+                transport = httpx.HTTPTransport(
+                    verify=False, local_address=address, socket_options=options
                 )
-                options = {"local_address": address, "socket_options": narrow}
-                transports.append(httpx.HTTPTransport(verify=False, **options))  # type: ignore[arg-type]
-            clients = [
-                stack.enter_context(server.client(transport=transport)) for transport in transports
-            ]
+                clients.append(stack.enter_context(server.client(transport=transport)))
 
             def attempt(number: int, alone: bool) -> Answer | str:
+                client = clients[number % len(clients)]
                 try:
-                    return self.requests[number].answer(
-                        server, clients[number % len(clients)], alone
-                    )
+                    return self.requests[number].answer(server, client, alone)
                 except Exception as error:
                     return f"{type(error).__name__}: {error!s:.1000}"
 
@@ -367,231 +341,202 @@ class Mix:
             for number, (request, found) in enumerate(zip(self.requests, met, strict=True)):
                 alone = {} if "left" in request.kinds else attempt(number, alone=True)
                 if fault := difference(found, alone):
-                    faults.append(
-                        f"request {number} ({', '.join(request.kinds)}): {fault}; {request!r:.500}"
-                    )
+                    kinds = ", ".join(request.kinds)
+                    faults.append(f"request {number} ({kinds}): {fault}; {request!r:.500}")
         with server.client() as client:
             wait_until_empty(client)
         return faults
 
-    def sent(self, request: Request) -> Request:
-        """The request, or the same in other words; as a form where it has pictures."""
-        if not isinstance(request, Call) or request.leaves:
-            return request
-        kinds = [*request.kinds]
-        fields = {**request.fields}
-        accept = request.accept
-        if "image" in fields and self.more.random() < 0.4:
+    def call(self) -> Request:
+        """A request in any words and form; as a form of HTML where it has pictures."""
+        model = self.rng.choice([*MODELS])
+        request = self.drawings[model].request()
+        if isinstance(request, GenerateRequest):
+            call = self.painting(model, request)
+        elif request.coded:
+            return self.coding(model, request)
+        else:
+            call = self.reading(model, request)
+        kinds = [*call.kinds]
+        fields = {**call.fields}
+        accept = call.accept
+        if "image" in fields and self.chance(0.4):
             kinds.append("form")
-        if fields.get("model") == DEFAULT_MODEL and self.more.random() < 0.3:
+        if model == DEFAULT_MODEL and self.chance(0.3):
             kinds.append("default model")
             del fields["model"]
-        if accept in WEIGHTED and self.more.random() < 0.3:
+        if accept in WEIGHTED and self.chance(0.3):
             kinds.append("weighted")
             accept = WEIGHTED[accept]
-        return replace(request, kinds=tuple(kinds), fields=fields, accept=accept)
+        return replace(call, kinds=tuple(kinds), fields=fields, accept=accept)
 
-    def generation(self) -> Call:
-        fields = self.painting()
-        if self.more.random() < 0.2:  # more than there are slots
-            del fields["n"]
-            fields.pop("prompt", None)
-            fields["class"] = self.more.choices(
-                ("7", "Horse", "sea shell", "q", "Q", "none"), k=SLOTS + 3
-            )
-        return self.shown("generations", fields)
+    def painting(self, model: str, request: GenerateRequest) -> Call:
+        fields = self.fields(model, request)
+        if "mask" in fields and "particles" in fields and self.chance(0.3):
+            return self.known_pixels(model, fields)
+        form = "events"
+        if not request.stream:
+            form = self.rng.choice([form for form in FORMS if form != "events"])
+        return self.shown("edits" if request.known else "generations", fields, form)
 
-    def edit(self) -> Call:
-        return self.shown("edits", self.completion())
+    def known_pixels(self, model: str, fields: Fields) -> Call:
+        mask = decode(fields["mask"]).copy()
+        mask[0, 0], mask[-1, -1] = 255, 0  # with no known pixel, or no hidden one, it is refused
+        asked = {name: fields[name] for name in ("model", "image", "seed", "particles")}
+        if "class" in fields:
+            asked["class"] = fields["class"]
+        asked |= {"mask": encode(mask), "repeats": 2}
+        return Call("likelihoods", ("known pixels",), asked)
 
-    def likelihood(self) -> Call:
-        fields = {
-            **self.given(4),
-            "per_pixel": self.drawn(0.5),
-            **self.rng.choice(({}, {"class": "horse"})),
-        }
-        return Call("likelihoods", ("likelihoods",), fields)
+    def reading(self, model: str, request: ScoreRequest) -> Call:
+        fields = self.given(model, request)
+        if request.classified:
+            fields["by_bits"] = self.chance(0.5)
+            return Call("classifications", ("classifications",), fields)
+        if label := request.label_of(0):
+            fields["class"] = self.word(label)
+        if request.inspected is None:
+            fields["per_pixel"] = self.chance(0.5)
+            return Call("likelihoods", ("likelihoods",), fields)
+        config = MODELS[model]
+        steps = request.inspected
+        fields |= {"layer": steps.layer, "head": steps.head}
+        fields["first"] = (steps.first - config.first) // config.step_bytes
+        fields["steps"] = min((steps.stop - steps.first) // config.step_bytes, 8)
+        return Call("steps", ("steps",), fields)
 
-    def known_pixels(self) -> Call:
-        fields = self.given(2)
-        known = self.known(MODELS[fields["model"]])
-        known[0, 0], known[-1, -1] = 255, 0  # with no known pixel, or no hidden one, it is refused
-        fields |= {
-            "mask": encode(known),
-            "particles": self.rng.choice((1, 3, SLOTS)),
-            "repeats": 2,
-            "seed": 1,
-        }
-        fields |= self.more.choice(({}, {"class": "sea shell"}))
-        return Call("likelihoods", ("known pixels",), fields)
-
-    def classification(self) -> Call:
-        fields = {**self.given(4), "by_bits": self.drawn(0.5)}
-        return Call("classifications", ("classifications",), fields)
-
-    def steps(self) -> Call:
-        fields = self.given(1)
-        first = self.rng.randrange(MODELS[fields["model"]].steps)
-        fields |= self.more.choice(({}, {"class": "seven"}))
-        return Call(
-            "steps", ("steps",), {**fields, "layer": 1, "head": 1, "first": first, "steps": 8}
-        )
-
-    def coding(self) -> Coding:
-        fields = {**self.given(5), **self.rng.choice(({}, {"class": "7"})), "clean": "off"}
+    def coding(self, model: str, request: ScoreRequest) -> Coding:
+        fields = {**self.given(model, request), "clean": "off"}
+        if label := request.label_of(0):
+            fields["class"] = self.word(label)
         pixels = [decode(file) for file in fields["image"]]
-        decoding = self.shown("decodings", {})
         kinds = ["codes"]
-        if self.drawn(0.5):
+        asked: Fields = {}
+        if self.chance(0.5):
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
-        if self.drawn(0.5):
-            some = sorted(self.rng.sample(range(len(pixels)), self.rng.randrange(len(pixels)) + 1))
-            decoding.fields["images"] = (
-                some if self.more.random() < 0.5 else ",".join(map(str, some))
-            )
+        if self.chance(0.5):
+            size = self.rng.randrange(len(pixels)) + 1
+            some = sorted(self.rng.sample(range(len(pixels)), size))
+            asked["images"] = self.rng.choice([some, ",".join(map(str, some))])
             kinds.append("some images")
-        if self.more.random() < 0.3:
-            decoding.fields["unchecked"] = True
+        if self.chance(0.3):
+            asked["unchecked"] = True
             kinds.append("unchecked")
         if len(pixels) == 1 or "output_format" in fields:
             kinds.append("body")
+        decoding = self.shown("decodings", asked, self.rng.choice([*FORMS]))
         return Coding((*kinds, *decoding.kinds), Call("codes", (), fields), pixels, decoding)
 
     def websocket(self) -> Jobs:
         jobs = []
         cancelled = []
         for name in range(self.rng.randrange(1, 4)):
-            kind = self.rng.choice(("generate", "complete"))
-            fields = {
-                "type": kind,
-                "id": name,
-                **(self.painting() if kind == "generate" else self.completion()),
-            }
-            if self.drawn(0.3):
-                fields = many(fields, 30)
+            model, request = self.painted()
+            is_cancelled = self.chance(0.3)
+            if is_cancelled:
+                request = many(request, 30)
                 cancelled.append(name)
-            elif kind == "generate" and self.watched < 4:  # as many as a client may watch at once
+            fields = self.fields(model, request)
+            fields |= {"type": "complete" if request.known else "generate", "id": name}
+            if not request.known and not is_cancelled and self.watched < WATCHED:
                 self.watched += 1
-                fields["state"] = [1, 0]
+                fields["state"] = request.snapshot or (1, 0)
             jobs.append(fields)
         kinds = ("websocket", "cancelled") if cancelled else ("websocket",)
         return Jobs(kinds, jobs, cancelled, self.rng.randrange(1, 10))
 
     def leaver(self) -> Call:
-        call = self.generation() if self.drawn(0.5) else self.edit()
+        model, request = self.painted()
+        call = self.painting(model, many(request, 20))
         leaves = self.rng.choice([*CLOSES]), self.rng.randrange(20)
-        return replace(call, kinds=("left",), fields=many(call.fields, 20), leaves=leaves)
+        return replace(call, kinds=("left",), leaves=leaves)
 
     def refusal(self) -> Call:
         route, fields, error = self.rng.choice(REFUSED)
         return Call(route, ("refused",), fields, refused=error)
 
-    def shown(self, route: str, fields: Fields) -> Call:
-        """A request that is answered with images, in any form."""
-        (form,) = self.rng.choices([*FORMS], [2, 1, 1, 1, 1, 1, 3])
-        more, accept = FORMS[form]
-        kinds = [kind for kind in ("guidance", "particles") if fields.get(kind, 1) > 1]
-        kinds += ["written"] if is_written(fields) else []
-        kinds += ["listed"] if isinstance(fields.get("class"), list) else []
-        if form == "sheet":
-            accept = self.more.choice(("image/png", "image/webp"))
-        elif form == "film":
-            accept = self.more.choice(("image/gif", "image/webp"))
-        elif form == "films":
-            more = {**more, "output_format": self.more.choice(("apng", "webp"))}
-        if self.more.random() < 0.2:
-            kinds = [*kinds, "resized"]
-            more = {**more, "size_policy": "resize", "size": "20x30"}
-        return Call(route, (route, form, *kinds), {**fields, **more}, accept)
-
-    def painting(self) -> Fields:
-        fields = {"model": self.rng.choice([*MODELS]), "seed": self.rng.choice((0, 7, 2**63 - 1))}
-        fields |= {
-            "n": self.rng.choice((1, 1, 2, 3, 7)),
-            "temperature": self.rng.choice((1, 1, 0.5, 0, 2)),
-        }
-        fields |= self.rng.choice(
-            ({}, {"class": "any"}, {"class": "shell"}, {"prompt": "a handwritten seven"})
-        )
-        if "class" in fields and self.drawn(0.3):
-            fields["class"] = self.rng.choices(("7", "horse", "shell"), k=fields["n"])
-        is_guided = self.drawn(0.4) and not fields.keys().isdisjoint(("class", "prompt"))
-        fields |= {"guidance": self.rng.choice((1.5, 4))} if is_guided else {}
+    def shown(self, route: str, fields: Fields, form: str) -> Call:
+        """A request that is answered with images, in a form."""
+        more, accept = self.rng.choice(FORMS[form])
+        kinds = [route, form]
+        for name in ("guidance", "particles"):
+            if fields.get(name, 1) > 1:
+                kinds.append(name)
         if isinstance(fields.get("class"), list):
-            fields["class"] = [self.more.choice(WORDS[name]) for name in fields["class"]]
-            if not is_guided or (fields["n"] > 1 and self.more.random() < 0.5):
-                fields["class"][0] = "none"
-        elif "prompt" in fields and fields["n"] > 1 and self.more.random() < 0.7:
-            fields["prompt"] = "".join(self.more.choices("7qQ", k=fields["n"]))
-        return fields
+            kinds.append("listed")
+        if fields.get("prompt", PROMPT) != PROMPT:
+            kinds.append("written")
+        if self.chance(0.2):
+            kinds.append("resized")
+            more = {**more, "size_policy": "resize", "size": "20x30"}
+        return Call(route, tuple(kinds), {**fields, **more}, accept)
 
-    def completion(self) -> Fields:
-        fields = self.painting()
-        fields |= {"class": "horse"} if fields.get("class") not in (None, "shell") else {}
-        fields |= {"prompt": "a handwritten seven"} if "prompt" in fields else {}
-        config = MODELS[fields["model"]]
-        how = self.rng.choice(("alpha", "alpha", "mask", "rows"))
-        images = [self.pixels(config) for _ in range(self.rng.choice((1, 1, 2, 3)))]
-        if how == "rows":
-            fields["keep_rows"] = self.rng.randrange(config.height)
-        elif "guidance" not in fields:
-            fields["particles"] = self.rng.choice((1, 2, 5, SLOTS))
-        if how == "mask":
-            fields["mask"] = encode(self.known(config))
-        elif how == "alpha":
-            images = [np.dstack([image, self.known(config)]) for image in images]
+    def painted(self) -> tuple[str, GenerateRequest]:
+        """A model, and images to paint or to complete."""
+        model = self.rng.choice([*MODELS])
+        drawing = self.drawings[model]
+        return model, self.rng.choice([drawing.painting, drawing.completion])()
+
+    def fields(self, model: str, request: GenerateRequest) -> Fields:
+        """The fields of a request to paint; what it leaves out is the model's default."""
+        fields = {"model": model, "seed": request.seed, "temperature": request.temperature}
+        fields["n"] = request.n // max(len(request.known), 1)
+        if request.labels and self.chance(0.4) and len(request.labels) > 1:
+            fields["prompt"] = "".join(CHARACTERS[label % 3] for label in request.labels)
+        elif request.labels:
+            fields["class"] = [self.word(label) for label in request.labels]
+            if self.chance(0.5):
+                del fields["n"]
+        elif request.drawn_classes:
+            fields["class"] = "any"
+        elif request.label == 1 and self.chance(0.5):
+            fields["prompt"] = PROMPT
+        elif request.label:
+            fields["class"] = self.word(request.label)
+        if request.is_guided:
+            fields["guidance"] = request.guidance
+        return {**fields, **self.known(MODELS[model], request)} if request.known else fields
+
+    def known(self, config: ModelConfig, request: GenerateRequest) -> Fields:
+        """The fields of pictures and their known pixels: rows, a mask, or transparency."""
+        images = [np.frombuffer(image, np.uint8) for image in request.known]
+        images = [image.reshape(config.image_shape) for image in images]
+        masks = request.known_pixels(config)
+        assert masks is not None
+        masks = masks[:: request.n // len(images)] * np.uint8(255)
+        mask = masks[0]
+        fields: Fields = {} if request.is_guided else {"particles": min(request.particles, SLOTS)}
+        rows = int(mask.all(axis=1).argmin())
+        if not (masks != mask).any() and self.chance(0.6):
+            if rows * config.width * 255 == mask.sum():
+                fields = {"keep_rows": rows}
+            else:
+                fields["mask"] = encode(mask)
+        else:
+            images = [np.dstack(pair) for pair in zip(images, masks, strict=True)]
         return {**fields, "image": [encode(image) for image in images]}
 
-    def given(self, most: int) -> Fields:
+    def given(self, model: str, request: ScoreRequest) -> Fields:
         """The fields of requests about pictures; a JPEG of strokes is noisy."""
-        model = self.rng.choice([*MODELS])
+        shape = MODELS[model].image_shape
         files = []
-        for _ in range(self.rng.randrange(most) + 1):
-            files.append(
-                encode(self.pixels(MODELS[model]), self.rng.choice(("PNG", "JPEG")), quality=50)
-            )
-        return {
-            "model": model,
-            "image": files,
-            **self.rng.choice(({}, {"clean": "auto"}, {"clean": "off"})),
-        }
+        for image in request.images:
+            pixels = np.frombuffer(image, np.uint8).reshape(shape)
+            files.append(encode(pixels, self.rng.choice(["PNG", "JPEG"]), quality=50))
+        clean = self.rng.choice([{}, {"clean": "auto"}, {"clean": "off"}])
+        return {"model": model, "image": files, **clean}
 
-    def pixels(self, config: ModelConfig) -> np.ndarray:
-        """[H, W] or [H, W, 3] uint8: noise, one value, or strokes on black."""
-        drawn = np.random.default_rng(self.rng.randrange(2**32))
-        image = np.zeros(config.image_shape, np.uint8)
-        match self.rng.randrange(4):
-            case 0:
-                image[:] = drawn.integers(0, 256, image.shape)
-            case 1:
-                image[:] = drawn.choice((0, 255))
-            case _:
-                image[2 : drawn.integers(4, config.height), 2 : drawn.integers(4, config.width)] = (
-                    254
-                )
-        return image
+    def word(self, label: int) -> str:
+        return self.rng.choice(WORDS[label])
 
-    def known(self, config: ModelConfig) -> np.ndarray:
-        """[H, W] uint8, 255 where a pixel is known, not everywhere: a
-        beginning, an end, or among hidden ones.
-        """
-        known = np.zeros(config.height * config.width, np.uint8)
-        at = self.rng.randrange(len(known))
-        match self.rng.randrange(4):
-            case 0:
-                known[:at] = 255
-            case 1:
-                known[at + 1 :] = 255
-            case 2:
-                known[:] = 255
-                known[at :: self.rng.randrange(1, 9)] = 0
-            case 3:
-                known[:] = np.random.default_rng(at).choice((0, 255), len(known))
-        known[at] = 0
-        return known.reshape(config.height, config.width)
-
-    def drawn(self, share: float) -> bool:
+    def chance(self, share: float) -> bool:
         return self.rng.random() < share
+
+
+def many(request: GenerateRequest, n: int) -> GenerateRequest:
+    """The same request for `n` images, or `n` completions of each picture."""
+    n *= max(len(request.known), 1)
+    return replace(request, n=n, labels=request.labels[:1] * n)
 
 
 @contextmanager
@@ -611,15 +556,14 @@ def held(server: Server) -> dict[str, float]:
     """What the processes that speak HTTP, and the main one, hold: open
     files, threads and bytes of memory.
     """
-    total = Counter[str]()
+    total = dict.fromkeys(("memory", "fd", "task"), 0.0)
     for number in (server.process.pid, *server.api_processes()):
         process = Path(f"/proc/{number}")
-        total["memory"] += int((process / "statm").read_text().split()[1]) * os.sysconf(
-            "SC_PAGE_SIZE"
-        )
+        pages = int((process / "statm").read_text().split()[1])
+        total["memory"] += pages * os.sysconf("SC_PAGE_SIZE")
         for name in ("fd", "task"):
             total[name] += len([*(process / name).iterdir()])
-    return dict[str, float](total)
+    return total
 
 
 def main() -> None:
@@ -648,19 +592,17 @@ def main() -> None:
             for fault in mix.faults(server, options.kill, options.reload):
                 print(f"mix {seed}: {fault}", flush=True)
                 faulty += 1
-            kinds = kinds + mix.kinds
-            requests = requests + len(mix.requests) - mix.kinds["left"]
+            kinds += mix.kinds
+            requests += len(mix.requests) - mix.kinds["left"]
             if requests >= options.requests:
                 break
         wait_for(
             lambda: all(held(server)[name] <= more for name, more in most.items()),
             "the end of what was held",
         )
-        words = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
-        print(
-            f"{requests} requests compared in {time.monotonic() - began:.0f} s, {faulty} faults: {words}",
-            flush=True,
-        )
+    words = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    seconds = time.monotonic() - began
+    print(f"{requests} requests compared in {seconds:.0f} s, {faulty} faults: {words}", flush=True)
     sys.exit(bool(faulty))
 
 
