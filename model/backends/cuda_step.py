@@ -28,7 +28,8 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.distribution import distribution
 from scanline.model.network.embedding import Embedding
-from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.layer import Layer
+from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput, window
 
 # of the convolution's number and weight, and the norm of x before it

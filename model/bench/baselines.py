@@ -30,7 +30,8 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.base.resources import free_memory
 from scanline.model.base.state import State
 from scanline.model.bench.measure import Rate, durations
-from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.layer import Layer
+from scanline.model.network.transformer import Transformer
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
@@ -138,15 +139,13 @@ class SoftmaxCache:
         conv = model.step_conv(at[:, 0], self.conv_state)
         x, base = model._read_in(self.images, at, None, conv)
         x = x.squeeze(1)
-        for i, (layer, keys, values) in enumerate(
-            zip(model.layers, self.keys, self.values, strict=True)
-        ):
+        for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
             q, keys[:, :, step], values[:, :, step] = project(layer, x)
             seen = slice(step + 1)
             attended = F.scaled_dot_product_attention(
                 q.unsqueeze(2), keys[:, :, seen], values[:, :, seen]
             )
-            x = layer._finish(x, attended.flatten(1), conv, i, None)
+            x = layer._finish(x, attended.flatten(1), conv, None)
         return model._read_out(x.unsqueeze(1), base).squeeze(1)
 
     def paint_step(self, step: int) -> None:

@@ -24,6 +24,7 @@ from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, nearest_figures
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.likelihood import classification
+from scanline.model.network.class_reading import class_logits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -226,7 +227,7 @@ def answers_by_head(
     logits = []
     for start in range(0, len(images), READ_AT_ONCE):
         part = images[start : start + READ_AT_ONCE]
-        logits.append(model.class_logits(torch.tensor(part, device=model.device)).double().cpu())
+        logits.append(class_logits(model, torch.tensor(part, device=model.device)).double().cpu())
         progress(start + len(part))
     posterior = torch.cat(logits).softmax(dim=1).numpy()
     return Answers(

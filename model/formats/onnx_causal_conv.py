@@ -10,7 +10,8 @@ import torch
 from scanline.kernels.causal_conv import OFFSETS
 from scanline.model.formats.onnx_graph import Graph
 from scanline.model.network.block import Block
-from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.layer import Layer
+from scanline.model.network.transformer import Transformer
 
 
 class Neighbours:

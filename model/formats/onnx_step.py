@@ -20,7 +20,8 @@ from scanline.model.formats.onnx_graph import Graph
 from scanline.model.formats.onnx_window import read_window
 from scanline.model.network.block import Block, ClassLinear
 from scanline.model.network.embedding import START, Embedding, frequencies
-from scanline.model.network.transformer import Layer, Transformer
+from scanline.model.network.layer import Layer
+from scanline.model.network.transformer import Transformer
 from scanline.model.network.window_input import WindowInput
 
 if TYPE_CHECKING:

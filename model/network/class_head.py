@@ -1,27 +1,18 @@
 """The class head: which class an image shows, from one reading of it without a class.
 
-What the residual blocks or the first layers compute is averaged over cells of the image
-and standardised; one matrix makes logits of it. The head is no part of the network: no
-painted byte and no digest depends on it.
+What the residual blocks or the first layers compute is averaged over cells of the image and
+standardised; one matrix makes logits of it. The head is no part of the network: no painted byte
+and no digest depends on it. class_reading.py runs the network for it.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.base.resources import one_torch_thread, threads
-from scanline.model.base.state import State
-
-Part = TypeVar("Part")
-Result = TypeVar("Result")
-
-# that a head reads at once: some milliseconds of that device
-READ_STEPS = {"cpu": 64, "cuda": 1024}
 
 
 @dataclass(frozen=True)
@@ -36,25 +27,26 @@ class FeatureShape:
         """Return F, the number of features."""
         return len(self.layers) * self.cells**2 * config.model_width
 
-    def averages(
-        self, config: ModelConfig, outputs: Sequence[torch.Tensor], start: int
-    ) -> torch.Tensor:
+    def averages(self, config: ModelConfig, outputs: Sequence[Tensor], start: int) -> Tensor:
         """Return what n steps from byte `start` on add to the features [B, F] of images, from the
         outputs [B, n, D] after 0, 1 and more layers."""
-        cells = self.cells
+        # The cell of each step of an image.
         pixel = torch.arange(config.first, config.bytes, config.step_bytes) // config.channels
-        row = pixel // config.width * cells // config.height
-        column = pixel % config.width * cells // config.width
-        cell = row * cells + column
+        row = (pixel // config.width) * self.cells // config.height
+        column = (pixel % config.width) * self.cells // config.width
+        cell = row * self.cells + column
+        cells = self.cells**2
+
+        # Each step counts in its cell, by one over the steps of that cell in the whole image.
         first = (start - config.first) // config.step_bytes
-        read = cell[first : first + outputs[0].shape[1]]
+        steps = outputs[0].shape[1]
+        inside = F.one_hot(cell[first : first + steps], cells).T.float()  # [cells, n]
         # an image may have fewer rows than cells
-        count = torch.bincount(cell, minlength=cells**2).clamp(min=1)
-        inside = F.one_hot(read, cells**2).T.float()  # [cells^2, n]
+        count = torch.bincount(cell, minlength=cells).clamp(min=1)
         weights = (inside / count.unsqueeze(1)).to(outputs[0].device)
-        return torch.cat(
-            [(weights @ outputs[layer].float()).flatten(1) for layer in self.layers], dim=1
-        )
+
+        means = [weights @ outputs[layer].float() for layer in self.layers]  # each [B, cells, D]
+        return torch.cat([mean.flatten(1) for mean in means], dim=1)
 
 
 @dataclass(frozen=True)
@@ -62,73 +54,39 @@ class ClassHead:
     """The weights of a head for K classes, float32."""
 
     shape: FeatureShape
-    matrix: torch.Tensor  # [K, F]
-    bias: torch.Tensor  # [K]
-    mean: torch.Tensor  # [F], of the features
-    scale: torch.Tensor  # [F], by which they are divided after that
+    matrix: Tensor  # [K, F]
+    bias: Tensor  # [K]
+    mean: Tensor  # [F], of the features
+    scale: Tensor  # [F], by which they are divided after that
     # [], by which the logits are divided: then their probabilities are calibrated
-    temperature: torch.Tensor
+    temperature: Tensor
 
     @classmethod
     def empty(cls, shape: FeatureShape, config: ModelConfig) -> "ClassHead":
         """Return a head of zeros."""
         classes = len(config.classes)
         features = shape.count(config)
-        matrix = torch.zeros(classes, features)
         return cls(
-            shape,
-            matrix,
-            torch.zeros(classes),
-            torch.zeros(features),
-            torch.zeros(features),
-            torch.zeros(()),
+            shape=shape,
+            matrix=torch.zeros(classes, features),
+            bias=torch.zeros(classes),
+            mean=torch.zeros(features),
+            scale=torch.zeros(features),
+            temperature=torch.zeros(()),
         )
 
     @property
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
         """The weights by name."""
-        return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "shape"
-        }
+        names = [field.name for field in fields(self) if field.name != "shape"]
+        return {name: getattr(self, name) for name in names}
 
     def to(self, device: torch.device) -> "ClassHead":
         """Return the head on a device."""
-        return ClassHead(
-            self.shape, **{name: tensor.to(device) for name, tensor in self.tensors.items()}
-        )
+        moved = {name: tensor.to(device) for name, tensor in self.tensors.items()}
+        return ClassHead(self.shape, **moved)
 
-    def logits(self, features: torch.Tensor) -> torch.Tensor:
+    def logits(self, features: Tensor) -> Tensor:
         """Return the logits [..., K] of features [..., F]."""
-        return (
-            F.linear((features - self.mean) / self.scale, self.matrix, self.bias) / self.temperature
-        )
-
-
-@dataclass
-class ClassReading:
-    """An image that a head reads some steps at a time: always the same
-    ones, so that they round in one way.
-    """
-
-    image: torch.Tensor  # [1, N] uint8
-    state: State  # after the bytes that have been read
-    position: int  # the first byte after them
-    features: torch.Tensor  # [1, F] float32, what they add to the image's
-
-
-def in_threads(
-    parts: Sequence[Part], compute: Callable[[Part], Result], device: torch.device
-) -> list[Result]:
-    """Return what is computed of each part; on a CPU each in one of several threads."""
-
-    def of_part(part: Part) -> Result:
-        with torch.inference_mode():  # which is a thread's own
-            return compute(part)
-
-    if device.type != "cpu":
-        return [of_part(part) for part in parts]
-    with one_torch_thread():
-        if len(parts) == 1:
-            return [of_part(parts[0])]
-        with ThreadPoolExecutor(min(len(parts), threads())) as pool:
-            return [*pool.map(of_part, parts)]
+        standard = (features - self.mean) / self.scale
+        return F.linear(standard, self.matrix, self.bias) / self.temperature

@@ -8,7 +8,7 @@ from torch import nn
 
 from scanline.kernels.window import Window
 from scanline.model.base.config import ModelConfig
-from scanline.model.network.embedding import drawn
+from scanline.model.network.embedding import new_table
 
 
 def window(config: ModelConfig) -> Window:
@@ -36,8 +36,8 @@ class WindowInput(nn.Module):
         super().__init__()
         self.config = config
         self.linear = nn.Linear(window(config).inputs, config.model_width)
-        self.row = drawn(config.height, config.model_width)
-        self.column = drawn(config.width, config.model_width)
+        self.row = new_table(config.height, config.model_width)
+        self.column = new_table(config.width, config.model_width)
 
     def forward(self, inputs: torch.Tensor, pixel: torch.Tensor) -> torch.Tensor:
         """Return [B, n, D] from the window's inputs [B, n, .] of pixels [B or 1, n]."""

@@ -180,10 +180,10 @@ def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
     positions = torch.arange(config.first, config.bytes, config.step_bytes).unsqueeze(0)
     x, base = model._read_in(images, positions, None, conv)
     future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-    for i, layer in enumerate(model.layers):
+    for layer in model.layers:
         q, k, v = (part.transpose(1, 2) for part in baselines.project(layer, x))
         weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
-        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, i, None)
+        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, None)
     return model._read_out(x, base)
 
 

@@ -19,6 +19,7 @@ from scanline.model.inference import load
 from scanline.model.likelihood.classification import Classification, fitted_temperature, posterior
 from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
 from scanline.model.likelihood.typicality import TYPICAL, Typicality
+from scanline.model.network.class_reading import class_logits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.engine import Engine
@@ -184,7 +185,7 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
         )
         assert reports[-1] == count * model.config.bytes
         np.testing.assert_array_equal(
-            found.logits, model.class_logits(torch.from_numpy(images)).numpy()
+            found.logits, class_logits(model, torch.from_numpy(images)).numpy()
         )
         np.testing.assert_allclose(
             found.posterior, torch.tensor(found.logits).double().softmax(dim=1)

@@ -27,7 +27,7 @@ from scanline.model.base import resources
 from scanline.model.base.precision import DEFAULT
 from scanline.model.base.resources import one_torch_thread
 from scanline.model.base.state import State
-from scanline.model.network.class_head import in_threads
+from scanline.model.network.class_reading import ClassReading, in_threads
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.sampling.base.digest import class_head_digest, coding_digests, model_digest
 from scanline.model.sampling.base.errors import synchronize
@@ -186,8 +186,8 @@ class Generator:
         first = prefill.classified
         if not prefill.readings:
             images = prefill.batch.images[first : first + self.classified_at_once]
-            prefill.readings = [self.model.class_reading(image) for image in images.split(1)]
-        read = in_threads(prefill.readings, self.model.read_class, self.model.device)
+            prefill.readings = [ClassReading(self.model, image) for image in images.split(1)]
+        read = in_threads(prefill.readings, ClassReading.read, self.model.device)
         found = [logits for logits in read if logits is not None]
         if not found:
             return clock.stop()

@@ -10,7 +10,7 @@ import numpy as np
 
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.base.state import State
-from scanline.model.network.class_head import ClassReading
+from scanline.model.network.class_reading import ClassReading
 from scanline.model.sampling.base.messages import Scored, StepNumbers
 
 

@@ -13,7 +13,9 @@ import torch.nn.functional as F
 
 from scanline.model.datasets.split import Images
 from scanline.model.likelihood.classification import views
-from scanline.model.network.class_head import ClassHead, FeatureShape, in_threads
+from scanline.model.network.class_head import ClassHead, FeatureShape
+from scanline.model.network.class_reading import features as features_of
+from scanline.model.network.class_reading import in_threads
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.precision import product_dtype
 
@@ -45,7 +47,7 @@ def fit_class_head(
 
     def read(part: torch.Tensor) -> torch.Tensor:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=fast):
-            return model.features(part, shape)
+            return features_of(model, part, shape)
 
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).numpy()[:most]
     features = torch.empty(

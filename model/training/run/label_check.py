@@ -9,6 +9,7 @@ from scanline.model import zoo
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import load_config
+from scanline.model.network.class_reading import features
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.precision import product_dtype
 
@@ -65,7 +66,7 @@ def _classes(model: Transformer, images: torch.Tensor, columns: list[int]) -> np
     for part in images.split(TOGETHER):
         with torch.autocast(images.device.type, torch.bfloat16, enabled=fast and head is not None):
             if head is not None:
-                scores.append(head.logits(model.features(part, head.shape).float())[:, columns])
+                scores.append(head.logits(features(model, part, head.shape).float())[:, columns])
                 continue
             labels = (
                 torch.full((len(part),), 1 + column, device=images.device) for column in columns

@@ -18,6 +18,7 @@ from scanline.model.evaluation.guidance import guidance_figures, within_class_di
 from scanline.model.evaluation.likelihood import bits, bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
 from scanline.model.likelihood.classification import fitted_temperature, posterior
+from scanline.model.network.class_reading import class_logits
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
 from tests.support import small_models
@@ -102,7 +103,7 @@ def test_the_temperature_of_200_images_is_fitted_to_every_second_one() -> None:
 
 
 def test_the_head_reads_all_test_images_in_the_order_of_the_set(found: ClassMeasurements) -> None:
-    posterior = MODEL.class_logits(torch.from_numpy(TEST)).double().softmax(dim=1).numpy()
+    posterior = class_logits(MODEL, torch.from_numpy(TEST)).double().softmax(dim=1).numpy()
     assert found.by_head is not None
     for digit in range(10):
         np.testing.assert_array_equal(

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
-from scanline.model.network.class_head import READ_STEPS, FeatureShape
+from scanline.model.network.class_head import FeatureShape
+from scanline.model.network.class_reading import READ_STEPS, class_logits, features
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.training.run.class_head import fit_class_head
@@ -45,7 +46,7 @@ def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> Non
         for layer in range(2):
             cells[layer][row * 3 // 7 * 3 + column * 3 // 5].append(outputs[layer][step])
     expected = torch.cat([torch.stack(cell).mean(dim=0) for layer in cells for cell in layer])
-    assert_close("features", expected, model.features(image[None], shape)[0])
+    assert_close("features", expected, features(model, image[None], shape)[0])
 
 
 @pytest.mark.parametrize("variant", small_models.CORE)
@@ -76,7 +77,7 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
         found.append(logits)
     assert (found[0] == found[1]).all()
     assert (found[0] == found[2]).all()
-    given = model.features(torch.from_numpy(images), FeatureShape((0, 1), 3))
+    given = features(model, torch.from_numpy(images), FeatureShape((0, 1), 3))
     assert model.class_head is not None
     assert_close("logits", model.class_head.logits(given), torch.from_numpy(found[0]))
 
@@ -149,7 +150,7 @@ def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibr
     read: list[int] = []
     model.class_head, share = fit_class_head(model, images, labels, progress=read.append)
     tests, truth = shaded(600, seed=1)
-    posterior = model.class_logits(torch.from_numpy(tests)).softmax(dim=1)
+    posterior = class_logits(model, torch.from_numpy(tests)).softmax(dim=1)
     right = (posterior.argmax(dim=1) == torch.from_numpy(truth) - 1).float()
     assert right.mean() > 0.8
     assert abs(share - right.mean()) < 0.15

@@ -10,7 +10,8 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.base.state import State
-from scanline.model.network.class_head import READ_STEPS, ClassHead, FeatureShape
+from scanline.model.network.class_head import ClassHead, FeatureShape
+from scanline.model.network.class_reading import READ_STEPS
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
