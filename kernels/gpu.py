@@ -30,9 +30,7 @@ MAX_SUMMARY = 240  # characters of a summary: the error comes first, advice foll
 
 @cache
 def missing(device: torch.device) -> str | None:
-    """Return why no Triton kernel runs on this GPU, as the end of
-    a sentence; None if they may run.
-    """
+    """Return why no Triton kernel runs on this GPU, as the end of a sentence; None if they may run."""
     if torch.version.hip is not None:
         return "the kernels are made for NVIDIA GPUs, and this torch is built for ROCm"
     if find_spec("triton") is None:
@@ -44,9 +42,7 @@ def missing(device: torch.device) -> str | None:
 
 
 def summary(error: BaseException) -> str:
-    """Return an exception of a compiler, a driver or torch as
-    one line; their messages have many.
-    """
+    """Return an exception of a compiler, a driver or torch as one line; their messages have many."""
     while error.__cause__ is not None:
         error = error.__cause__
     # Triton's own exceptions quote the source before they say what is wrong with it.
@@ -59,9 +55,8 @@ def summary(error: BaseException) -> str:
 
 
 def _missing_package(error: BaseException) -> str | None:
-    """Return what to install where Triton cannot compile the C modules that
-    launch kernels; None for other errors.
-    """
+    """Return what to install where Triton cannot compile the C modules that launch kernels; None
+    for other errors."""
     if isinstance(error, RuntimeError) and "Failed to find C compiler" in str(error):
         return "Triton compiles a C module before its first launch and finds no C compiler: install the package gcc"
     if not isinstance(error, CalledProcessError) or not any(
@@ -77,9 +72,8 @@ def _missing_package(error: BaseException) -> str | None:
 
 
 def trains(operator: str, *sizes: int) -> bool:
-    """Return whether the kernels of an operator's `training_triton.py` run on this
-    GPU at these sizes; log why not.
-    """
+    """Return whether the kernels of an operator's `training_triton.py` run on this GPU at these
+    sizes; log why not."""
     return _trains(operator, *sizes)
 
 

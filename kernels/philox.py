@@ -12,9 +12,8 @@ from scanline.kernels.philox_rounds import MASK, UNIT, philox
 
 
 def philox4x32(counter: Tensor, key: Tensor) -> Tensor:
-    """Return `counter` [..., 4] after ten rounds with `key` [..., 2]:
-    [..., 4], all int64 in [0, 2^32).
-    """
+    """Return `counter` [..., 4] after ten rounds with `key` [..., 2]: [..., 4], all int64 in [0,
+    2^32)."""
     words = philox(*counter.unbind(-1), *key.unbind(-1))
     return torch.stack(words, dim=-1)
 

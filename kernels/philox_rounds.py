@@ -39,9 +39,8 @@ def philox(
 
 
 def uniform_pair(seed: int, index: int, position: int) -> tuple[float, float]:
-    """Return the two numbers of philox.py's `uniforms` for one byte, the same bit
-    for bit, in a tenth of the time.
-    """
+    """Return the two numbers of philox.py's `uniforms` for one byte, the same bit for bit, in a
+    tenth of the time."""
     low_seed = seed & MASK
     high_seed = (seed >> 32) & MASK
     first, second, _, _ = philox(position, index & MASK, index >> 32, 0, low_seed, high_seed)

@@ -162,9 +162,8 @@ class Step:
 
 
 class Model:
-    """A loaded model. Its methods may be called in any order; calls from
-    several threads need a model each.
-    """
+    """A loaded model. Its methods may be called in any order; calls from several threads need a
+    model each."""
 
     def __init__(
         self,
@@ -206,9 +205,8 @@ class Model:
 
     @property
     def coding(self) -> str:
-        """The digest of what makes and reads codes: the model and its
-        arithmetic. Equal ones read each other's.
-        """
+        """The digest of what makes and reads codes: the model and its arithmetic. Equal ones read
+        each other's."""
         return self.codings[0]
 
     @cached_property
@@ -298,9 +296,8 @@ class Model:
         class_name: ClassNames | None = None,
         progress: Progress = False,
     ) -> Scores:
-        """Return all that a likelihood says of images, one or many; see
-        `score` and `tail_probabilities`.
-        """
+        """Return all that a likelihood says of images, one or many; see `score` and
+        `tail_probabilities`."""
         cleaned = self._cleaned(images, clean)
         task = score.plan(self.info, ScoreValues(len(cleaned.images), class_name))
         task.fill([cleaned])

@@ -41,8 +41,7 @@ def causal_linear_attention(
     weight: Tensor | None = None,  # [B, N]
 ) -> tuple[Tensor, ...]:
     """Return y [B, H, N, M] and the state s, z after the last position; see
-    `chunked.causal_linear_attention`.
-    """
+    `chunked.causal_linear_attention`."""
     if not phi_q.is_cuda:
         return chunked.causal_linear_attention(phi_q, phi_k, v, s, z, weight)
     if weight is None:
@@ -116,9 +115,8 @@ def keep_out_of_graphs() -> None:
 def _best_on_gpu(
     device: torch.device, dtype: torch.dtype, key_width: int, value_width: int, gradients: bool
 ) -> Attention:
-    """Return the Triton implementation where this GPU can run it at
-    these widths, else the one in torch.
-    """
+    """Return the Triton implementation where this GPU can run it at these widths, else the one in
+    torch."""
     what = f"causal attention of {key_width} x {value_width}, {dtype}"
     if gradients:
         what += ", with gradients"

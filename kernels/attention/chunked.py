@@ -66,9 +66,8 @@ def check_shapes(phi_q: Tensor, phi_k: Tensor, v: Tensor) -> None:
 
 
 def _chunks(x: Tensor) -> Tensor:
-    """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a
-    zero key adds nothing to a state).
-    """
+    """Return [B, H, N, D] as [B, H, n, CHUNK, D], the end padded with zeros (a zero key adds
+    nothing to a state)."""
     batch, heads, length, width = x.shape
     padding = -length % CHUNK
     if padding:
@@ -82,9 +81,8 @@ def _positions(chunks: Tensor, length: int) -> Tensor:
 
 
 def _before(sums: Tensor, first: Tensor) -> Tensors:
-    """Return the running sums over the chunk axis (2) from `first`: before
-    each chunk, and after the last one.
-    """
+    """Return the running sums over the chunk axis (2) from `first`: before each chunk, and after
+    the last one."""
     first = first.unsqueeze(2)
     after = sums.cumsum(dim=2) + first
     before = torch.cat((first, after[:, :, :-1]), dim=2)

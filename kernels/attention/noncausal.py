@@ -17,9 +17,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype;
-    ValueError where shapes do not fit.
-    """
+    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where
+    shapes do not fit."""
     batch, heads, _, key_width = phi_q.shape
     keys = phi_k.shape[2]
     if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):

@@ -56,9 +56,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of
-    phi(q_i)^T phi(k_j) + 1e-6) (eq. 4).
-    """
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) +
+    1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)

@@ -44,9 +44,8 @@ def causal_attention_of_projection(
 def _attention(
     projected: Tensor, weight: Tensor | None, heads: int, key_width: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return y, the normalisers [B, H, N], and the sums over each segment,
-    [B, H, segments, C, M] and [.., C].
-    """
+    """Return y, the normalisers [B, H, N], and the sums over each segment, [B, H, segments, C, M]
+    and [.., C]."""
     projected = projected.contiguous()
     if weight is not None:
         weight = weight.contiguous()
@@ -144,9 +143,8 @@ def _launch(
 
 @triton.jit
 def _rows(x, heads, n, length, width, offset, d, size: tl.constexpr):
-    """Load columns offset + d, d < size, of positions n of this program's image
-    from x [B, N, width], else zero.
-    """
+    """Load columns offset + d, d < size, of positions n of this program's image from x [B, N,
+    width], else zero."""
     image = (tl.program_id(0) // heads).to(tl.int64)
     row = image * length + n
     inside = (n < length)[:, None] & (d < size)[None, :]
@@ -166,9 +164,8 @@ def _put(x, value, heads, n, length, width, offset, d, size: tl.constexpr):
 
 @triton.jit
 def _phi(x, n, length, d, size: tl.constexpr):
-    """Return elu(x) + 1 of rows that `_rows` has loaded, and its derivative,
-    both float32; zero beyond the end.
-    """
+    """Return elu(x) + 1 of rows that `_rows` has loaded, and its derivative, both float32; zero
+    beyond the end."""
     inside = (n < length)[:, None] & (d < size)[None, :]
     slope = tl.where(inside, tl.exp(tl.minimum(x.to(tl.float32), 0.0)), 0.0)
     features = tl.maximum(x.to(tl.float32), 0.0) + slope
@@ -196,9 +193,8 @@ def _weights(weight, heads, n, length):
 
 @triton.jit
 def _uses(n, counts):
-    """Return how often each query [n, 1] counts each key [1, n] of the
-    chunk: its own once, and no later one.
-    """
+    """Return how often each query [n, 1] counts each key [1, n] of the chunk: its own once, and no
+    later one."""
     is_earlier = n[:, None] > n[None, :]
     is_own = n[:, None] == n[None, :]
     return tl.where(is_earlier, counts[None, :], tl.where(is_own, 1.0, 0.0))

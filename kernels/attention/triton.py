@@ -56,9 +56,8 @@ def causal_linear_attention(
     s: Tensor | None = None,  # [B, H, C, M]
     z: Tensor | None = None,  # [B, H, C]
 ) -> Tensors:
-    """Return what `chunked.causal_linear_attention` does, with gradients. All
-    inputs have the same dtype, of DTYPES.
-    """
+    """Return what `chunked.causal_linear_attention` does, with gradients. All inputs have the same
+    dtype, of DTYPES."""
     check_shapes(phi_q, phi_k, v)
     batch, heads, _, key_width = phi_q.shape
     if not phi_q.dtype == phi_k.dtype == v.dtype or v.dtype not in DTYPES:
@@ -144,9 +143,8 @@ class _Attention(torch.autograd.Function):
 
 
 def _dense(x: Tensor) -> Tensor:
-    """Return x with a last stride of 1; other strides may be any, as those
-    of slices of one projection are.
-    """
+    """Return x with a last stride of 1; other strides may be any, as those of slices of one
+    projection are."""
     if x.stride(-1) == 1:
         return x
     return x.contiguous()
@@ -186,9 +184,8 @@ def _launch(q: Tensor, v: Tensor) -> tuple[int, tuple[Any, ...], dict[str, Any]]
 
 
 def _for_segments(segments: int, s: Tensor, z: Tensor) -> Tensors:
-    """Return memory for a state s [B, H, C, M] and z [B, H, C] of
-    each segment: [B, H, segments, ...].
-    """
+    """Return memory for a state s [B, H, C, M] and z [B, H, C] of each segment: [B, H, segments,
+    ...]."""
     batch, heads, key_width, value_width = s.shape
     s_of_segments = s.new_empty(batch, heads, segments, key_width, value_width)
     z_of_segments = z.new_empty(batch, heads, segments, key_width)

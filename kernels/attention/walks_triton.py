@@ -1,7 +1,6 @@
 """Kernels of `triton.py`: walks through the chunks of a head, in order or in reverse. Sums are
 float32, whatever the inputs are. Equations are the paper's; the derivation is in README.md, in this
-folder, and G, h, R and T are its letters.
-"""
+folder, and G, h, R and T are its letters."""
 
 import triton
 import triton.language as tl
@@ -9,9 +8,8 @@ import triton.language as tl
 
 @triton.jit
 def _dot(a, b):
-    """Return a b with float32 sums. Three TF32 products keep all but
-    the last bits of float32 factors.
-    """
+    """Return a b with float32 sums. Three TF32 products keep all but the last bits of float32
+    factors."""
     return tl.dot(a, b.to(a.dtype), input_precision="tf32x3")
 
 
@@ -38,8 +36,7 @@ def _sum_gradients(
 ):
     """Return g [n, M] = d loss / d numerator, the derivation's G, and h [n] = d loss / d
     normaliser. As y = numerator / normaliser: g = d loss / d y / normaliser and h = -sum over M of
-    g y. y and grad_y are contiguous, of these strides.
-    """
+    g y. y and grad_y are contiguous, of these strides."""
     # The normaliser first: loaded after grad_y and y, it costs `_later_sums` 84
     # registers instead of 72 (sm_90, Triton 3.9).
     head = tl.program_id(0).to(tl.int64)
@@ -87,9 +84,8 @@ def _put_state(
 
 @triton.jit
 def _add_keys(state, key_sum, keys, values):
-    """Return the state after these positions (eq. 10, 11). Those beyond
-    the end are zeros and add nothing.
-    """
+    """Return the state after these positions (eq. 10, 11). Those beyond the end are zeros and add
+    nothing."""
     state += _dot(tl.trans(keys), values)
     key_sum += tl.sum(keys.to(tl.float32), axis=0)
     return state, key_sum
@@ -97,9 +93,8 @@ def _add_keys(state, key_sum, keys, values):
 
 @triton.jit
 def _add_queries(later_r, later_t, queries, g, h):
-    """Return R and T, the sums of phi(q_j) G_j^T and of phi(q_j)
-    h_j, with those of these positions.
-    """
+    """Return R and T, the sums of phi(q_j) G_j^T and of phi(q_j) h_j, with those of these
+    positions."""
     later_r += _dot(tl.trans(queries), g)
     later_t += tl.sum(queries.to(tl.float32) * h[:, None], axis=0)
     return later_r, later_t

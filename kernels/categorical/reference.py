@@ -1,7 +1,6 @@
-"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black,
-white, and greys that follow no smooth curve. Parameters are [..., 256] logits; `log_prob`
-and `sample` read the same softmax.
-"""
+"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and
+greys that follow no smooth curve. Parameters are [..., 256] logits; `log_prob` and `sample` read
+the same softmax."""
 
 from dataclasses import dataclass
 
@@ -41,9 +40,8 @@ def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarra
 
 
 def pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Return which of the values with `weights` [..., n] the
-    uniform [..., 1] picks, int64 [..., 1].
-    """
+    """Return which of the values with `weights` [..., n] the uniform [..., 1] picks, int64 [...,
+    1]."""
     cumulative = weights.cumsum(dim=-1)
     target = uniform * cumulative[..., -1:]
     picked = (target >= cumulative).sum(dim=-1, keepdim=True)
@@ -60,9 +58,8 @@ class Categorical:
         return VALUES
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., 1] of the bytes `values` [...,
-        1] under `parameters` [..., 256].
-        """
+        """Return the natural log-probability [..., 1] of the bytes `values` [..., 1] under
+        `parameters` [..., 256]."""
         logs = F.log_softmax(parameters.float(), dim=-1)
         return logs.gather(-1, values.long())
 

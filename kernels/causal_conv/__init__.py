@@ -1,9 +1,8 @@
-"""The causal convolution with painted neighbours (`reference.py` is the literal loop): of
-many pixels of each image in turn, and of one pixel of each image at its own place. Both
-read what is kept of earlier pixels, number p in row p mod R of `conv_state`, and keep what
-later ones need. In training on a GPU, whole images and the norm before them have kernels
-with gradients (`training_triton.py`).
-"""
+"""The causal convolution with painted neighbours (`reference.py` is the literal loop): of many
+pixels of each image in turn, and of one pixel of each image at its own place. Both read what is
+kept of earlier pixels, number p in row p mod R of `conv_state`, and keep what later ones need. In
+training on a GPU, whole images and the norm before them have kernels with gradients
+(`training_triton.py`)."""
 
 import torch
 import torch.nn.functional as F
@@ -77,9 +76,8 @@ def normed_causal_conv(
     conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the images
 ) -> Tensor:
-    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training
-    on a GPU, then of autocast's type.
-    """
+    """Return `causal_conv` [B, N, D] of the normed x; by one kernel in training on a GPU, then of
+    autocast's type."""
     if not _is_by_triton(x):
         normed = F.layer_norm(x, weight.shape, weight, bias)
         return causal_conv(normed, conv_weight, 0, width)

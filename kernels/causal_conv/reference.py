@@ -18,9 +18,8 @@ def causal_conv(
     conv_weight: Tensor,  # [NEIGHBOURS, D]
     width: int,  # of the image
 ) -> Tensor:
-    """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of
-    weight_k * x_(q_k), number by number.
-    """
+    """Return y [N, D]: y_p = x_p + sum over neighbours q_k of p of weight_k * x_(q_k), number by
+    number."""
     y = x.clone()
     for pixel in range(len(x)):
         row = pixel // width

@@ -69,9 +69,8 @@ def _gradients(
     conv_weight: Tensor,
     width: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the
-    norm's, its bias, the convolution's.
-    """
+    """Return the gradients of x and of all weights [2 + NEIGHBOURS, D]: of the norm's, its bias,
+    the convolution's."""
     grad = torch.empty_like(x)
     batch, pixels, depth = x.shape
     programs = batch * triton.cdiv(pixels, PIXELS)

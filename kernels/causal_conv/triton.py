@@ -161,9 +161,8 @@ def _normed(
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
 ):
-    """Return rows [1, block] of x as the fused product reads them; zeros or of
-    no meaning where not `there` [1].
-    """
+    """Return rows [1, block] of x as the fused product reads them; zeros or of no meaning where not
+    `there` [1]."""
     d = tl.arange(0, block)
     value = tl.load(
         x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0

@@ -1,3 +1,1 @@
-"""Lossless codes of images: the quantised CDFs of a step's
-distribution, and the arithmetic coder.
-"""
+"""Lossless codes of images: the quantised CDFs of a step's distribution, and the arithmetic coder."""

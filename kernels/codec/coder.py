@@ -16,9 +16,8 @@ MIN_RANGE = 1 << 40  # of a range; below it, a byte is moved
 
 @dataclass(slots=True)
 class Decoder:
-    """A decoder that has read the first `at` bytes of a code; `value` and
-    `range` are those of Moffat et al.
-    """
+    """A decoder that has read the first `at` bytes of a code; `value` and `range` are those of
+    Moffat et al."""
 
     code: bytes
     at: int = 0

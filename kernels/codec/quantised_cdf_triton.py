@@ -50,9 +50,8 @@ def start_after(cumulative, byte):
 
 @triton.jit
 def start_of(byte, weights, total, means, rates, table, values: tl.constexpr):
-    """Return where the intervals of bytes [b] begin, `total` [b] being the sum
-    of the weights: _Logistics.starts.
-    """
+    """Return where the intervals of bytes [b] begin, `total` [b] being the sum of the weights:
+    _Logistics.starts."""
     below_edges = weights * _sigmoid(_edges(byte, means, rates), table)
     cumulative = tl.sum(below_edges, axis=1) // total
     cumulative = tl.where(byte == 0, 0, tl.where(byte == values, TOTAL, cumulative))
@@ -84,9 +83,8 @@ def below_after(byte, below, means, rates, there, table, values: tl.constexpr):
 def means_of(
     first, base, k, c, seen, channel: tl.constexpr, components, channels: tl.constexpr, inside, live
 ):
-    """Return the means of a channel, moved by the errors of the earlier
-    ones, whose bytes are `seen` [b, C].
-    """
+    """Return the means of a channel, moved by the errors of the earlier ones, whose bytes are
+    `seen` [b, C]."""
     mean = _own_means(first, base, k, channel, components, channels, inside, live)
     for earlier in tl.static_range(channel):
         # Registers cannot be indexed: a channel of `seen` is read by a masked sum.

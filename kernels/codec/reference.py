@@ -52,9 +52,8 @@ Choose = Callable[[Starts], Tensor]
 def for_each_channel(
     distribution: Categorical | PixelLogistics, parameters: Tensor, choose: Choose
 ) -> None:
-    """Call `choose` for each byte of a step in order, under `parameters` [...,
-    width]: to encode a byte, or find it.
-    """
+    """Call `choose` for each byte of a step in order, under `parameters` [..., width]: to encode a
+    byte, or find it."""
     if not isinstance(distribution, Categorical):
         _for_each_pixel_channel(distribution, parameters, choose)
         return
@@ -74,9 +73,8 @@ def for_each_channel(
 def intervals(
     distribution: Categorical | PixelLogistics, parameters: Tensor, values: Tensor
 ) -> Tensor:
-    """Return the starts and widths int64 [..., C, 2] of a step's bytes `values`
-    [..., C], each given the earlier.
-    """
+    """Return the starts and widths int64 [..., C, 2] of a step's bytes `values` [..., C], each
+    given the earlier."""
     of_channels: list[Tensor] = []
 
     def choose(starts: Starts) -> Tensor:
@@ -129,9 +127,8 @@ class Readers:
 def decode(
     distribution: Categorical | PixelLogistics, parameters: Tensor, readers: Readers
 ) -> Tensor:
-    """Return the bytes [B, C] uint8 of a step that codes have under
-    `parameters` [B, width]; move the readers.
-    """
+    """Return the bytes [B, C] uint8 of a step that codes have under `parameters` [B, width]; move
+    the readers."""
     of_channels: list[Tensor] = []
 
     def choose(starts: Starts) -> Tensor:
@@ -147,9 +144,8 @@ def decode(
 
 
 def histogram_starts(histogram: Sequence[float]) -> list[int]:
-    """Return where the intervals of the 256 values of a first byte begin, and
-    TOTAL, from their probabilities.
-    """
+    """Return where the intervals of the 256 values of a first byte begin, and TOTAL, from their
+    probabilities."""
     weights = [int(probability * (1 << 20)) + 1 for probability in histogram]
     total = sum(weights)
     starts = []
@@ -160,9 +156,7 @@ def histogram_starts(histogram: Sequence[float]) -> list[int]:
 
 
 def find(starts: Starts, targets: Tensor) -> Tensor:
-    """Return the values int64 [...] whose intervals hold the
-    numbers `targets` [...] below TOTAL.
-    """
+    """Return the values int64 [...] whose intervals hold the numbers `targets` [...] below TOTAL."""
     values = torch.zeros_like(targets)
     for step in (128, 64, 32, 16, 8, 4, 2, 1):
         larger = values + step
@@ -198,9 +192,8 @@ class _Logistics:
         return _start(cumulative, values)
 
     def below_after(self, values: Tensor) -> Tensor:
-        """Return `below` of the next channel: each component's weight times what
-        it gave the bytes `values` [...].
-        """
+        """Return `below` of the next channel: each component's weight times what it gave the bytes
+        `values` [...]."""
         # A bin has the probability sigmoid(upper edge) sigmoid(-lower edge) (1 - e^-width); black
         # has no lower edge, white no upper one, and both are as wide as the rest of the line.
         is_black = (values == 0).unsqueeze(-1)

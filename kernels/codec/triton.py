@@ -298,9 +298,8 @@ def _pixels(
 
 @triton.jit
 def _rows(slots, position, code_range, batch, block: tl.constexpr):
-    """Return rows b [block] of the batch, their slots, whether each has work, and
-    the byte at which its step begins.
-    """
+    """Return rows b [block] of the batch, their slots, whether each has work, and the byte at which
+    its step begins."""
     b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     slot = tl.load(slots + b, mask=b < batch, other=-1)
     live = slot >= 0
@@ -321,9 +320,8 @@ def _write(out, b, start, stop, live):
 
 @triton.jit
 def _put(images, known, offset, decoded, live):
-    """Store decoded bytes where none is known; return those that stand there
-    then, int64, and which were decoded.
-    """
+    """Store decoded bytes where none is known; return those that stand there then, int64, and which
+    were decoded."""
     byte, is_known = put(images, known, offset, decoded.to(tl.float32), live)
     return byte.to(tl.int64), live & ~is_known
 

@@ -160,9 +160,8 @@ class PixelLogistics:
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Return logits [..., K], means and scales [..., K, C], coefficients
-        [..., K, C (C - 1) / 2], float32.
-        """
+        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) /
+        2], float32."""
         k = self.components
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
@@ -175,9 +174,8 @@ class PixelLogistics:
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
-        """Return the means [..., K] of a channel, given the values
-        `seen` [..., C] of the earlier ones.
-        """
+        """Return the means [..., K] of a channel, given the values `seen` [..., C] of the earlier
+        ones."""
         mean = means[..., channel]
         first = channel * (channel - 1) // 2
         for earlier in range(channel):

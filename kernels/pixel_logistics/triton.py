@@ -163,9 +163,8 @@ def _means(
 def _scales(
     first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr
 ):
-    """Return the scales [b, K] of a channel at temperature 1, and
-    where they are not finite numbers.
-    """
+    """Return the scales [b, K] of a channel at temperature 1, and where they are not finite
+    numbers."""
     raw = raw_scales(first, k, channel, components, channels, inside)
     elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
     return tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu, inside & wrong(raw)
@@ -350,9 +349,8 @@ def _sample_guided(
 
 @triton.jit
 def _log_probabilities(log_weights, means, scales, value, least: tl.constexpr):
-    """Return the logarithms [1, 256] of the probabilities of all values
-    of a byte, of components [1, K].
-    """
+    """Return the logarithms [1, 256] of the probabilities of all values of a byte, of components
+    [1, K]."""
     logs = (
         log_bin(value.to(tl.float32), means, scales)
         + log_weights

@@ -107,9 +107,7 @@ def check(
 def tile(
     heads: int, key_width: int, value_width: int, elements: int = ELEMENTS
 ) -> tuple[int, int, int, int]:
-    """Return how many heads, keys and values a program has, padded
-    to powers of two, and its warps.
-    """
+    """Return how many heads, keys and values a program has, padded to powers of two, and its warps."""
     block_c = triton.next_power_of_2(key_width)
     block_m = triton.next_power_of_2(value_width)
     head_elements = block_c * block_m
@@ -179,9 +177,8 @@ def add_at_once(
 
 @triton.jit
 def step(state, key_sum, q, k, v, in_keys, epsilon: tl.constexpr, feature_map: tl.constexpr):
-    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19),
-    its y [h, M] (eq. 20), and phi(k).
-    """
+    """Return s [h, C, M] and z [h, C] after a position (eq. 18, 19), its y [h, M] (eq. 20), and
+    phi(k)."""
     k = tl.where(in_keys, phi(k, feature_map), 0.0)  # phi(0) is 1: masked loads must not count
     q = tl.where(in_keys, phi(q, feature_map), 0.0)
     state += k[:, :, None] * v[:, None, :]

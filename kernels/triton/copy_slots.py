@@ -18,9 +18,8 @@ def copy_slots(
     targets: Tensor,  # [n] int64: slots, all different
     layered: bool = False,  # whether the slots are the array's second axis
 ) -> None:
-    """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit
-    for bit; on a GPU without waiting.
-    """
+    """Copy what slot sources[i] holds into slot targets[i], IN PLACE, bit for bit; on a GPU without
+    waiting."""
     if sources.shape != targets.shape or sources.dim() != 1:
         raise ValueError(
             f"sources {list(sources.shape)} and targets {list(targets.shape)} do not fit"

@@ -62,9 +62,8 @@ def embed(
 
 
 def check_classes(classes: Tensor | None, labels: Tensor | None, images: Tensor, x: Tensor) -> None:
-    """Raise ValueError where classes [1 + number, D] or labels [S] do
-    not fit images [S, N] and x [B, D].
-    """
+    """Raise ValueError where classes [1 + number, D] or labels [S] do not fit images [S, N] and x
+    [B, D]."""
     assert (classes is None) == (labels is None)
     if classes is not None and labels is not None:
         if classes.shape[1:] != x.shape[1:] or labels.shape != images.shape[:1]:

@@ -1,7 +1,6 @@
-"""LayerNorm of whole rows, in place, where it is not fused into the matrix product that
-follows (post-norm models). Reference: torch.nn.functional.layer_norm. The mean first, then the
-mean of squares around it, in float32.
-"""
+"""LayerNorm of whole rows, in place, where it is not fused into the matrix product that follows
+(post-norm models). Reference: torch.nn.functional.layer_norm. The mean first, then the mean of
+squares around it, in float32."""
 
 import triton
 import triton.language as tl

@@ -35,9 +35,8 @@ ACTIVATIONS = ("none", "relu", "gelu")
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tile of a program: WIDE reads x and weights the fewest times, NARROW makes
-    more programs and fetches early.
-    """
+    """Tile of a program: WIDE reads x and weights the fewest times, NARROW makes more programs and
+    fetches early."""
 
     rows: int  # of x
     columns: int  # of the result: multiples of 64, which a Hopper's warps multiply together
@@ -53,9 +52,8 @@ NARROW = Tiling(16, 64, 256, 2, 8, True)
 
 @dataclass(frozen=True)
 class Halves:
-    """A weight [O, K] as float16 numbers: weight = high + low / 2048; `low`
-    is None where all of it is zero.
-    """
+    """A weight [O, K] as float16 numbers: weight = high + low / 2048; `low` is None where all of it
+    is zero."""
 
     high: Tensor  # [O, K]
     low: Tensor | None  # [O, K]

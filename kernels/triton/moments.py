@@ -46,9 +46,8 @@ def row_moments(
 
 @triton.jit
 def pair_sums(x, count: tl.constexpr):
-    """Return the sums [b, n / count] of each `count` (a power of two)
-    neighbours in the rows of x [b, n].
-    """
+    """Return the sums [b, n / count] of each `count` (a power of two) neighbours in the rows of x
+    [b, n]."""
     for level in tl.static_range(16):
         if (count >> level) > 1:
             pairs = tl.reshape(x, (x.shape[0], x.shape[1] // 2, 2))
@@ -59,9 +58,8 @@ def pair_sums(x, count: tl.constexpr):
 
 @triton.jit
 def store_moments(out, x, b, inside, first, width: tl.constexpr):
-    """Store the moments of numbers first to first + n of rows b: x [b, n], n a
-    multiple of 64; `inside` [b] masks.
-    """
+    """Store the moments of numbers first to first + n of rows b: x [b, n], n a multiple of 64;
+    `inside` [b] masks."""
     rows: tl.constexpr = x.shape[0]
     n: tl.constexpr = x.shape[1]
     parts: tl.constexpr = n // BLOCK
@@ -85,9 +83,8 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
 def mean_and_rstd(
     moments, b, inside, width: tl.constexpr, padded: tl.constexpr, epsilon: tl.constexpr
 ):
-    """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power
-    of two from the number of blocks.
-    """
+    """Return mean [b] and 1 / deviation [b] of whole rows; `padded` is the power of two from the
+    number of blocks."""
     blocks: tl.constexpr = (width + BLOCK - 1) // BLOCK
     part = tl.arange(0, padded)[None, :]
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 0).to(tl.float32)

@@ -16,9 +16,8 @@ import triton.language as tl
 
 
 def options(chained: bool) -> dict[str, Any]:
-    """Return the keyword arguments of a launch. Triton's interpreter does not know
-    `launch_pdl`, and chains nothing.
-    """
+    """Return the keyword arguments of a launch. Triton's interpreter does not know `launch_pdl`,
+    and chains nothing."""
     # Without contraction to fused multiply-adds, elementwise arithmetic is
     # rounded as it is written, whatever the shape of the program and the version
     # of Triton (whose default changes in 3.10).

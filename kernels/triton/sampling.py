@@ -54,9 +54,8 @@ def check(
     images: Tensor,
     known: Tensor,
 ) -> None:
-    """Raise ValueError where parameters [B, width], slots [B], images
-    [S, N] and known [S, N] do not fit.
-    """
+    """Raise ValueError where parameters [B, width], slots [B], images [S, N] and known [S, N] do
+    not fit."""
     if parameters.shape != (len(slots), width) or images.shape != known.shape:
         raise ValueError(
             f"parameters {list(parameters.shape)}, slots {len(slots)}, images {list(images.shape)} and known "
@@ -68,9 +67,8 @@ def check(
 
 
 def draw_uniforms(seed: Tensor, index: Tensor, position: Tensor) -> Tensor:
-    """Return the two uniforms in (0, 1) of seeds, indices and positions [n]
-    int64, [n, 2], as kernels/philox.py.
-    """
+    """Return the two uniforms in (0, 1) of seeds, indices and positions [n] int64, [n, 2], as
+    kernels/philox.py."""
     if not seed.shape == index.shape == position.shape or seed.dim() != 1:
         raise ValueError(
             f"seeds {list(seed.shape)}, indices {list(index.shape)} and positions do not fit"
@@ -174,9 +172,8 @@ def _log_sigmoid(x):
 
 @triton.jit
 def _one_less_exp(a):
-    """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series,
-    where the difference would cancel.
-    """
+    """Return 1 - exp(-a) for a > 0; below 1/4 by six terms of the series, where the difference
+    would cancel."""
     series = a * (1 - (a / 2) * (1 - (a / 3) * (1 - (a / 4) * (1 - (a / 5) * (1 - a / 6)))))
     return tl.where(a < 0.25, series, 1 - tl.exp(-a))
 
@@ -217,9 +214,8 @@ def wrong(x):
 
 @triton.jit
 def in_bits(nats, wrong_parameters, ln2):
-    """Return costs [b] in bits, float64; NaN where one of the image's parameters,
-    [b, K] of which are `wrong`, is.
-    """
+    """Return costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which
+    are `wrong`, is."""
     failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
     nats = tl.where(failed, float("nan"), nats)
     return nats.to(tl.float64) / ln2

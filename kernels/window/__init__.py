@@ -1,6 +1,5 @@
 """Input of a step of a whole pixel: painted pixels around it as real numbers. `reference.py`
-defines the inputs, `triton.py` gathers them on a GPU.
-"""
+defines the inputs, `triton.py` gathers them on a GPU."""
 
 from scanline.kernels.window.reference import Window, wave_table
 

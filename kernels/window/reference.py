@@ -137,9 +137,8 @@ def wave_table(waves: int) -> Tensor:
 
 
 def _sine(turns: np.ndarray) -> np.ndarray:
-    """Return the sine of angles in 1020ths of a turn, by Taylor's series
-    within a quarter of a turn of zero.
-    """
+    """Return the sine of angles in 1020ths of a turn, by Taylor's series within a quarter of a turn
+    of zero."""
     turns = (turns + 510) % 1020 - 510
     mirrored = np.where(turns > 0, 510, -510) - turns  # for the other half of the period
     near_zero = np.where(np.abs(turns) > 255, mirrored, turns)

@@ -90,9 +90,8 @@ def read_window(
 
 @triton.jit
 def _value(byte):
-    """Return bytes as real numbers; the division is rounded as the
-    reference's is, which `/` is not on a GPU.
-    """
+    """Return bytes as real numbers; the division is rounded as the reference's is, which `/` is not
+    on a GPU."""
     return tl.div_rn(byte.to(tl.float32), 127.5) - 1
 
 
@@ -110,9 +109,8 @@ def _bytes(image, pixel, number, channel, rows, columns, width, channels, outsid
 
 @triton.jit
 def _reference(image, pixel, channel, width, channels, outside, live):
-    """Return the reference of channels: the mean of the left and the upper
-    neighbour, or the one that exists.
-    """
+    """Return the reference of channels: the mean of the left and the upper neighbour, or the one
+    that exists."""
     inner_column = pixel % width != 0
     inner_row = pixel >= width
     at = image + (pixel - 1) * channels + channel

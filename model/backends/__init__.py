@@ -32,9 +32,7 @@ TRITON = ("cuda", "cuda-unchained", "cuda-narrow")  # in Triton's interpreter on
 
 
 class NoRoomError(ValueError):
-    """The slots do not fit into the memory that is free; the
-    message is one sentence with numbers.
-    """
+    """The slots do not fit into the memory that is free; the message is one sentence with numbers."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +97,8 @@ def open_backend(
 
 
 def _candidates(device: str, backend: str | None, precision_name: str) -> list[tuple[str, str]]:
-    """Return the backends to try, each with its device; ValueError
-    where none of them has the precision.
-    """
+    """Return the backends to try, each with its device; ValueError where none of them has the
+    precision."""
     if backend is not None:
         candidates = [(name, "cpu" if name == "cpu" else device) for name in backend.split(",")]
     else:
@@ -186,9 +183,8 @@ def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Pre
 
 
 def _needs_self_test(name: str, device: torch.device) -> bool:
-    """Return whether a backend must pass the self-test; our compiled
-    library and torch on a CPU need none.
-    """
+    """Return whether a backend must pass the self-test; our compiled library and torch on a CPU
+    need none."""
     return device.type == "cuda" or name in TRITON
 
 

@@ -1,6 +1,5 @@
-"""The images that take slots in one tick, as one block of memory, so
-that a device gets them in one copy.
-"""
+"""The images that take slots in one tick, as one block of memory, so that a device gets them in one
+copy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,9 +49,8 @@ class Arrivals:
         *,
         pinned: bool = False,
     ) -> "Arrivals":
-        """Return images of `length` unknown bytes, every number 0;
-        `pinned`: to be copied without waiting.
-        """
+        """Return images of `length` unknown bytes, every number 0; `pinned`: to be copied without
+        waiting."""
         block = torch.zeros(
             count * (8 * NUMBERS + 2 * length), dtype=torch.uint8, pin_memory=pinned
         )
@@ -79,9 +77,8 @@ class Arrivals:
         return cls(block, prefixes, prefix, images, known.view(torch.bool), *numbers)
 
     def to(self, device: torch.device) -> "Arrivals":
-        """Return the same on a device: one copy, which the caller does not
-        wait for where the block is pinned.
-        """
+        """Return the same on a device: one copy, which the caller does not wait for where the block
+        is pinned."""
         count, length = self.images.shape
         return Arrivals._of(
             self.block.to(device, non_blocking=True), count, length, self.prefixes, self.prefix

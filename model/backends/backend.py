@@ -1,6 +1,5 @@
-"""The base of backends, with the ways of placing, fetching and
-resampling that several of them share.
-"""
+"""The base of backends, with the ways of placing, fetching and resampling that several of them
+share."""
 
 from collections.abc import Sequence
 
@@ -74,9 +73,7 @@ class Backend:
         """Prepare all that a call with these slots may need; change no image."""
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
-        """Start images in their slots, whatever these held:
-        everything in one copy to the device.
-        """
+        """Start images in their slots, whatever these held: everything in one copy to the device."""
         pool.place(arrivals)
 
     def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
@@ -84,21 +81,18 @@ class Backend:
         pool.put_codes(slots, decoders)
 
     def fetch(self, pool: SlotPool, slots: np.ndarray) -> Pending[Fetched]:
-        """Copy images and bits of `slots` [n] int64 as the calls before this
-        one leave them: all in one copy.
-        """
+        """Copy images and bits of `slots` [n] int64 as the calls before this one leave them: all in
+        one copy."""
         return pool.fetch(slots)
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw the particles of each group anew where few have most of the
-        weight, IN PLACE (particles.py).
-        """
+        """Draw the particles of each group anew where few have most of the weight, IN PLACE
+        (particles.py)."""
         particles.resample(pool, groups, particles.copy_slots)
 
     def choose(self, pool: SlotPool, groups: Groups) -> None:
-        """Draw one particle of each group by weight, whose image and bits its
-        leader's slot then has, IN PLACE.
-        """
+        """Draw one particle of each group by weight, whose image and bits its leader's slot then
+        has, IN PLACE."""
         particles.choose(pool, groups)
 
     def close(self) -> None:

@@ -70,9 +70,8 @@ class CudaOptions:
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
-    """As particles.copy_slots: one launch for each array, which
-    reads no slot that is its own source.
-    """
+    """As particles.copy_slots: one launch for each array, which reads no slot that is its own
+    source."""
     for array in (getattr(pool.state, name) for name in NUMBERS):
         copy_slots(array, sources, targets, layered=True)
     for array in (pool.images, pool.bits):
@@ -80,9 +79,8 @@ def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor)
 
 
 class CudaBackend(Backend):
-    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32,
-    float16 or bfloat16) between steps.
-    """
+    """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16)
+    between steps."""
 
     rows = 1
     is_asynchronous = True
@@ -206,9 +204,8 @@ class CudaBackend(Backend):
 
     @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
-        """See Backend.resample: queued as every call is, so that it lies
-        between the graphs before and after it.
-        """
+        """See Backend.resample: queued as every call is, so that it lies between the graphs before
+        and after it."""
         particles.resample(pool, groups, copy_particles, draw_uniforms)
 
     @torch.inference_mode()

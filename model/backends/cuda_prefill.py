@@ -121,9 +121,8 @@ class KernelPrefill:
         return torch.equal(torch.cat(each), y) and all(same)
 
     def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
-        """Run the bytes from `start` on of `some` images of a batch; write their
-        bits [n, N or fewer], which are 0.
-        """
+        """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or
+        fewer], which are 0."""
         own = slice(0, len(bits))
         stop = int(batch.stops[some].max())
         coded = batch.intervals is not None

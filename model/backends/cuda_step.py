@@ -1,7 +1,6 @@
-"""One step of many images as a sequence of Triton kernels: the network's weights in the form
-that these take, the buffers between them, and the order of the launches. A run allocates
-nothing and never waits for the device.
-"""
+"""One step of many images as a sequence of Triton kernels: the network's weights in the form that
+these take, the buffers between them, and the order of the launches. A run allocates nothing and
+never waits for the device."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,9 +39,8 @@ ALIGNED = 16
 
 @dataclass(frozen=True)
 class Buffers:
-    """What kernels hand to each other in one step of B images. What
-    a model does not have is 0 wide.
-    """
+    """What kernels hand to each other in one step of B images. What a model does not have is 0
+    wide."""
 
     slots: Tensor  # [B] int64: the slots to step; -1: none
     active: Tensor  # [B] int64: the same, but -1 where the image is done
@@ -149,9 +147,7 @@ class KernelSequence:
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
     def decode(self, slots: SlotPool, buffers: Buffers) -> None:
-        """Paint the bytes of the step of the active slots that
-        have codes; `sample` does the rest.
-        """
+        """Paint the bytes of the step of the active slots that have codes; `sample` does the rest."""
         decode(
             buffers.parameters, buffers.base, buffers.active, slots.images, slots.known, slots.state.position,
             slots.code, slots.code_at, slots.code_value, slots.code_range, self.distribution, self.chained,
@@ -220,9 +216,7 @@ class _Product:
         out_moments: Tensor | None = None,
         labels: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        """labels: slots [B] and the label of each [S], read
-        where there is a bias for each label.
-        """
+        """labels: slots [B] and the label of each [S], read where there is a bias for each label."""
         linear(
             x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, self.launches.chained,
             moments, out_moments, labels if self.bias.dim() == 2 else None,
@@ -257,9 +251,8 @@ class _ByteInput:
 
 
 class _WindowInput:
-    """GELU of a linear layer of the window's inputs, the place's and the
-    label's vectors; the base of the means.
-    """
+    """GELU of a linear layer of the window's inputs, the place's and the label's vectors; the base
+    of the means."""
 
     def __init__(self, model: Transformer, launches: _Launches) -> None:
         assert isinstance(model.embedding, WindowInput)
@@ -390,9 +383,8 @@ class _Layer:
 
 
 def _classes(model: Transformer) -> Tensor | None:
-    """Return the vectors [1 + number of classes, D] of the labels,
-    None where the model has no classes.
-    """
+    """Return the vectors [1 + number of classes, D] of the labels, None where the model has no
+    classes."""
     return model.classes if model.config.classes else None
 
 

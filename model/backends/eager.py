@@ -102,9 +102,8 @@ class EagerBackend(Backend):
     def _stepped(
         self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor
     ) -> torch.Tensor:
-        """Return the parameters [1, n, P] of one image's steps up to `stop`, as
-        `advance` computes them: in a tile.
-        """
+        """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes
+        them: in a tile."""
         config = self.model.config
         device = self.model.device
         tile = State.zeros(config, self.rows, device)

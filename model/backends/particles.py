@@ -39,9 +39,8 @@ Uniforms = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of P particles each; a group stands at one position, all
-    known bytes before which are weighed.
-    """
+    """Groups of P particles each; a group stands at one position, all known bytes before which are
+    weighed."""
 
     # [G, P] int64, all different; a group's first is its leader, in which its image ends
     slots: np.ndarray
@@ -118,9 +117,8 @@ def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -
 
 
 def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Array, Array, Array]:
-    """Return slots [G, P] and positions [G] of groups, and the numbers [P]
-    of particles, where the pool is.
-    """
+    """Return slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the
+    pool is."""
     slots = groups.slots
     position = groups.position
     particle = np.arange(groups.slots.shape[1])
@@ -166,8 +164,7 @@ def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | Non
 def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
     """Return the ancestor [G, P] of each particle [P], by systematic resampling: of P points at
     equal distances, the first at `uniform` [G] of it, each draws one. A particle that is drawn
-    stays itself, so that the fewest are copied.
-    """
+    stays itself, so that the fewest are copied."""
     points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
     # Those drawn more than once, in order, for the particles that are not drawn.
@@ -201,9 +198,8 @@ def power_of_two(x: Array) -> Array:
 
 
 def logarithm(x: Array) -> Array:
-    """Return log2(x) for x > 0, float64, within 1e-14 of it; as
-    `power_of_two`, by exactly rounded operations.
-    """
+    """Return log2(x) for x > 0, float64, within 1e-14 of it; as `power_of_two`, by exactly rounded
+    operations."""
     xp = _namespace(x)
     mantissa, exponent = xp.frexp(x)
     low = mantissa < math.sqrt(0.5)

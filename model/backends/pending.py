@@ -33,16 +33,13 @@ class Pending(Generic[Result]):
 
 
 def event(*, timed: bool = False) -> torch.cuda.Event:
-    """Return an event of a GPU whose `synchronize` sleeps; by default CUDA's
-    waits in a loop, which takes a core.
-    """
+    """Return an event of a GPU whose `synchronize` sleeps; by default CUDA's waits in a loop, which
+    takes a core."""
     return torch.cuda.Event(enable_timing=timed, blocking=True)
 
 
 def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Return an array on a device; on a GPU without waiting for
-    it, elsewhere a view of the array.
-    """
+    """Return an array on a device; on a GPU without waiting for it, elsewhere a view of the array."""
     tensor = torch.from_numpy(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
@@ -64,9 +61,8 @@ def to_host(tensor: torch.Tensor) -> Pending[torch.Tensor]:
 
 
 class DeviceClock:
-    """The time that a device takes from here to `stop`; where the
-    caller's thread computes, its own time.
-    """
+    """The time that a device takes from here to `stop`; where the caller's thread computes, its own
+    time."""
 
     def __init__(self, device: torch.device) -> None:
         self._began = perf_counter()

@@ -1,6 +1,5 @@
-"""What a backend is asked to run of known bytes: the argument of
-`Backend.prefill`, and what a `PrefillState` runs.
-"""
+"""What a backend is asked to run of known bytes: the argument of `Backend.prefill`, and what a
+`PrefillState` runs."""
 
 from dataclasses import dataclass, replace
 

@@ -46,9 +46,8 @@ OTHER_BYTES_16_BITS = 1 / 2
 
 
 class WrongResultsError(ArithmeticError):
-    """The backend computes something else than it should; the
-    message says what, without a full stop.
-    """
+    """The backend computes something else than it should; the message says what, without a full
+    stop."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,8 @@ class _Images:
         self.known = step % 2 == 1  # [N]
 
     def painted(self, backend: Backend, slots: SlotPool, size: int) -> Outcome:
-        """Paint images 0 to size - 1 at once. Which slot an image
-        has depends on how many there are.
-        """
+        """Paint images 0 to size - 1 at once. Which slot an image has depends on how many there
+        are."""
         index = (torch.arange(size) + size // 2) % size
         arrivals = Arrivals.empty(size, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(size))
@@ -144,9 +142,7 @@ class _Images:
         )
 
     def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
-        """Raise WrongResultsError where the reference finds
-        something else along the painted bytes.
-        """
+        """Raise WrongResultsError where the reference finds something else along the painted bytes."""
         count = len(outcome.images)
         size = self.config.step_bytes
         state = State.zeros(self.config, count)
@@ -199,9 +195,8 @@ class _Images:
         _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
-        """Raise WrongResultsError where a guided image in slots 0 and 1 has
-        other bytes than the reference draws.
-        """
+        """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the
+        reference draws."""
         pair = np.arange(2)
         arrivals = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host)
         arrivals.slots.copy_(torch.arange(2))

@@ -57,9 +57,8 @@ class Fetched:
 
 @dataclass
 class SlotPool:
-    """Memory of all images in flight, allocated once. A slot is free, or its
-    image done, where its position is N.
-    """
+    """Memory of all images in flight, allocated once. A slot is free, or its image done, where its
+    position is N."""
 
     state: State
     images: torch.Tensor  # [S, N] uint8
@@ -97,9 +96,8 @@ class SlotPool:
         state_dtype: torch.dtype = torch.float32,
         deferred: int = 0,
     ) -> "SlotPool":
-        """Return `count` free slots whose s is stored in `state_dtype`, with
-        room for so many deferred steps.
-        """
+        """Return `count` free slots whose s is stored in `state_dtype`, with room for so many
+        deferred steps."""
         state = State.zeros(config, count, device, state_dtype, deferred)
         state.position.fill_(config.bytes)
         return cls(
@@ -135,9 +133,8 @@ class SlotPool:
         return self.images.device.type == "cpu"
 
     def place(self, arrivals: Arrivals) -> None:
-        """Start images in their slots, IN PLACE, whatever these held;
-        on a GPU without waiting for it.
-        """
+        """Start images in their slots, IN PLACE, whatever these held; on a GPU without waiting for
+        it."""
         if self.on_host:
             self._place_by_numpy(arrivals)
         else:
@@ -178,9 +175,8 @@ class SlotPool:
     def snapshot(
         self, slot: int, layer: int, head: int, step_bytes: int = 1
     ) -> Pending[tuple[np.ndarray, np.ndarray]]:
-        """Return copies of s [C, M] and z [C] float32 of one layer and head;
-        on a GPU without waiting for it.
-        """
+        """Return copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without
+        waiting for it."""
         deferred = self.state.deferred[layer, slot]
         held = self.state.position[slot] // step_bytes % (len(deferred) + 1)
         s, z = with_deferred(self.state.s[layer, slot], self.state.z[layer, slot], deferred, held)
@@ -203,9 +199,8 @@ class SlotPool:
         self.state.position[self.rows(slots)] = self.images.shape[1]
 
     def advance_only(self, slots: np.ndarray, advance: Callable[["SlotPool"], None]) -> None:
-        """Call `advance` with this pool, IN PLACE, in which all slots but
-        `slots` [n] int64 count as done.
-        """
+        """Call `advance` with this pool, IN PLACE, in which all slots but `slots` [n] int64 count
+        as done."""
         position = self.state.position
         rows = self.rows(slots)
         chosen = torch.full_like(position, self.images.shape[1])

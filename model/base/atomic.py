@@ -46,9 +46,8 @@ def write_stream(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder below one that a user has named; OSError where a
-    link there would lead out of it.
-    """
+    """Make a folder below one that a user has named; OSError where a link there would lead out of
+    it."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, which may lead anywhere; remove it", str(path))

@@ -79,9 +79,8 @@ def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
 
 
 def labels_of_list(config: ModelConfig, names: Sequence[str | None]) -> tuple[int, ...]:
-    """Return the label of each class of a list; InvalidInput where one
-    names no class, or the list is empty.
-    """
+    """Return the label of each class of a list; InvalidInput where one names no class, or the list
+    is empty."""
     if not names:
         raise InvalidInput("class must list at least one class.", "class")
     labels = []
@@ -111,9 +110,8 @@ def listed_in(config: ModelConfig, text: str, param: str = "class") -> list[str]
 
 
 def drawn_label(classes: int, seed: int, index: int) -> int:
-    """Return the label of an image whose class is drawn: of seed and index
-    alone, every class equally likely.
-    """
+    """Return the label of an image whose class is drawn: of seed and index alone, every class
+    equally likely."""
     return 1 + int(classes * uniform_pair(seed, index, DRAW)[0])
 
 
@@ -141,9 +139,8 @@ def label_of_prompt(config: ModelConfig, text: str) -> int:
 
 
 def _named(config: ModelConfig, text: str) -> set[int]:
-    """Return the labels that a text names as whole words. Its time is the
-    text's, however many words there are.
-    """
+    """Return the labels that a text names as whole words. Its time is the text's, however many
+    words there are."""
     tokens = [
         (token[0].lower(), token.start(), token.end()) for token in configs.TOKEN.finditer(text)
     ]
@@ -191,9 +188,8 @@ def _refused(message: str) -> InvalidInput:
 
 
 def plain(text: str, param: str = "class") -> str:
-    """Return a text as words are compared; InvalidInput that names `param` for
-    too many combining marks in a row.
-    """
+    """Return a text as words are compared; InvalidInput that names `param` for too many combining
+    marks in a row."""
     try:
         return configs.plain(text)
     except ValueError as error:

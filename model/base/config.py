@@ -219,9 +219,8 @@ class ModelConfig:
 
     @cached_property
     def labels(self) -> dict[str, int]:
-        """The label of each word of each class, as `spaced` writes it, and as
-        `plain` does where that is free.
-        """
+        """The label of each word of each class, as `spaced` writes it, and as `plain` does where
+        that is free."""
         as_written = {
             spaced(word): label for label, words in enumerate(self.classes, 1) for word in words
         }
@@ -229,9 +228,8 @@ class ModelConfig:
 
     @cached_property
     def word_tree(self) -> dict[str, Any]:
-        """The words of all classes, token by token in lower case; where
-        one ends, the tree has the key "".
-        """
+        """The words of all classes, token by token in lower case; where one ends, the tree has the
+        key ""."""
         root: dict[str, Any] = {}
         for word in self.labels:
             tree = root
@@ -252,9 +250,7 @@ class ModelConfig:
 
     @property
     def can_be_guided(self) -> bool:
-        """Whether `guidance` may be above 1: distributions with
-        a class and without can be mixed.
-        """
+        """Whether `guidance` may be above 1: distributions with a class and without can be mixed."""
         return bool(self.classes)
 
     @property
@@ -310,18 +306,16 @@ def stored_name(field: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text as words are compared, in lower case; ValueError for
-    too many combining marks in a row.
-    """
+    """Return a text as words are compared, in lower case; ValueError for too many combining marks
+    in a row."""
     return spaced(text).lower()
 
 
 # a request asks for its prompt several times, milliseconds each where it is long
 @lru_cache(maxsize=4)
 def spaced(text: str) -> str:
-    """Return a text in NFC, with one space between words; ValueError for
-    too many combining marks in a row.
-    """
+    """Return a text in NFC, with one space between words; ValueError for too many combining marks
+    in a row."""
     marks = "".join(
         each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])
     )
@@ -336,9 +330,8 @@ def _as_tuples(value: Any) -> Any:
 
 
 def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
-    """Raise ValueError where there are too many classes, or where a
-    word cannot stand for one of them.
-    """
+    """Raise ValueError where there are too many classes, or where a word cannot stand for one of
+    them."""
     if len(classes) > MAX_CLASSES:
         raise ValueError(f"a model has at most {MAX_CLASSES:,} classes, not {len(classes):,}")
     known: set[str] = set()
@@ -366,9 +359,8 @@ def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
 
 
 def _check_type(name: str, value: object, wanted: Any) -> None:
-    """Raise ValueError where a JSON value is not of a field's type. A bool
-    is not an int; an int is a float.
-    """
+    """Raise ValueError where a JSON value is not of a field's type. A bool is not an int; an int is
+    a float."""
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")

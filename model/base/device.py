@@ -36,9 +36,8 @@ BACKEND_HELP = (
 
 
 def resolve_device(name: str) -> str:
-    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for
-    other names and a missing device.
-    """
+    """Return "cpu" or "cuda"; auto is cuda where there is a device. ValueError for other names and
+    a missing device."""
     import torch
 
     if name == "auto":
@@ -99,9 +98,8 @@ def peak_flops(device: str) -> float | None:
 
 
 def peak_of(name: str) -> int | None:
-    """Return the published TFLOP/s of a GPU by the name that torch gives it; None
-    where the table has no such card.
-    """
+    """Return the published TFLOP/s of a GPU by the name that torch gives it; None where the table
+    has no such card."""
     words = set(re.split(r"[\s-]+", name))
     if words & OTHER_CARDS:
         return None
@@ -109,9 +107,8 @@ def peak_of(name: str) -> int | None:
 
 
 def _unusable_gpu() -> str | None:
-    """Return why not even torch computes on the GPU, as where it was built
-    without this architecture; else None.
-    """
+    """Return why not even torch computes on the GPU, as where it was built without this
+    architecture; else None."""
     import torch
 
     from scanline.kernels.gpu import summary

@@ -27,17 +27,14 @@ class InvalidInput(ValueError):  # noqa: N818 (it is the caller's mistake, not a
 
 
 def plain_value(value: Any) -> Any:
-    """Return what a Python user gives as Python has it: numbers and texts of
-    numpy and torch, arrays as lists.
-    """
+    """Return what a Python user gives as Python has it: numbers and texts of numpy and torch,
+    arrays as lists."""
     to_list = getattr(value, "tolist", None)
     return to_list() if callable(to_list) else value
 
 
 def switch(value: Any, param: str) -> bool:
-    """Return a user's True or False, of Python, numpy or torch;
-    InvalidInput where it is neither.
-    """
+    """Return a user's True or False, of Python, numpy or torch; InvalidInput where it is neither."""
     found = plain_value(value)
     if not isinstance(found, bool):
         raise InvalidInput(f"{param} must be True or False, not {shown(found)}.", param)
@@ -91,9 +88,7 @@ def checked_seed(seed: int | None) -> int:
 
 
 def check_count(images: int, most: int, param: str, counted: str = "") -> None:
-    """Raise InvalidInput where a request has more than `most`
-    images; `counted`: how often each is.
-    """
+    """Raise InvalidInput where a request has more than `most` images; `counted`: how often each is."""
     if images > most:
         how = f", each counted {counted}," if counted else ""
         raise InvalidInput(

@@ -21,9 +21,8 @@ BUSY = 0.05
 
 
 def facts() -> dict[str, Any]:
-    """Return date, machine, commit, versions; `others_share_of_cpu` counts from
-    this module's import to this call.
-    """
+    """Return date, machine, commit, versions; `others_share_of_cpu` counts from this module's
+    import to this call."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": _machine(),
@@ -43,9 +42,8 @@ def busy_warning(facts: dict[str, Any]) -> str | None:
 
 
 def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) -> None:
-    """Print the last line of a script in benchmarks/: a JSON object of machine,
-    commit, configuration and results.
-    """
+    """Print the last line of a script in benchmarks/: a JSON object of machine, commit,
+    configuration and results."""
     known = facts()
     if warning := busy_warning(known):
         print(warning)
@@ -84,9 +82,8 @@ def _processor_seconds() -> tuple[float, float, float] | None:
 
 
 def _ticks_of_running_children(parent: int) -> int:
-    """Return the ticks of the running children of a process, and theirs; 0 where
-    the system does not list children.
-    """
+    """Return the ticks of the running children of a process, and theirs; 0 where the system does
+    not list children."""
     ticks = 0
     for listed in Path(f"/proc/{parent}/task").glob("*/children"):
         try:
@@ -107,9 +104,8 @@ _AT_IMPORT = _processor_seconds()
 
 
 def _others_share() -> float | None:
-    """Return the share of all processor time since this module was
-    imported that other programs used.
-    """
+    """Return the share of all processor time since this module was imported that other programs
+    used."""
     now = _processor_seconds()
     if _AT_IMPORT is None or now is None:
         return None

@@ -19,9 +19,8 @@ MAX_MESSAGE = 1000  # characters
 
 
 class FileError(ValueError):
-    """A file that is wrong; the message is one sentence for the user, short and
-    printable whatever the file holds.
-    """
+    """A file that is wrong; the message is one sentence for the user, short and printable whatever
+    the file holds."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -30,9 +29,8 @@ class FileError(ValueError):
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether bytes go through `path` without staying there: a
-    standard stream, a device or a pipe.
-    """
+    """Return whether bytes go through `path` without staying there: a standard stream, a device or
+    a pipe."""
     return (
         path == STREAM
         or path.is_relative_to("/dev")
@@ -87,9 +85,8 @@ def check_output(out: Path, inputs: Iterable[Path] = (), *, may_be_folder: bool 
 
 
 def check_no_picture(out: Path) -> None:
-    """Raise ValueError where an output that is no picture has a name of one,
-    which is somebody's picture then.
-    """
+    """Raise ValueError where an output that is no picture has a name of one, which is somebody's
+    picture then."""
     if out.suffix.lower() in PICTURES:
         raise ValueError(
             f"{out} has a name of a picture or an array, and the output is none; give another name"

@@ -1,6 +1,5 @@
-"""How a long call of the Python API reports what is done: to a function, or as a
-bar in a terminal or a notebook.
-"""
+"""How a long call of the Python API reports what is done: to a function, or as a bar in a terminal
+or a notebook."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -40,9 +40,8 @@ def free_memory(root: Path = ROOT) -> int:
 
 
 def threads() -> int:
-    """Return the threads to compute with: torch's setting, by itself the
-    machine's cores, or cores() if fewer.
-    """
+    """Return the threads to compute with: torch's setting, by itself the machine's cores, or
+    cores() if fewer."""
     import torch
 
     return min(torch.get_num_threads(), cores())
@@ -77,9 +76,8 @@ def _free_of_machine(root: Path) -> int:
 
 
 def _groups(controller: str, root: Path) -> Iterator[Path]:
-    """Yield the folders of our cgroup and its parents, for each mounted
-    version that could limit `controller`.
-    """
+    """Yield the folders of our cgroup and its parents, for each mounted version that could limit
+    `controller`."""
     for kinds, path in _memberships(root):
         if kinds and controller not in kinds:
             continue
@@ -96,18 +94,16 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _memberships(root: Path) -> Iterator[tuple[list[str], Path]]:
-    """From /proc/self/cgroup: controllers (none: version 2) and the
-    path of our group in their tree.
-    """
+    """From /proc/self/cgroup: controllers (none: version 2) and the path of our group in their
+    tree."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, kinds, path = line.split(":", 2)
         yield [kind for kind in kinds.split(",") if kind], Path(path)
 
 
 def _mounts(controller: str, root: Path) -> Iterator[tuple[Path, Path]]:
-    """From /proc/self/mountinfo: which part of the tree is mounted, and
-    where; version 2 without a controller.
-    """
+    """From /proc/self/mountinfo: which part of the tree is mounted, and where; version 2 without a
+    controller."""
     for line in _read(root / "proc/self/mountinfo").splitlines():
         of_mount, _, of_system = line.partition(" - ")
         mounted, at = of_mount.split()[3:5]
@@ -131,9 +127,8 @@ def _cpus(group: Path) -> float:
 
 
 def _free_of_group(group: Path) -> float:
-    """Return bytes below a group's limit: of its usage, pages of files that
-    were not used lately count as free.
-    """
+    """Return bytes below a group's limit: of its usage, pages of files that were not used lately
+    count as free."""
     limits = [
         _read(group / name).strip()
         for name in ("memory.max", "memory.high", "memory.limit_in_bytes")

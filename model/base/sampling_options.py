@@ -137,9 +137,8 @@ class SamplingParams(DrawingParams):
 
 @dataclass(frozen=True)
 class Defaults:
-    """The defaults of a model; without generation_config.json, no class, no
-    guidance, temperature 1, 16 particles.
-    """
+    """The defaults of a model; without generation_config.json, no class, no guidance, temperature
+    1, 16 particles."""
 
     class_name: str | None = None
     guidance: float = 1.0
@@ -148,9 +147,8 @@ class Defaults:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], config: ModelConfig) -> "Defaults":
-        """Return the defaults of a generation_config.json; ValueError
-        where a field is wrong or not one.
-        """
+        """Return the defaults of a generation_config.json; ValueError where a field is wrong or not
+        one."""
         if unknown := sorted(set(data) - set(FIELDS)):
             raise ValueError(f"unknown field {unknown[0]!r}; it may have {', '.join(FIELDS)}")
         values = {FIELDS[name]: value for name, value in data.items()}
@@ -252,9 +250,8 @@ def check_temperature(temperature: float) -> None:
 
 
 def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> None:
-    """Raise InvalidInput unless guidance is 1, or with a class above it to
-    MAX_GUIDANCE, of a model with classes.
-    """
+    """Raise InvalidInput unless guidance is 1, or with a class above it to MAX_GUIDANCE, of a model
+    with classes."""
     if not 1 <= guidance <= MAX_GUIDANCE:
         reason = f"guidance must be from 1 (none) to {MAX_GUIDANCE:g}, not {guidance:g}."
         raise InvalidInput(reason, "guidance")

@@ -18,9 +18,8 @@ NUMBERS = ("s", "z", "conv_state", "deferred")
 
 @dataclass
 class State:
-    """(s, z) of every layer (eq. 16-19) and each image's position. s may be
-    stored in 16 bits; sums are float32.
-    """
+    """(s, z) of every layer (eq. 16-19) and each image's position. s may be stored in 16 bits; sums
+    are float32."""
 
     s: torch.Tensor  # [L, B, H, C, M]
     z: torch.Tensor  # [L, B, H, C]
@@ -92,9 +91,7 @@ class State:
 
     @property
     def traffic(self) -> float:
-        """The bytes that the recurrence of a step reads and
-        writes, on average over its positions.
-        """
+        """The bytes that the recurrence of a step reads and writes, on average over its positions."""
         every = self.deferred.shape[2] + 1
         return (self.s.nbytes + self.z.nbytes) * (1 + 1 / every) + self.deferred.nbytes * (
             1 / 2 + 1 / every

@@ -26,9 +26,8 @@ BOUND_REDUCED = 2e-2  # the same where weights or states are stored in fewer bit
 
 
 class WrongResultError(ArithmeticError):
-    """The model computes something else than it should, so its speed means
-    nothing. The message is one sentence.
-    """
+    """The model computes something else than it should, so its speed means nothing. The message is
+    one sentence."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,8 @@ class Reference:
     model: Transformer  # that it runs; a copy on the CPU where no backend works on the GPU
 
     def check(self, generator: Generator) -> None:
-        """Raise WrongResultError if bytes painted so far differ;
-        `generator` has image i of SEED in slot i.
-        """
+        """Raise WrongResultError if bytes painted so far differ; `generator` has image i of SEED in
+        slot i."""
         positions = generator.positions()
         for slot in sorted(self.images):
             if slot >= generator.slots:
@@ -98,9 +96,8 @@ def make_reference(
 
 
 def views_differ(model: Transformer, images: np.ndarray, bits_per_dim: list[float]) -> float:
-    """Return the largest difference between `bits_per_dim`, kept while
-    painting images, and the parallel view.
-    """
+    """Return the largest difference between `bits_per_dim`, kept while painting images, and the
+    parallel view."""
     largest = 0.0
     for image, recurrent in zip(images, bits_per_dim, strict=True):
         parallel = bits(model, torch.from_numpy(image[None]).to(model.device)).mean().item()

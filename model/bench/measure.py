@@ -73,9 +73,8 @@ def device_durations(
     minimum_calls: int = 3,
     calls: int = 10,
 ) -> list[float]:
-    """Return `durations` without the host's time: on a GPU, of
-    `calls` calls that one graph replays.
-    """
+    """Return `durations` without the host's time: on a GPU, of `calls` calls that one graph
+    replays."""
     if device == "cpu":
         return durations(call, seconds, device, minimum_calls)
     call()  # compiles, and allocates what a graph must not
@@ -116,9 +115,8 @@ class Ceilings:
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
     def to_dict(self, steps: int, traffic: float) -> dict[str, Any]:
-        """Return the JSON object, for images of so many steps, each of which
-        moves `traffic` bytes of the state.
-        """
+        """Return the JSON object, for images of so many steps, each of which moves `traffic` bytes
+        of the state."""
         flop_per_image = self.flop_per_step * steps
         return {
             "matrix_flop": self.matrix_flop,
@@ -198,9 +196,8 @@ def products_seconds(
 
 
 def copy_rate(device: str = "cpu", seconds: float = 0.5, size: int | None = None) -> float:
-    """Return the bytes per second, read + written, of a copy of
-    `size` bytes, by default COPY_BYTES.
-    """
+    """Return the bytes per second, read + written, of a copy of `size` bytes, by default
+    COPY_BYTES."""
     source = torch.ones((size or COPY_BYTES) // 4, device=device)
     target = torch.zeros_like(source)
     times = device_durations(lambda: target.copy_(source), seconds, device)
@@ -221,9 +218,8 @@ class Rate:
 
     @classmethod
     def from_steps(cls, batch: int, steps: int, seconds: list[float]) -> "Rate":
-        """Return the rate by the seconds of a step, one for each timed call; all
-        `steps` of an image cost the same.
-        """
+        """Return the rate by the seconds of a step, one for each timed call; all `steps` of an
+        image cost the same."""
         median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
@@ -257,9 +253,8 @@ def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, 
 
 
 class Scanline:
-    """Scanline's own generator with `batch` images in flight; when they
-    near their end, all start again.
-    """
+    """Scanline's own generator with `batch` images in flight; when they near their end, all start
+    again."""
 
     def __init__(
         self, model: Transformer, batch: int, reference: Reference, precision: str = DEFAULT
@@ -294,9 +289,8 @@ def step_durations(
     minimum_calls: int = 3,
     before_restart: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Return the seconds of a step of all images, for each call of `steps` steps;
-    near their end, all start again.
-    """
+    """Return the seconds of a step of all images, for each call of `steps` steps; near their end,
+    all start again."""
     config = generator.config
 
     def restart_near_end() -> None:

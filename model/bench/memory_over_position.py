@@ -79,9 +79,8 @@ def sample_scanline(
 
 
 def owned_bytes(owner: object) -> int:
-    """Return the bytes of the tensors that an object of ours holds, at any depth,
-    without the weights of networks.
-    """
+    """Return the bytes of the tensors that an object of ours holds, at any depth, without the
+    weights of networks."""
     if isinstance(owner, torch.Tensor):
         return owner.nbytes
     if isinstance(owner, list | tuple):
@@ -94,9 +93,8 @@ def owned_bytes(owner: object) -> int:
 
 
 def resident_memory(device: str) -> int | None:
-    """Return the bytes of this process without pages of files, or of torch's
-    tensors on the GPU; None where unknown.
-    """
+    """Return the bytes of this process without pages of files, or of torch's tensors on the GPU;
+    None where unknown."""
     if device == "cuda":
         return torch.cuda.memory_allocated()
     statm = Path("/proc/self/statm")
@@ -107,9 +105,8 @@ def resident_memory(device: str) -> int | None:
 
 
 def _settled_memory(device: str) -> int:
-    """Return resident bytes after freed memory went back to the system (glibc
-    only): reused, it would not be seen.
-    """
+    """Return resident bytes after freed memory went back to the system (glibc only): reused, it
+    would not be seen."""
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
     return resident_memory(device) or 0

@@ -1,6 +1,4 @@
-"""`scanline bench` in its order. Correctness comes first: if a
-check raises, nothing is measured.
-"""
+"""`scanline bench` in its order. Correctness comes first: if a check raises, nothing is measured."""
 
 import tempfile
 from collections.abc import Callable
@@ -40,9 +38,8 @@ PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """What a run measures, and for how long. Raises ValueError with
-    a sentence if it is not possible.
-    """
+    """What a run measures, and for how long. Raises ValueError with a sentence if it is not
+    possible."""
 
     batches: tuple[int, ...]
     seconds: float  # for each number of each program
@@ -67,9 +64,8 @@ class BenchOptions:
 
     @property
     def stages(self) -> int:
-        """Return how many stages a run logs: the check, the ceilings, and one
-        for each part and each batch size.
-        """
+        """Return how many stages a run logs: the check, the ceilings, and one for each part and
+        each batch size."""
         parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
         return 2 + len(parts) + len(self.batches if self.includes("bulk") else ())
 
@@ -99,9 +95,8 @@ def bench(
     options: BenchOptions,
     log: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """Check `model`, measure it and return the JSON object of result.py;
-    `log` gets the name of each stage.
-    """
+    """Check `model`, measure it and return the JSON object of result.py; `log` gets the name of
+    each stage."""
     # First correctness, on the inputs that are measured later: a rate of wrong images means
     # nothing. It also opens the backend, whose copy of the model is then measured.
     log("checking")

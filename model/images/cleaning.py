@@ -37,9 +37,8 @@ class Cleaning:
 
     @classmethod
     def measure(cls, images: np.ndarray, config: ModelConfig) -> "Cleaning | None":
-        """Return the cleaning for a model with test images [n, N] uint8; None
-        where too many of them have noise.
-        """
+        """Return the cleaning for a model with test images [n, N] uint8; None where too many of
+        them have noise."""
         counts = np.bincount(images.reshape(-1), minlength=256)
         ground = int(counts.argmax())
         if ground not in (0, 255) or 2 * counts[ground] < counts.sum():
@@ -123,9 +122,8 @@ class Cleaned:
 def read(
     images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean
 ) -> Cleaned:
-    """Return images [n, N] uint8 as a request with this `clean` has them read;
-    InvalidInput for another `clean`.
-    """
+    """Return images [n, N] uint8 as a request with this `clean` has them read; InvalidInput for
+    another `clean`."""
     if not isinstance(clean, str) or clean not in get_args(Clean):
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
     exact = np.zeros(len(images), np.int64)

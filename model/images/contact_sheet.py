@@ -1,6 +1,5 @@
-"""Contact sheets: many small images as one picture, in rows that make it nearly
-square, or a row for each class.
-"""
+"""Contact sheets: many small images as one picture, in rows that make it nearly square, or a row
+for each class."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -32,9 +31,8 @@ def grid(count: int, columns: int | None = None) -> tuple[int, int]:
 
 
 def gap_of(scale: int) -> int:
-    """Return the pixels between the images of a sheet: as many as one of
-    theirs takes, none where it is one.
-    """
+    """Return the pixels between the images of a sheet: as many as one of theirs takes, none where
+    it is one."""
     return scale if scale > 1 else 0
 
 

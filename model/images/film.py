@@ -59,15 +59,13 @@ class Film:
             raise InvalidInput(reason, "seconds")
 
     def scale_of(self, width: int, height: int) -> int:
-        """Return how often a picture is enlarged: by default up to 8 times, while
-        it has at most 512 pixels a side.
-        """
+        """Return how often a picture is enlarged: by default up to 8 times, while it has at most
+        512 pixels a side."""
         return self.scale or max(1, min(DEFAULT_SCALE, DEFAULT_SIDE // max(width, height)))
 
     def check_size(self, width: int, height: int, channels: int, kind: str, count: int = 1) -> None:
-        """Raise InvalidInput where `count` films of a kind, of pictures of so
-        many pixels, would be too large.
-        """
+        """Raise InvalidInput where `count` films of a kind, of pictures of so many pixels, would be
+        too large."""
         scale = self.scale_of(width, height)
         width = width * scale
         height = height * scale

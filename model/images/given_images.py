@@ -28,9 +28,8 @@ ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
 
 def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
-    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where
-    they are not of the model's shape.
-    """
+    """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the
+    model's shape."""
     if (picture := _opened(images, config, "images")) is not None:
         return pixels(picture, config).reshape(1, *config.image_shape)
     if (
@@ -104,9 +103,8 @@ def _array(given: Any) -> np.ndarray:
 def _read_array(
     given: Any, config: ModelConfig, param: str, expected: list[int | None]
 ) -> np.ndarray:
-    """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own
-    shape where `expected` has no n.
-    """
+    """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own shape where `expected` has
+    no n."""
     array = _array(given)
     images = _own_shape(array, config)
     if (
@@ -129,9 +127,8 @@ def _read_array(
 
 
 def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
-    """Return one or many images, [n, H, W] or [n, H, W, 3], of an array;
-    None where its shape is another.
-    """
+    """Return one or many images, [n, H, W] or [n, H, W, 3], of an array; None where its shape is
+    another."""
     height = config.height
     width = config.width
     channels = config.channels

@@ -128,9 +128,8 @@ class SlowError(ValueError):
 
 
 class _Pieces(io.BytesIO):
-    """A file in memory that can be read four times as a whole, or in as many pieces
-    as a file of that size may need.
-    """
+    """A file in memory that can be read four times as a whole, or in as many pieces as a file of
+    that size may need."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
@@ -150,9 +149,8 @@ class _Pieces(io.BytesIO):
 
 
 class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse:
-    it may take minutes and gigabytes.
-    """
+    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse: it may take minutes
+    and gigabytes."""
 
     def _read_dpi_from_exif(self) -> None:
         pass
@@ -268,9 +266,8 @@ def _check_scans(data: bytes) -> None:
 
 
 def _check_icon(data: bytes) -> None:
-    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens
-    and decodes it at once, in Python.
-    """
+    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens and decodes it at
+    once, in Python."""
     for entry in range(18, 18 + 16 * int.from_bytes(data[4:6], "little"), 16):
         place = int.from_bytes(data[entry : entry + 4], "little") + 16
         if int.from_bytes(data[place : place + 4], "little") in (1, 2):
@@ -371,9 +368,8 @@ def readable(param: str) -> Iterator[None]:
 
 
 def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
-    """Return bytes [N] uint8 of a picture, converted to grey or RGB
-    and resized as the model has it.
-    """
+    """Return bytes [N] uint8 of a picture, converted to grey or RGB and resized as the model has
+    it."""
     with readable(param):
         converted = in_8_bits(picture, grey=config.channels == 1)
         return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
@@ -455,9 +451,8 @@ def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 
 
 def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Return an image [H, W] or [H, W, 3] uint8 in another width and height,
-    each pixel the nearest of the image.
-    """
+    """Return an image [H, W] or [H, W, 3] uint8 in another width and height, each pixel the nearest
+    of the image."""
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
 
 
@@ -489,16 +484,14 @@ def to_base64(image: np.ndarray, output_format: str) -> str:
 
 
 def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
-    """Return a lossless file of images [n, ...]: the picture itself
-    for one, a contact sheet for more.
-    """
+    """Return a lossless file of images [n, ...]: the picture itself for one, a contact sheet for
+    more."""
     return encode(sheet(images, columns), output_format)
 
 
 def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -> Iterator[bytes]:
-    """Yield a .npy file of the images, one by one as `resize` returns
-    them: all together may be large.
-    """
+    """Yield a .npy file of the images, one by one as `resize` returns them: all together may be
+    large."""
     out = io.BytesIO()
     shape = resize(np.empty_like(images, shape=images.shape[1:])).shape
     header = np.lib.format.header_data_from_array_1_0(images) | {"shape": (len(images), *shape)}

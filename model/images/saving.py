@@ -34,9 +34,8 @@ def film_of(
     seconds: float | None = None,
     scale: int | None = None,
 ) -> Film | None:
-    """Return the film that is asked for, as `check_out` does; a `scale` alone
-    is that of a .png or .webp sheet.
-    """
+    """Return the film that is asked for, as `check_out` does; a `scale` alone is that of a .png or
+    .webp sheet."""
     asked = requested(film, frames, seconds, scale)  # which checks the scale
     is_sheet = _form(out) in SHEETS and not film and frames is None and seconds is None
     return check_out(out, None if is_sheet else asked)
@@ -172,9 +171,8 @@ def classes_file(out: Path) -> Path:
 
 
 def write_classes(out: Path, names: Sequence[str], classes: Sequence[str | None]) -> None:
-    """Write the table, with the classes of other images of the folder; where
-    none is known, there is no table.
-    """
+    """Write the table, with the classes of other images of the folder; where none is known, there
+    is no table."""
     path = classes_file(out)
     others = {} if _form(out) else _read_classes(path)
     known = others | {

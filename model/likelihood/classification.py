@@ -50,9 +50,8 @@ class Classification:
 
     @property
     def posterior_by_bits(self) -> np.ndarray | None:
-        """The probability of each class given each image by bits, [n, K]
-        float64; None where these were not read.
-        """
+        """The probability of each class given each image by bits, [n, K] float64; None where these
+        were not read."""
         if self.compared_bits is None:
             return None
         fitted = posterior(self.compared_bits, self.temperature)
@@ -65,9 +64,8 @@ class Classification:
 
     @property
     def typical(self) -> np.ndarray | None:
-        """Whether each image is like the model's test images, [n] bool; of
-        others the posterior means little.
-        """
+        """Whether each image is like the model's test images, [n] bool; of others the posterior
+        means little."""
         return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
 
     @property
@@ -105,9 +103,8 @@ def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float | None:
 
 
 def read_temperature(data: Any) -> float | None:
-    """Return the temperature that an evaluation.json holds under "classes", if
-    any; ValueError where it is none.
-    """
+    """Return the temperature that an evaluation.json holds under "classes", if any; ValueError
+    where it is none."""
     found = data.get("classification") if isinstance(data, dict) else None
     value = found.get("temperature") if isinstance(found, dict) else None
     if value is None:
@@ -136,9 +133,8 @@ def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
 
 
 def readings(config: ModelConfig) -> int:
-    """Return how often a classification reads an image: once for
-    each class, or twice, mirrored too.
-    """
+    """Return how often a classification reads an image: once for each class, or twice, mirrored
+    too."""
     return (1 + config.mirrored) * len(config.classes)
 
 

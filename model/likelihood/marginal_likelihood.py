@@ -75,7 +75,6 @@ def check_known(known_bytes: int, param: str) -> None:
 
 
 def check_repeats(repeats: int) -> int:
-    """Return how many completions an estimate has; InvalidInput where they give
-    no standard error or are too many.
-    """
+    """Return how many completions an estimate has; InvalidInput where they give no standard error
+    or are too many."""
     return whole_number(repeats, MIN_REPEATS, MAX_REPEATS, "repeats")

@@ -30,9 +30,8 @@ class Typicality:
 
     @classmethod
     def measure(cls, bits: np.ndarray, images: np.ndarray, noisy: np.ndarray) -> "Typicality":
-        """Return the quantiles of the bits [n] float64 of whole test images [n, N]
-        uint8, some of them `noisy` [n].
-        """
+        """Return the quantiles of the bits [n] float64 of whole test images [n, N] uint8, some of
+        them `noisy` [n]."""
         figures = (
             tuple(np.quantile(figure, LEVELS).round(4).tolist())
             for figure in _figures(bits, images)

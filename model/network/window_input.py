@@ -1,6 +1,4 @@
-"""Input of a step of a whole pixel: the window of painted pixels
-and the position, as one vector.
-"""
+"""Input of a step of a whole pixel: the window of painted pixels and the position, as one vector."""
 
 import torch
 import torch.nn.functional as F
@@ -28,9 +26,8 @@ def window(config: ModelConfig) -> Window:
 
 
 class WindowInput(nn.Module):
-    """Maps the window's inputs of a pixel to a vector [..., D]: a linear layer,
-    GELU, and its row and column added.
-    """
+    """Maps the window's inputs of a pixel to a vector [..., D]: a linear layer, GELU, and its row
+    and column added."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -163,7 +163,7 @@ def compile_loss(device: torch.device) -> Loss:
     generated for. Loops over vectors of AVX-512, compiled for AVX2, skip the upper half of every
     vector. It happens where machines share the folder, or ATEN_CPU_CAPABILITY has changed.
     """
-    # A layer is compiled for each number; those beyond torch's own limit, which
+    # What depends on a layer's number is compiled for each; layers beyond torch's own limit, which
     # is 8, would run as they are written.
     torch._dynamo.config.recompile_limit = 64
     # marks it: the compiler calls it and does not trace it

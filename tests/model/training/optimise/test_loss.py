@@ -16,7 +16,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
 from scanline.kernels import attention
-from scanline.model.network import transformer
+from scanline.model.network import layer
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.loss import (
     SAME_GRADIENTS,
@@ -227,20 +227,20 @@ def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
 ) -> None:
     config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
     model = small_models.model(config).requires_grad_(True)
-    graphs = []
+    run = []
 
     def count(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
-        graphs.append(graph)
-        return graph.forward
+        def forward(*arguments: Any) -> Any:
+            run.append(graph)
+            return graph.forward(*arguments)
+
+        return forward
 
     outside = torch.compiler.disable(attention.chunked.causal_linear_attention)
     monkeypatch.setattr(attention, "causal_linear_attention", outside)
-    monkeypatch.setattr(transformer, "causal_linear_attention", outside)
+    monkeypatch.setattr(layer, "causal_linear_attention", outside)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count))
     torch.compiler.reset()
     compile_loss(torch.device("cuda"))(model, torch.from_numpy(small_models.images(config, 2)))
-    # one graph of what is before the attention serves all layers, what follows it has their numbers
-    assert (
-        sum(node.target is torch._C._nn.gelu for graph in graphs for node in graph.graph.nodes)
-        == 10
-    )
+    nodes = [node for graph in run for node in graph.graph.nodes]
+    assert sum(node.target is torch._C._nn.gelu for node in nodes) == 10
