@@ -19,7 +19,6 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.pictures import decode
-from tests.support.sentences import assert_says
 
 
 @pytest.fixture(scope="module")
@@ -232,46 +231,6 @@ def test_images_are_saved_in_the_form_of_the_name(
         np.testing.assert_array_equal(
             np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows)
         )
-
-
-WRONG = {
-    "n": (lambda m, p: m.sample(0), "n must be a whole number of at least 1, not 0."),
-    "temperature": (lambda m, p: m.sample(1, temperature=3), "temperature must be from 0 to 2, not 3."),
-    "below 0": (lambda m, p: m.sample(1, temperature=-1e-46), "temperature must be from 0 to 2, not -1e-46."),
-    "seed": (lambda m, p: m.sample(1, seed=-2), "seed must be a whole number from 0 to 2^63 - 1, not -2."),
-    "rows": (
-        lambda m, p: m.complete(p, keep_rows=7),
-        "keep_rows must be a whole number from 0 to 6, so that something is left to paint, not 7.",
-    ),
-    "no mask": (lambda m, p: m.complete(p), "Give keep_rows or mask."),
-    "both": (lambda m, p: m.complete(p, keep_rows=1, mask=p > 0), "mask and keep_rows exclude each other; give one."),
-    "shape": (lambda m, p: m.complete(p[:3], keep_rows=1), "image must be uint8 [7, 5], not uint8 [3, 5]."),
-    "type": (
-        lambda m, p: m.score(p / 100),
-        "images must be whole numbers from 0 to 255, or floats that are such numbers divided by 255.",
-    ),
-    "several": (lambda m, p: m.complete([p, p], keep_rows=1), "image must be uint8 [7, 5], not uint8 [2, 7, 5]."),
-    "no image": (lambda m, p: m.score([]), "images must be uint8 [n, 7, 5], not float64 [0]."),
-    "a picture's size": (lambda m, p: m.score(Image.new("L", (9, 9))), "images is 9x9; the model needs exactly 5x7."),
-    "full mask": (lambda m, p: m.complete(p, mask=p >= 0), "mask leaves nothing to paint: every pixel is kept."),
-    "mask's shape": (
-        lambda m, p: m.complete(p, mask=p[0] > 0),
-        "mask must be bool [7, 5], or uint8 of 0 and 255, not bool [5].",
-    ),
-    "mask's values": (
-        lambda m, p: m.complete(p, mask=p | 1),
-        "mask must be bool [7, 5], or uint8 of 0 and 255, not uint8 [7, 5].",
-    ),
-    "a switch": (lambda m, p: m.classify(p, by_bits="no"), "by_bits must be True or False, not 'no'."),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_a_value_error_with_one_sentence(
-    grey_model: Model, picture: np.ndarray, what: str
-) -> None:
-    call, sentence = WRONG[what]
-    assert_says(sentence, call, grey_model, picture)
 
 
 @pytest.mark.parametrize(

@@ -142,39 +142,6 @@ def test_scores_and_classifications_have_the_bits_that_painting_counted(
     assert model.classify(picture).class_names == model.class_names
 
 
-WRONG: dict[str, tuple[Callable[[Model, np.ndarray], object], str]] = {
-    "unknown": (
-        lambda m, p: m.sample(1, class_name="cat"),
-        "class must be one of circle, square, star, not 'cat'.",
-    ),
-    "any, of a completion": (
-        lambda m, p: m.complete(p, keep_rows=2, class_name="any"),
-        'class "any" is for images that are painted from nothing; leave class out.',
-    ),
-    "images of another shape": (
-        lambda m, p: m.classify(p[:3]),
-        "images must be uint8 [n, 7, 5], not uint8 [3, 5].",
-    ),
-    "no class": (
-        lambda m, p: m.sample(1, guidance=2),
-        "guidance needs a class, or a prompt that names one.",
-    ),
-    "particles": (
-        lambda m, p: m.complete(p, mask=HOLE, class_name="star", guidance=2, particles=4),
-        "guidance and particles cannot be combined; send one of them.",
-    ),
-    "particles of a sample": (
-        lambda m, p: next(m.stream(1, particles=4)),
-        "particles are for completions; give an image, or leave particles out.",
-    ),
-    "nothing known": (
-        lambda m, p: m.score_known(p, keep_rows=0),
-        "keep_rows leaves nothing known, so that there is nothing to measure.",
-    ),
-    "no mask": (lambda m, p: m.score_known(p), "Give keep_rows or mask."),
-}
-
-
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Model:
     config = small_models.config(
@@ -269,14 +236,6 @@ def test_only_bytes_can_be_decompressed(digits: Model) -> None:
         assert len(digits.decompress(given, images=np.array([2, 0]))) == 2
     for wrong in ("file.scan", 5, [1]):
         assert_says(f"data must be bytes, not {type(wrong).__name__}.", digits.decompress, wrong)
-
-
-@pytest.mark.parametrize("what", WRONG)
-def test_what_is_wrong_is_a_value_error_with_one_sentence(
-    model: Model, picture: np.ndarray, what: str
-) -> None:
-    call, sentence = WRONG[what]
-    assert_says(sentence, call, model, picture)
 
 
 MODELS = {

@@ -21,10 +21,9 @@ from scanline.server.api.routes.state_snapshot import MAX_WATCHED_OF_CLIENT
 from scanline.server.api.routes.websocket import Connection
 from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.close import assert_close
-from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
 from tests.support.server.frames import frame
-from tests.support.server.json_requests import MASKED, generate
+from tests.support.server.json_requests import generate
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import (
@@ -79,8 +78,6 @@ def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
     assert (jobs["short"].order[-1], jobs["long"].order[-1] == "done") == ("done", False)
 
 
-IMAGE = MASKED["image"]
-OTHER = text(encode(noise(5, 7)))
 # the parameter that is named, the code, what is sent as it is
 MESSAGES: list[tuple[str | None, str, list]] = [
     (None, "invalid_json", ["paint me a seven", "", "9" * 10_000, b'{"type": "generate"}']),
@@ -91,29 +88,6 @@ MESSAGES: list[tuple[str | None, str, list]] = [
     ("id", "invalid_value", [{"type": "generate", "id": bad} for bad in ([1], "a" * 257, 0.5)]),
     ("id", "job_not_found", [{"type": "cancel"}]),
 ]
-JOBS = {  # label: a job, the parameter that is named, the code
-    "an unknown job to cancel": ({"type": "cancel"}, "id", "job_not_found"),
-    "no images": ({"type": "generate", "n": 0}, "n", "invalid_value"),
-    "a misspelt field": ({"type": "generate", "temprature": 1}, "temprature", "unknown_parameter"),
-    "a stream in the stream": (
-        {"type": "generate", "stream": True},
-        "stream",
-        "stream_not_supported",
-    ),
-    "other pixels": (
-        {"type": "generate", "size": "28x28", "size_policy": "resize"},
-        "size_policy",
-        "invalid_value",
-    ),
-    "an unknown model": ({"type": "generate", "model": "white"}, "model", "model_not_found"),
-    "an image for nothing": ({"type": "generate", "image": IMAGE}, "image", "unknown_parameter"),
-    "no image": ({"type": "complete", "keep_rows": 3}, "image", "missing_parameter"),
-    "a mask of another size": (
-        {"type": "complete", "image": IMAGE, "mask": OTHER},
-        "mask",
-        "wrong_size",
-    ),
-}
 
 
 def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
@@ -126,16 +100,6 @@ def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
             assert (error["type"], error.get("id")) == ("error", None), message
             assert_error(error, param, code)
     assert websocket.paint(type="generate").order[-1] == "done"
-
-
-@pytest.mark.parametrize("label", JOBS)
-def test_an_invalid_job_is_answered_with_an_error_for_its_id(
-    websocket: WebsocketClient, label: str
-) -> None:
-    fields, param, code = JOBS[label]
-    (error,) = websocket.paint(id="mine", **fields).messages  # an id is free after its error
-    assert (error["type"], error["id"]) == ("error", "mine")
-    assert_error(error, param, code)
 
 
 def test_an_id_is_free_once_its_job_is_cancelled(websocket: WebsocketClient) -> None:
@@ -213,15 +177,6 @@ def test_state_snapshots_change_no_image(of_colour: WebsocketClient) -> None:
     plain = of_colour.paint(type="generate", n=3, seed=7)
     np.testing.assert_array_equal(watched.images(), plain.images())
     assert "state" not in plain.order
-
-
-def test_an_invalid_or_unknown_layer_and_head_are_refused(of_colour: WebsocketClient) -> None:
-    shape = "state must be [layer, head], two whole numbers from 0."
-    unknown = "state: this model has layers 0 to 1 and heads 0 to 1."
-    bad = ("0", [0], [0, 0, 0], [0, -1], [0, 0.5], [0, True])
-    for value, message in (*((bad, shape) for bad in bad), ([2, 0], unknown), ([0, 2], unknown)):
-        error = of_colour.paint(type="generate", state=value).messages[-1]["error"]
-        assert (error["message"], error["param"]) == (message, "state")
 
 
 def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour: WebsocketClient) -> None:

@@ -40,14 +40,6 @@ ALL = {
 }
 RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
-WRONG = {  # the options: the message
-    "--random imagenet": "--random: unknown preset 'imagenet'; known: ",
-    "--random mnist --model mnist-small": "--model and --random exclude each other",
-    "--batches 1,0": "--batches: a batch has at least one image, not 0",
-    "--batches many": "--batches: give whole numbers separated by commas, not 'many'",
-    "--seconds 0": "--seconds: must be finite and greater than 0, not 0.0",
-    "--skip authors,lunch": "--skip: unknown part 'lunch'; known: latency, bulk,",
-}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -143,12 +135,3 @@ def test_nothing_is_measured_after_a_failed_check(
     monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
     sentence = "recurrent and parallel views differ by 0.5 bits/dim, more than 0.001"
     assert refused(*SHORT, "--model", grey_directory, "--batches", 1) == sentence
-
-
-@pytest.mark.parametrize("options", WRONG)
-def test_a_wrong_option_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert WRONG[options] in refused("bench", *options.split())
-    assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,10 @@
 """Errors of the command line: one sentence, exit status 2, never a traceback."""
 
 import runpy
+import shlex
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +20,7 @@ from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
+from tests.support.refusals import EVERYWHERE, HOLE, IMAGE, Refusal
 from tests.support.small_models import GREY
 
 CASES = {  # a command, run in a folder with everything else that it names: part of the message
@@ -34,7 +38,6 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "complete grey.png": "give --keep-rows or --mask",
     "score grey.png small.png": "small.png is 3x3",
     "sample --each-class": "This model knows no classes; leave --each-class out.",
-    "classify grey.png": "This model knows no classes and cannot classify.",
     "compress pictures --class star --classes": "--class and --classes exclude each other",
     "compress pictures --split all": "--split must be test or train, not 'all'",
     "sample --model shapes --class star --each-class": "--class and --each-class exclude each other",
@@ -70,10 +73,68 @@ CASES = {  # a command, run in a folder with everything else that it names: part
         "--served-model-name: two models have the name a, by which"
     ),
     "serve --model grey --model=": "--model: a model must be a name or a directory, not ''",
-    "serve --model it's$(id)<img>`id`": "is no name for a model; rename the directory, or give --served-model-name",
+    'serve --model "it\'s$(id)<img>`id`"': "is no name for a model; rename the directory, or give --served-model-name",
     "serve --model grey --served-model-name $(id)": "without spaces, commas and what a shell or HTML reads",
     "serve --model grey --port 70000": "--port",
     "serve --model grey --slots 0": "--slots",
+    "complete grey.png --keep-rows 3 --out grey.png": "is also an input, which would be lost",
+    "complete grey.png --mask mask.png --out mask.png": "is also an input, which would be lost",
+    "complete pictures --keep-rows 3 --out pictures/b.png": "is also an input, which would be lost",
+    "complete pictures --keep-rows 3 --out pictures": "an input, with which the output would be mixed",
+    "complete up/grey.png --keep-rows 3 --out up": "an input, with which the output would be mixed",
+    "compress grey.png -o grey.png": "is also an input, which would be lost",
+    "compress mask.png grey.png -o link": "is also an input, which would be lost",
+    "compress grey.png -o hard": "is also an input, which would be lost",
+    "compress link -o ../folder/grey.png": "is also an input, which would be lost",
+    "compress array.npy -o up/array.npy": "is also an input, which would be lost",
+    "decompress array.npy -o array.npy": "is also an input, which would be lost",
+    "train --data array.npy --compile-cache array.npy --out new": "is also an input",
+    "export grey grey/model.safetensors": "is also an input",
+    "import file grey": "already holds a model",
+    "import file new.safetensors": "is the name of a file",
+    "train --data data --out weights.pth": "is the name of a file",
+    "compress grey.png -o pictures": "is a folder; give the name of a file",
+    "export grey pictures": "is a folder; give the name of a file",
+    "compress grey.png -o new.png": "has a name of a picture or an array, and the output is none",
+    "export grey new.PNG --onnx": "has a name of a picture or an array, and the output is none",
+    "export grey new.onnx --weights int4": "unknown weights 'int4'; known: float32, float16, int8",
+    "export grey new.pth --weights int8": "--weights is for ONNX: add --onnx",
+    "export mnist-small new.pth": "the authors' code has no step of 'pixel', only 'byte'",
+    "import file new": "is not a torch checkpoint of plain tensors",
+    "import nothing.pth new": "is missing",
+    "sample --cluster 127.0.0.1:1 --out new --invert": "--invert is for images that this machine paints",
+    "sample --cluster 127.0.0.1:1 --out sheet.png": "--out sheet.png: --cluster writes into a folder",
+    "sample --cluster 127.0.0.1:1 --out new --device cpu": "--device, --precision and --backend are settings",
+    "bench --random imagenet": "--random: unknown preset 'imagenet'; known: ",
+    "bench --random mnist --model mnist-small": "--model and --random exclude each other",
+    "bench --batches 1,0": "--batches: a batch has at least one image, not 0",
+    "bench --batches many": "--batches: give whole numbers separated by commas, not 'many'",
+    "bench --seconds 0": "--seconds: must be finite and greater than 0, not 0.0",
+    "bench --skip authors,lunch": "--skip: unknown part 'lunch'; known: latency, bulk,",
+    "serve --log-format loud": "--log-format: ",
+    "serve --log-level loud": "--log-level: ",
+    "serve --otlp-endpoint collector:4318": "--otlp-endpoint: ",
+    "serve --frame-ancestor wiki.example": "--frame-ancestor: an origin must be * or like",
+    "serve --frame-ancestor https://wiki.example/page": "--frame-ancestor: an origin must be * or like",
+    "serve --frame-ancestor \"'self'; script-src *\"": "--frame-ancestor: an origin must be * or like",
+    "serve --trusted-proxy ''": "--trusted-proxy: a proxy must be an address",
+    "serve --trusted-proxy proxy.example": "--trusted-proxy: a proxy must be an address",
+    "serve --trusted-proxy 10.0.0.0/40": "--trusted-proxy: a proxy must be an address",
+    "serve --trusted-proxy 10.0.0.1:80": "--trusted-proxy: a proxy must be an address",
+    "serve --allow-host ''": "--allow-host: a host must be * or a name",
+    "serve --allow-host https://a.example": "--allow-host: a host must be * or a name",
+    "serve --allow-host a.example:80": "--allow-host: a host must be * or a name",
+    "serve --allow-host a.example/": "--allow-host: a host must be * or a name",
+    "serve --allow-host 'a b'": "--allow-host: a host must be * or a name",
+    "serve --allow-host a.example,b.example,": "--allow-host: a host must be * or a name",
+    "serve --allow-host ä.example": "--allow-host: a host must be * or a name",
+    "serve --allow-origin ''": "--allow-origin: an origin must be",
+    "serve --allow-origin page.example": "--allow-origin: an origin must be",
+    "serve --allow-origin https://": "--allow-origin: an origin must be",
+    "serve --allow-origin https://page.example/": "--allow-origin: an origin must be",
+    "serve --allow-origin https://Page.example": "--allow-origin: an origin must be",
+    "serve --allow-origin 'https://page.example, *'": "--allow-origin: an origin must be",
+    "serve --allow-origin null": "--allow-origin: an origin must be",
 }
 USAGE = {  # a command that the parser refuses: part of the message
     "paint": "paint",
@@ -88,17 +149,17 @@ USAGE = {  # a command that the parser refuses: part of the message
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
-    folder = tmp_path_factory.mktemp("folder")
+    folder = tmp_path_factory.mktemp("models") / "folder"
     for name in ("empty", "broken", "data", "pictures"):
-        (folder / name).mkdir()
-    (folder / "grey").symlink_to(grey_directory)
+        (folder / name).mkdir(parents=True)
+    shutil.copytree(grey_directory, folder / "grey")
     save_model(small_models.model(GREY), folder / "it's$(id)<img>`id`")
     save_model(small_models.model(GREY), folder / "other" / "grey")
     save_model(
         small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits"
     )
     for name in ("shapes", "pointer"):
-        shapes.save(folder / name)
+        shapes.save(folder / name, shapes.GUIDED)
     (folder / "pointer" / "model.safetensors").write_text(
         "version https://git-lfs.github.com/spec/v1\nsize 1\n"
     )
@@ -106,30 +167,71 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     name = "t10k-images-idx3-ubyte.gz"
     (folder / "broken" / name).write_bytes((folder / "data" / name).read_bytes()[:1000])
     (folder / "file").write_bytes(b"no picture")
-    mask = np.tile(np.uint8([0, 255, 0, 0, 0]), (7, 1))
     pictures = {
-        "grey": noise(7, 5),
+        "grey": IMAGE,
+        "mask": HOLE,
         "small": noise(3, 3),
         "pictures/a": noise(7, 5),
         "pictures/b": noise(3, 3),
     }
-    for name, picture in {**pictures, "mask": mask}.items():
+    for name, picture in pictures.items():
         (folder / f"{name}.png").write_bytes(encode(picture))
+    np.save(folder / "array.npy", noise(2, 7, 5))
+    (folder / "link").symlink_to("grey.png")
+    (folder / "hard").hardlink_to(folder / "grey.png")
+    (folder / "up").symlink_to(folder)
     return folder
 
 
-@pytest.mark.parametrize("command", CASES)
-def test_a_wrong_command_leaves_nothing(
-    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def unchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The working directory, in which nothing is written."""
     monkeypatch.chdir(folder)
-    paints = (
-        command.split()[0] in ("sample", "complete", "score", "classify", "compress")
-        and "--model" not in command
-    )
-    before = sorted(folder.rglob("*"))
-    assert CASES[command] in refused(*command.split(), *(("--model", "grey") if paints else ()))
-    assert sorted(folder.rglob("*")) == before
+
+    def contents() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    before = contents()
+    yield
+    assert contents() == before
+
+
+OF_MODELS = ("sample", "complete", "score", "classify", "compress")
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("command", CASES)
+def test_a_wrong_command_leaves_nothing(command: str) -> None:
+    name, *options = shlex.split(command)
+    if name in OF_MODELS and "--model" not in options:
+        options += ["--model", "grey"]
+    assert CASES[command] in refused(name, *options)
+
+
+COMMANDS = {
+    "generate": "sample --out new.npy",
+    "complete": "complete grey.png --out new.npy",
+    "score": "score grey.png",
+    "estimate": "score grey.png",
+    "classify": "classify grey.png",
+    "compress": "compress grey.png -o new.scan",
+}
+
+
+def has_list(row: Refusal) -> bool:
+    return any(isinstance(value, list) for value in row.asked.values())
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize("row", [row for row in EVERYWHERE if not has_list(row)], ids=str)
+def test_what_is_refused_everywhere_has_the_same_sentence_here(row: Refusal) -> None:
+    options = {"model": "shapes", **row.asked}
+    if "mask" in options:
+        options["mask"] = "mask.png"
+    words: list[object] = []
+    for name, value in options.items():
+        words += ["--" + name.replace("_", "-"), value]
+    assert refused(*COMMANDS[row.task].split(), *words) == row.sentence
 
 
 @pytest.mark.parametrize("command", USAGE)

@@ -87,15 +87,6 @@ def test_the_option_or_the_name_of_the_file_asks_for_onnx(
     onnx.checker.check_model(tmp_path / "grey", full_check=True)
 
 
-def test_a_wrong_choice_of_weights_is_refused(grey_directory: Path, tmp_path: Path) -> None:
-    for file, weights, said in (
-        (tmp_path / "out.onnx", "int4", "unknown weights 'int4'; known: float32, float16, int8"),
-        (tmp_path / "out.pth", "int8", "--weights is for ONNX: add --onnx"),
-    ):
-        assert refused("export", grey_directory, file, "--weights", weights) == said
-        assert not file.exists()
-
-
 def test_without_onnx_it_is_named(
     grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

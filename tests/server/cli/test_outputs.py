@@ -39,68 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def contents(folder: Path) -> list[bytes]:
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    return [path.read_bytes() for path in files]
-
-
-OVER_INPUTS = [
-    "compress --model MODEL a.png -o a.png",
-    "compress --model MODEL b.png a.png -o link",
-    "compress --model MODEL a.png -o hard",
-    "compress --model MODEL link -o ../pictures/a.png",
-    "compress --model MODEL c.npy -o up/c.npy",
-    "compress --model MODEL . -o b.png",
-    "complete --model MODEL a.png --keep-rows 3 -n 1 --out a.png",
-    "complete --model MODEL a.png --mask m.png -n 1 --out m.png",
-    "complete --model MODEL . --keep-rows 3 -n 1 --out b.png",
-    "complete --model MODEL a.png --keep-rows 3 -n 1 --out .",
-    "complete --model MODEL up/a.png --keep-rows 3 -n 1 --out up",
-    "decompress --model MODEL c.npy -o c.npy",
-    "train --data c.npy --compile-cache c.npy --out new",
-]
-
-
-@pytest.mark.parametrize("words", OVER_INPUTS)
-def test_no_command_overwrites_its_input(model: Path, folder: Path, words: str) -> None:
-    before = contents(folder)
-    said = refused(*words.replace("MODEL", str(model)).split())
-    assert (
-        "is also an input, which would be lost" in said
-        or "an input, with which the output would be mixed" in said
-    )
-    assert contents(folder) == before
-
-
-def test_a_model_is_neither_exported_over_itself_nor_imported_over_another_one(
-    model: Path, tmp_path: Path
-) -> None:
-    before = contents(model)
-    checkpoint = tmp_path / "weights.pth"
-    assert "is also an input" in refused("export", model, model / "model.safetensors")
-    assert "already holds a model" in refused("import", checkpoint, model)
-    assert "is the name of a file" in refused("import", checkpoint, tmp_path / "new.safetensors")
-    assert "is the name of a file" in refused("train", "--data", tmp_path, "--out", checkpoint)
-    assert contents(model) == before
-
-
-def test_a_file_is_not_written_where_a_folder_is(model: Path, folder: Path) -> None:
-    assert refused("compress", "a.png", "-o", folder).endswith(
-        "is a folder; give the name of a file"
-    )
-    assert refused("export", model, folder).endswith("is a folder; give the name of a file")
-
-
-def test_what_is_no_picture_has_no_name_of_one(model: Path, folder: Path) -> None:
-    before = contents(folder)
-    for words in (
-        ["compress", "--model", model, "a.png", "-o", "b.png"],
-        ["export", model, "b.PNG", "--onnx"],
-    ):
-        assert "has a name of a picture or an array, and the output is none" in refused(*words)
-    assert contents(folder) == before
-
-
 def test_two_runs_are_not_mixed_in_a_folder(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "many"
     sample = f"sample --model {model} --class none --out {out}".split()

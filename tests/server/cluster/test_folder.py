@@ -30,7 +30,7 @@ from scanline.server.engine.job import EngineFailedError, Job
 from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support import shapes
 from tests.support.cluster.local_replicas import local_pool
-from tests.support.commands import refused, scanline
+from tests.support.commands import scanline
 
 RECIPE = Recipe("mnist-small", 12, 7, sampling={"temperature": 1.0})
 SEVENS = replace(RECIPE, class_name="7")
@@ -182,20 +182,3 @@ def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
         "scanline: --cluster 127.0.0.1:1: cannot connect to the Ray cluster ("
     )
     assert "refused" in ran.err
-
-
-SETTING = (
-    "--device, --precision and --backend are settings of the service; leave them out with --cluster"
-)
-
-
-def test_options_that_exclude_cluster_are_refused(tmp_path: Path) -> None:
-    for option, value, sentence in (
-        ("--out", "sheet.png", "--out sheet.png: --cluster writes into a folder"),
-        ("--device", "cpu", SETTING),
-        ("--backend", "cpu", SETTING),
-    ):
-        assert (
-            refused("sample", "--cluster", "127.0.0.1:1", "--out", tmp_path / "out", option, value)
-            == sentence
-        )

@@ -181,11 +181,6 @@ def test_the_console_format_is_plain_text(server: Server) -> None:
     assert "a-probe" not in "".join(server.log)
 
 
-@pytest.mark.parametrize("option", ["--log-format", "--log-level"])
-def test_an_unknown_choice_is_refused(option: str) -> None:
-    assert refused("serve", option, "loud").startswith(f"{option}: ")
-
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 Traced = tuple[Server, Collector]

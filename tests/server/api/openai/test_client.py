@@ -198,7 +198,6 @@ REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {
         "a[b]",
         "unknown_parameter",
     ),
-    "an unknown model": (edit(model="dall-e-2"), "NotFoundError", 404, "model", "model_not_found"),
     "a large body": (edit(image=bytes(30_000)), "APIStatusError", 413, None, "body_too_large"),
     "an unknown key": (
         lambda client: client.with_options(api_key="another").images.generate(prompt=""),

@@ -3,9 +3,7 @@ is, or refused by the right name.
 """
 
 import base64
-import gzip
 import json
-from typing import Any
 
 import httpx
 import pytest
@@ -127,41 +125,6 @@ def test_a_body_that_is_an_object_of_json(
     answer = client.post(EDITS, content=json.dumps(PLAIN).encode(), headers=headers)
     assert answer.json().get("data") == plain, answer.text
     assert client.post(GENERATIONS, content=b' {"seed": 4}', headers=headers).status_code == 200
-
-
-CUT_OFF = b'--x\r\ncontent-disposition: form-data; name="n"\r\n\r\n4\r\n'
-FORM_TYPE = {"content-type": "multipart/form-data; boundary=x"}
-PACKED = gzip.compress(json.dumps(PLAIN).encode())
-GZIP = {**JSON, "content-encoding": "gzip"}
-# label: the request; the error's status, ...
-WRONG: dict[str, tuple[dict[str, Any], int, str | None, str]] = {
-    "a compressed body": ({"content": PACKED, "headers": GZIP}, 415, None, "unsupported_encoding"),
-    "an object of another kind": (
-        {"json": {**PLAIN, "mask": {"file_id": "x"}}},
-        400,
-        "mask",
-        "invalid_value",
-    ),
-    "a form that is cut off": (
-        {"content": CUT_OFF, "headers": FORM_TYPE},
-        400,
-        None,
-        "invalid_multipart",
-    ),
-    "a form without pictures": ({"data": FORM}, 415, None, "unsupported_media_type"),
-    "a file of another name": (
-        {"files": {"picture": PICTURE}},
-        400,
-        "picture",
-        "unknown_parameter",
-    ),
-}
-
-
-@pytest.mark.parametrize("label", WRONG)
-def test_what_cannot_be_read_is_named(client: httpx.Client, label: str) -> None:
-    request, *error = WRONG[label]
-    assert_refused(client.post(EDITS, **request), *error)
 
 
 def test_a_path_with_too_many_slashes_names_the_right_one(client: httpx.Client) -> None:

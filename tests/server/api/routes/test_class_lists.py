@@ -18,7 +18,6 @@ from scanline.model.base.inputs import InvalidInput
 from scanline.model.inference import load
 from tests.support.commands import done
 from tests.support.page.visitor import painted
-from tests.support.server.error_answers import assert_refused
 from tests.support.server.running_server import Server, serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
@@ -48,9 +47,6 @@ def server(directory: Path) -> Iterator[Server]:
 def client(server: Server) -> Iterator[httpx.Client]:
     with server.client() as client:
         yield client
-
-
-NAMES = "class must be a name of at most 256 characters, or a list of at most 1,024 such names."
 
 
 @pytest.mark.parametrize("more", [{}, {"guidance": 3}, {"n": 5}])
@@ -118,41 +114,3 @@ def test_a_written_number_is_a_list_everywhere(
         InvalidInput, match="a list of classes is for images that are painted from nothing"
     ):
         model.complete(np.zeros((7, 5), np.uint8), keep_rows=2, class_name=names)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("fields", "param", "sentence"),
-    [
-        ({"class": []}, "class", "class must list at least one class."),
-        ({"class": ["2", "9"]}, "class", "class must be one of 2, 0, 6, horse, not '9'."),
-        (
-            {"class": ["2", "any"]},
-            "class",
-            'class "any" cannot be in a list of classes; name each of them.',
-        ),
-        ({"class": ["2", None]}, "class", NAMES),
-        ({"class": ["2"] * 1025}, "class", NAMES),
-        (
-            {"class": ["2", "0"], "n": 3},
-            "n",
-            "n must be 2, the number of classes that are listed, or be left out.",
-        ),
-        ({"class": ["2"] * 11}, "class", "class: 11 images exceed the limit of 10 per request."),
-        (
-            {"prompt": "20", "class": "2"},
-            "class",
-            "class and prompt exclude each other where one is a list; send one.",
-        ),
-        (
-            {"class": ["none", "none"], "guidance": 2},
-            "guidance",
-            "guidance needs a class, or a prompt that names one.",
-        ),
-    ],
-)
-def test_a_wrong_list_gets_a_sentence(
-    client: httpx.Client, fields: dict, param: str, sentence: str
-) -> None:
-    response = client.post(URL, json=fields)
-    assert_refused(response, 400, param, "invalid_value")
-    assert response.json()["error"]["message"] == sentence

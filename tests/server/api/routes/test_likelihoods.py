@@ -211,9 +211,3 @@ def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: 
         )
         assert one["bits_per_dim"].keys() == one["posterior"].keys()
         assert other == one | dict.fromkeys(by_bits)
-
-
-def test_a_model_without_classes_does_not_classify(client: httpx.Client) -> None:
-    assert_refused(
-        client.post(CLASSIFICATIONS, json={"image": FILE}), 400, "model", "invalid_value"
-    )
