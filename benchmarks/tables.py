@@ -28,7 +28,7 @@ TABLE = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 FACTS = ("date", "machine", "commit", "torch", "others_share_of_cpu")
 NOISE = 0.05  # of the processors' time that other programs may take without a word in the caption
 
-# name in the data: name on the page, and the arguments of `scanline bench`
+# name in the data: name on the page, and the arguments of `scanline bench` and benchmarks.baselines
 MODELS = {
     "mnist-small": ("`mnist-small`", ("--model", "mnist-small")),
     "cifar10-small": ("`cifar10-small`", ("--model", "cifar10-small")),
@@ -173,28 +173,21 @@ TABLES = {made.__name__: made for made in (cpu, ceilings, http, gpu, quality, gu
 
 
 def measure(names: Sequence[str]) -> None:
-    """Run `scanline bench` for these models and write docs/figures/cpu.json after each."""
+    """Run `scanline bench` and benchmarks.baselines for these models and write docs/figures/cpu.json after each."""
     path = FIGURES / "cpu.json"
     data = json.loads(path.read_text()) if path.exists() else {"models": {}}
     for name in names:
-        exact = _bench(name, "--batches", "1,64")
-        int8 = _bench(
-            name,
-            "--batches",
-            "64",
-            "--precision",
-            "int8",
-            "--skip",
-            "reading,position,softmax,authors",
-        )
-        authors = exact["bulk"][1]["authors"]
+        exact = _bench("scanline", name, "bench", "--json", "--batches", "64")
+        int8 = _bench("scanline", name, "bench", "--json", "--batches", "64", "--precision", "int8")
+        turns = _bench("benchmarks.baselines", name, "--batches", "1,64", "--skip", "softmax")
+        one, of_64 = turns["rows"]
         data |= {fact: exact.get(fact) for fact in FACTS}
         data["models"][name] = {
-            "exact": _rates(exact),
+            "exact": _rates(exact) | {"of_64": of_64["ours"]["images_per_second"]},
             "int8": _rates(int8),
             "authors": {
-                "one": exact["one_image"]["authors"],
-                "of_64": authors["images_per_second"],
+                "one": 1 / one["authors"]["images_per_second"],
+                "of_64": of_64["authors"]["images_per_second"],
             },
         }
         path.write_text(json.dumps(data, indent=1) + "\n")
@@ -214,17 +207,17 @@ def record(kind: str, source: Path) -> None:
     (FIGURES / f"{kind}.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _bench(name: str, *arguments: str) -> Data:
-    command = (sys.executable, "-m", "scanline", "bench", "--json", *MODELS[name][1], *arguments)
-    done: Data = json.loads(
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    )
-    return done
+def _bench(module: str, name: str, *arguments: str) -> Data:
+    """Return the JSON object of the last line that a program prints of a model."""
+    command = (sys.executable, "-m", module, *arguments, *MODELS[name][1])
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    result: Data = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def _rates(result: Data) -> dict[str, float]:
-    last = result["bulk"][-1]["ours"]
-    one = result["one_image"]["ours"]["seconds_median"]
+    last = result["bulk"][-1]
+    one = result["one_image"]["seconds_median"]
     return {"one": one, "of_64": last["images_per_second"], "of_products": last["of_matrix_rate"]}
 
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 
+from benchmarks.baselines import FastTransformers, measure_in_turns, missing_library
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import (
     PAPER,
@@ -17,7 +18,8 @@ from benchmarks.gpu.setup import (
     started,
     step_seconds,
 )
-from scanline.model.bench.baselines import missing_library
+from benchmarks.memory_over_position import IMAGES, sample_memory
+from scanline.model.bench.correctness import make_reference
 from scanline.model.bench.measure import Rate, copy_rate, product_shapes, products_seconds
 from scanline.model.bench.run import BenchOptions
 from scanline.model.bench.run import bench as run_bench
@@ -73,17 +75,18 @@ def bench(sizes: Sizes) -> Iterator[Finding]:
     if missing := missing_library():
         yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
-        skip = ("softmax",) if (name in PAPER or sizes.dry) and not missing else ("softmax", "bulk")
-        yield from attempt(f"bench/{name}", partial(_bench, name, skip, sizes))
+        yield from attempt(f"bench/{name}", partial(_bench, name, sizes))
+        yield from attempt(f"memory/{name}", partial(_memory, name, sizes))
+        if (name in PAPER or sizes.dry) and not missing:
+            yield from attempt(f"authors/{name}", partial(_authors, name, sizes))
 
 
-def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
-    backend = "eager" if sizes.dry else None
-    options = BenchOptions(AUTHORS_IN_FLIGHT, max(sizes.seconds, 0.01), skip, backend=backend)
+def _bench(name: str, sizes: Sizes) -> Iterator[Finding]:
+    options = BenchOptions((1,), _seconds(sizes), ("bulk",), backend=_backend(sizes))
     result = run_bench(model(name, sizes), name, options)
-    alone, prefill, scoring, memory = (
-        result[key] for key in ("one_image", "prefill", "scoring", "over_position")
-    )
+    alone = result["one_image"]
+    prefill = result["prefill"]
+    scoring = result["scoring"]
     ceilings = result["ceilings"]
     yield Finding(
         f"ceilings/{name}/copy",
@@ -97,9 +100,9 @@ def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
         "TFLOP/s",
         "torch, the model's float32",
     )
-    note = f"p99 {1e3 * alone['ours']['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
-    yield Finding(f"one_image/{name}", 1e3 * alone["ours"]["seconds_median"], "ms", note)
-    yield Finding(f"one_image/{name}/step", 1e3 * alone["ours"]["step_ms"], "us")
+    note = f"p99 {1e3 * alone['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
+    yield Finding(f"one_image/{name}", 1e3 * alone["seconds_median"], "ms", note)
+    yield Finding(f"one_image/{name}/step", 1e3 * alone["step_ms"], "us")
     yield Finding(
         f"reading/{name}/prefill",
         1e3 * prefill["seconds_median"],
@@ -112,11 +115,27 @@ def _bench(name: str, skip: tuple[str, ...], sizes: Sizes) -> Iterator[Finding]:
         "images/s",
         f"{scoring['images']} at once",
     )
-    for sample in memory["ours"]["looks"]:
-        what = f"memory/{name}/{memory['ours']['images']}/at_{sample['position']}"
-        yield Finding(
-            what, sample["process_bytes"], "bytes an image", "all that is allocated for it"
-        )
-    for row in result["bulk"] or ():
-        rate = row["authors"]["images_per_second"]
-        yield Finding(f"authors/{name}/{row['batch']}/images_per_second", rate, "images/s")
+
+
+def _memory(name: str, sizes: Sizes) -> Iterator[Finding]:
+    reference = make_reference(model(name, sizes), (1,), backend=_backend(sizes))
+    note = "all that is allocated for it"
+    for sample in sample_memory(reference.model, reference):
+        what = f"memory/{name}/{IMAGES[sizes.device]}/at_{sample.position}"
+        yield Finding(what, sample.process_bytes, "bytes an image", note)
+
+
+def _authors(name: str, sizes: Sizes) -> Iterator[Finding]:
+    for count in AUTHORS_IN_FLIGHT:
+        authors = FastTransformers(model(name, sizes).config, count, sizes.device)
+        rate = measure_in_turns({"authors": authors}, _seconds(sizes))["authors"]
+        what = f"authors/{name}/{count}/images_per_second"
+        yield Finding(what, rate.images_per_second, "images/s")
+
+
+def _seconds(sizes: Sizes) -> float:
+    return max(sizes.seconds, 0.01)
+
+
+def _backend(sizes: Sizes) -> str | None:
+    return "eager" if sizes.dry else None

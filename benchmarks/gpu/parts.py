@@ -59,12 +59,7 @@ PARTS = (
     ),
     Part("tests", run_tests, 90, "tests of kernels and of the CUDA backend, on this device"),
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
-    Part(
-        "bench",
-        bench,
-        60,
-        "`scanline bench`: ceilings, one image, scoring, memory, the authors' library",
-    ),
+    Part("bench", bench, 60, "ceilings, one image, scoring, memory, the authors' library"),
     Part("reading", reading, 60, "completions, codes"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),

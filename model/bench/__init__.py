@@ -2,7 +2,6 @@
 machine with torch and nothing of the web.
 
 `run.bench` first checks the model (`correctness`), then measures the machine's ceilings and
-Scanline (`measure`), two other programs on the same work (`baselines`), and memory
-(`memory_over_position`). `result` documents the JSON object and shows it as tables; `machine` has
-the facts that go with every number.
+Scanline (`measure`). `result` documents the JSON object and shows it as tables; `machine` has the
+facts that go with every number.
 """

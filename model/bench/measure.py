@@ -8,7 +8,7 @@ the model alone, by torch, and the rate of a copy that no cache holds.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ from scanline.model.sampling.kinds.image_spec import ImageSpec
 COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache
 SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
 ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
-ROUNDS = 3  # turns of each program at one batch size
 IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
 # in one call; on a GPU about those of a server's tick, 20 ms
 STEPS_ALONE = {"cpu": 2 * STEPS, "cuda": 112}
@@ -222,34 +221,6 @@ class Rate:
         image cost the same."""
         median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
-
-
-class Program(Protocol):
-    """A program with a batch of images in flight."""
-
-    def measure(self, seconds: float) -> None:
-        """Paint for about `seconds` and keep the times."""
-
-    def rate(self) -> Rate:
-        """Return the rate over all times kept."""
-
-    def close(self) -> None:
-        """Stop threads and free memory."""
-
-
-def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, Rate]:
-    """Return the rate of each program, measured for `seconds` each.
-
-    They take turns, so that whatever slows the machine down for a while slows all of them down.
-    """
-    try:
-        for _ in range(ROUNDS):
-            for program in programs.values():
-                program.measure(seconds / ROUNDS)
-        return {name: program.rate() for name, program in programs.items()}
-    finally:
-        for program in programs.values():
-            program.close()
 
 
 class Scanline:

@@ -1,7 +1,6 @@
-"""Result of a run: the JSON object, schema 2, and its tables.
+"""Result of a run: the JSON object, schema 3, and its table.
 
-A part that was skipped is null; rates are per second; "ours" is Scanline,
-"authors" is pytorch-fast-transformers.
+A part that was skipped is null; rates are per second.
 
 benchmark, schema, date, machine {cpu, cores, threads, isa, gpu?}, others_share_of_cpu, commit, torch, python
 configuration   {model, precision, device, program: the backend for people, backend: its name, fallbacks: [for each
@@ -12,20 +11,12 @@ state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
 ceilings        {matrix_flop, matrix_rows, square_flop, copy_bytes, flop_per_image, products_ms: {rows: ms of a step},
                  images_by_products, images_by_state_traffic}
-one_image       {ours: {seconds_median, seconds_p99, step_ms, byte_ms, calls}, authors: seconds, softmax: seconds}; a
-                baseline's is the time of all its steps with one image in flight,
-                null where 1 was not among the batches
-bulk            [{batch, ours: RATE, authors: RATE, softmax: RATE}], a baseline null where it could not be measured
-                RATE {step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}; a step
-                of the authors' library is a byte, one of the others as `step` says; of_matrix_rate
+one_image       {seconds_median, seconds_p99, step_ms, byte_ms, calls}
+bulk            [{batch, step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}]; of_matrix_rate
                 is that of images, relative to torch doing only the model's matrix products, and
-                exceeds 1 where our products are faster; softmax: means over an image
+                exceeds 1 where our products are faster
 prefill         {images, bytes_of_each, seconds_median, calls, bytes_per_second, of_matrix_rate}
 scoring         the same, and images_per_second
-over_position   {ours: SAMPLES}
-                SAMPLES {images, looks: [{position, step_ms_median, tensor_bytes, process_bytes}]}:
-                ms of all images together, bytes of one image
-left_out        [sentence]: why a baseline that was asked for is null
 """
 
 from collections.abc import Iterator
@@ -39,7 +30,7 @@ from scanline.model.base.machine import busy_warning
 
 
 def print_report(result: dict[str, Any], console: Console) -> None:
-    """Print the result as a few lines and two tables, which fit a terminal of 80 columns."""
+    """Print the result as a few lines and a table, which fit a terminal of 80 columns."""
     for part in _parts(result):
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
         if isinstance(part, Table):
@@ -67,12 +58,10 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     if result["one_image"]:
         yield _one_image(result["one_image"])
     if result["bulk"]:
-        yield _bulk(result["bulk"], result["ceilings"], step)
+        yield "images in flight; ms a step (median, p99, torch's products alone); images/s"
+        yield _bulk(result["bulk"], result["ceilings"])
     if result["prefill"]:
         yield from _known_bytes(result["prefill"], result["scoring"])
-    if result["over_position"]:
-        yield _over_position(result["over_position"]["ours"], result["state_bytes_per_image"])
-    yield from result["left_out"]
     if warning := busy_warning(result):
         yield warning
 
@@ -94,49 +83,27 @@ def _ceilings(ceilings: dict[str, Any]) -> Iterator[str]:
 
 
 def _one_image(latency: dict[str, Any]) -> str:
-    ours = latency["ours"]
-    line = (
-        f"one image, alone: {ours['seconds_median']:.3f} s, p99 {ours['seconds_p99']:.3f} s ({ours['calls']} calls),"
-        f" {ours['step_ms']:.3f} ms a step, {ours['byte_ms']:.3f} ms a byte"
+    return (
+        f"one image, alone: {latency['seconds_median']:.3f} s, p99 {latency['seconds_p99']:.3f} s"
+        f" ({latency['calls']} calls), {latency['step_ms']:.3f} ms a step, {latency['byte_ms']:.3f} ms a byte"
     )
-    for name in ("authors", "softmax"):
-        if seconds := latency[name]:
-            line += f"; {name} {seconds:.2f} s, {seconds / ours['seconds_median']:.1f}x"
-    return line
 
 
-def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any], step: dict[str, int]) -> Table:
-    title = "images in flight; ms a step (median, p99, torch's products alone); images/s"
-    if step["bytes"] > 1 and any(row["authors"] for row in rows):
-        steps = step["bytes"] * step["of_an_image"]
-        title += f"\nauthors: the same layers, heads and widths, a byte a step: {steps:,} steps"
-    table = _table(title)
-    for column in ("batch", "median", "p99", "products", "images/s", "vs torch\nmatmul"):
+def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for column in ("batch", "median", "p99", "products", "images/s", "vs torch matmul"):
         table.add_column(column, justify="right", no_wrap=True)
-    for column in ("authors", "speed-up", "softmax", "speed-up"):
-        table.add_column(column, justify="right", style="dim", no_wrap=True)
     for row in rows:
-        ours = row["ours"]
-        cells = [
-            f"{row['batch']}",
-            f"{ours['step_ms_median']:.2f}",
-            f"{ours['step_ms_p99']:.2f}",
+        rate = row["images_per_second"]
+        table.add_row(
+            str(row["batch"]),
+            f"{row['step_ms_median']:.2f}",
+            f"{row['step_ms_p99']:.2f}",
             f"{ceilings['products_ms'][str(row['batch'])]:.2f}",
-            _images_per_second(ours["images_per_second"]),
-            f"{ours['of_matrix_rate']:.0%}",
-        ]
-        for baseline in (row["authors"], row["softmax"]):
-            if baseline:
-                rate = baseline["images_per_second"]
-                cells += [_images_per_second(rate), f"{ours['images_per_second'] / rate:.1f}x"]
-            else:
-                cells += ["", ""]
-        table.add_row(*cells)
+            f"{rate:,.2f}" if rate >= 1 else f"{rate:.2g}",
+            f"{row['of_matrix_rate']:.0%}",
+        )
     return table
-
-
-def _images_per_second(value: float) -> str:
-    return f"{value:,.2f}" if value >= 1 else f"{value:.2g}"
 
 
 def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[str]:
@@ -147,32 +114,4 @@ def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[s
     yield (
         f"scoring: {scoring['images_per_second']:,.1f} images/s, {scoring['images']} at once,"
         f" {scoring['of_matrix_rate']:.0%} vs torch matmul"
-    )
-
-
-def _over_position(program: dict[str, Any], state_bytes: int) -> Table:
-    table = _table(
-        f"over position, {program['images']} in flight; bytes of one image, state {state_bytes:,}"
-    )
-    for column in ("byte", "ms a step", "tensors", "process"):
-        table.add_column(column, justify="right")
-    for sample in program["looks"]:
-        process = sample["process_bytes"]
-        table.add_row(
-            str(sample["position"]),
-            f"{sample['step_ms_median']:.2f}",
-            f"{sample['tensor_bytes']:,.0f}",
-            "" if process is None else f"{process:,.0f}",
-        )
-    return table
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_style="",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-        show_edge=False,
     )

@@ -12,28 +12,15 @@ from scanline.model import zoo
 from scanline.model.base.machine import facts
 from scanline.model.base.precision import DEFAULT, DEFERRED, precision
 from scanline.model.base.state import State
-from scanline.model.bench import measure, memory_over_position
-from scanline.model.bench.baselines import (
-    FastTransformers,
-    SoftmaxCache,
-    missing_library,
-    too_large,
-)
-from scanline.model.bench.correctness import Reference, make_reference
-from scanline.model.bench.measure import (
-    Ceilings,
-    Program,
-    Rate,
-    Scanline,
-    measure_ceilings,
-    measure_in_turns,
-)
+from scanline.model.bench import measure
+from scanline.model.bench.correctness import make_reference
+from scanline.model.bench.measure import Scanline, measure_ceilings
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
-SCHEMA = 2  # of the JSON object, which result.py documents
-PARTS = ("latency", "bulk", "reading", "position", "authors", "softmax")
+SCHEMA = 3  # of the JSON object, which result.py documents
+PARTS = ("latency", "bulk", "reading")
 
 
 @dataclass(frozen=True)
@@ -42,10 +29,10 @@ class BenchOptions:
     possible."""
 
     batches: tuple[int, ...]
-    seconds: float  # for each number of each program
+    seconds: float  # for each number
     skip: tuple[str, ...] = ()  # of PARTS
-    precision: str = DEFAULT  # of Scanline; the baselines are float32
-    backend: str | None = None  # of Scanline, as of open_backend
+    precision: str = DEFAULT
+    backend: str | None = None  # as of open_backend
 
     def __post_init__(self) -> None:
         if not self.batches or min(self.batches) < 1:
@@ -66,7 +53,7 @@ class BenchOptions:
     def stages(self) -> int:
         """Return how many stages a run logs: the check, the ceilings, and one for each part and
         each batch size."""
-        parts = [part for part in ("latency", "reading", "position") if self.includes(part)]
+        parts = [part for part in ("latency", "reading") if self.includes(part)]
         return 2 + len(parts) + len(self.batches if self.includes("bulk") else ())
 
 
@@ -108,36 +95,29 @@ def bench(
     log("ceilings")
     ceilings = measure_ceilings(config, options.batches, device, min(0.5, options.seconds))
     # Each part that was asked for; what is not measured is None in the result, not left out.
-    latency: dict[str, Any] | None = None
-    rates: dict[int, dict[str, Rate]] | None = None
-    left_out: list[str] = []
-    prefill = scoring = over_position = None
+    latency: dict[str, float] | None = None
+    bulk: list[dict[str, float]] | None = None
+    prefill = scoring = None
     if options.includes("latency"):
         log("one image")
-        latency = {"ours": measure.one_image(model, options.seconds, reference, options.precision)}
+        latency = measure.one_image(model, options.seconds, reference, options.precision)
     if options.includes("bulk"):
-        rates = {}
+        bulk = []
         for batch in options.batches:
             log(f"{batch} in flight")
-            # All programs of a batch in turn, so that a machine that slows down slows all of them.
-            unavailable = _unavailable_baselines(model, batch, options)
-            left_out += [reason for reason in unavailable.values() if reason not in left_out]
-            rates[batch] = measure_in_turns(
-                _programs(model, batch, options, reference, unavailable), options.seconds
-            )
-    # Baselines have no measurement of one image of their own: one in flight is the same.
-    if latency is not None:
-        for baseline in ("authors", "softmax"):
-            rate = (rates or {}).get(1, {}).get(baseline)
-            latency[baseline] = None if rate is None else 1 / rate.images_per_second
+            program = Scanline(model, batch, reference, options.precision)
+            try:
+                program.measure(options.seconds)
+                rate = program.rate()
+            finally:
+                program.close()
+            share = ceilings.against_torch_matmul(rate.images_per_second * config.steps)
+            bulk.append({"batch": batch, **asdict(rate), "of_matrix_rate": share})
     if options.includes("reading"):
         log("known bytes")
         prefill, scoring = measure.known_bytes(
             model, options.seconds, reference, ceilings, options.precision
         )
-    if options.includes("position"):
-        log("memory over position")
-        over_position = _over_position(model, options, reference)
     stored = precision(options.precision).state_dtype
     state = State.zeros(config, 1, "meta", stored, DEFERRED if device == "cuda" else 0)
     configuration = {
@@ -161,58 +141,7 @@ def bench(
         },
         "ceilings": ceilings.to_dict(config.steps, state.traffic),
         "one_image": latency,
-        "bulk": rates
-        and [_bulk_row(batch, rates[batch], ceilings, config.steps) for batch in rates],
+        "bulk": bulk,
         "prefill": prefill,
         "scoring": scoring,
-        "over_position": over_position,
-        "left_out": left_out,
     }
-
-
-def _unavailable_baselines(model: Transformer, batch: int, options: BenchOptions) -> dict[str, str]:
-    """Return why baselines that were asked for cannot be measured, by name."""
-    reasons = {
-        "authors": missing_library(),
-        "softmax": too_large(model.config, batch, model.device.type),
-    }
-    return {
-        name: reason
-        for name, reason in reasons.items()
-        if reason is not None and options.includes(name)
-    }
-
-
-def _programs(
-    model: Transformer,
-    batch: int,
-    options: BenchOptions,
-    reference: Reference,
-    unavailable: dict[str, str],
-) -> dict[str, Program]:
-    """Return Scanline, and the baselines that were asked for and can be measured."""
-    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference, options.precision)}
-    if options.includes("authors") and "authors" not in unavailable:
-        programs["authors"] = FastTransformers(model.config, batch, model.device.type)
-    if options.includes("softmax") and "softmax" not in unavailable:
-        programs["softmax"] = SoftmaxCache(model, batch)
-    return programs
-
-
-def _bulk_row(batch: int, rates: dict[str, Rate], ceilings: Ceilings, steps: int) -> dict[str, Any]:
-    row: dict[str, Any] = {"batch": batch, "ours": None, "authors": None, "softmax": None}
-    for program, rate in rates.items():
-        row[program] = asdict(rate) | {
-            "of_matrix_rate": ceilings.against_torch_matmul(rate.images_per_second * steps)
-        }
-    return row
-
-
-def _over_position(
-    model: Transformer, options: BenchOptions, reference: Reference
-) -> dict[str, Any]:
-    images = memory_over_position.IMAGES[model.device.type]
-    scanline = memory_over_position.sample_scanline(
-        model, reference, images, precision=options.precision
-    )
-    return {"ours": {"images": images, "looks": [asdict(sample) for sample in scanline]}}

@@ -1,28 +1,18 @@
-"""Measures of scanline bench, the check of results before them, and its two baselines."""
+"""Measures of scanline bench, and the check of results before them."""
 
 import dataclasses
 import itertools
-import sys
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 
-from scanline.kernels.causal_conv import causal_conv
-from scanline.model.bench import baselines, correctness, measure
-from scanline.model.bench.baselines import (
-    FastTransformers,
-    SoftmaxCache,
-    missing_library,
-    too_large,
-)
+from scanline.model.bench import correctness, measure
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
-from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
@@ -143,86 +133,3 @@ def test_images_near_their_end_are_checked_and_start_again(model: Transformer) -
         program.measure(0.0)
     assert program.rate().calls == 9
     assert program.generator.positions().max() <= model.config.bytes
-
-
-def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fast_transformers", None)
-    monkeypatch.delitem(sys.modules, "fast_transformers.builders", raising=False)
-    assert str(missing_library()).startswith("pytorch-fast-transformers is not installed")
-
-
-@pytest.mark.skipif(
-    missing_library() is not None, reason="pytorch-fast-transformers is not installed"
-)
-@pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
-def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    baseline = FastTransformers(config, 3, "cpu")
-    for _ in range(config.bytes + 1):
-        baseline.paint_byte()
-    assert baseline.position == 2
-    assert len(baseline.images[:, 1:].unique()) > 2
-    baseline.measure(0.0)
-    rate = baseline.rate()
-    assert rate.calls == baselines.MINIMUM_BYTES
-    assert rate.images_per_second == pytest.approx(3e3 / (config.bytes * rate.step_ms_median))
-
-
-def whole_image(model: Transformer, images: torch.Tensor) -> torch.Tensor:
-    """Parameters [B, n, P] of every step by softmax(q k^T / sqrt(C)) v under a causal mask."""
-    config = model.config
-
-    def conv(
-        x: torch.Tensor, norm: torch.nn.Module, conv_weight: torch.Tensor, number: int
-    ) -> torch.Tensor:
-        return causal_conv(norm(x), conv_weight, 0, config.width)
-
-    positions = torch.arange(config.first, config.bytes, config.step_bytes).unsqueeze(0)
-    x, base = model._read_in(images, positions, None, conv)
-    future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
-    for layer in model.layers:
-        q, k, v = (part.transpose(1, 2) for part in baselines.project(layer, x))
-        weights = (q @ k.mT / config.key_width**0.5).masked_fill(future, -torch.inf).softmax(dim=-1)
-        x = layer._finish(x, (weights @ v).transpose(1, 2).flatten(2), conv, None)
-    return model._read_out(x, base)
-
-
-@pytest.mark.parametrize("variant", ["plain", "authors", "waves of pixels"])
-def test_cached_steps_are_full_softmax_attention(variant: str) -> None:
-    model = model_of(variant)
-    images = torch.from_numpy(small_models.images(model.config, 3))
-    baseline = SoftmaxCache(model, 3)
-    baseline.images.copy_(images)
-    stepped = torch.stack([baseline.parameters(step) for step in range(model.config.steps)], dim=1)
-    assert_close(variant, whole_image(model, images), stepped)
-
-
-@pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
-def test_every_byte_of_an_image_is_painted_from_its_own_bytes(variant: str) -> None:
-    model = model_of(variant)
-    baseline = SoftmaxCache(model, 5)
-    assert baseline.keys.nbytes + baseline.values.nbytes == 5 * baselines.cache_bytes(model.config)
-    baseline.images.fill_(77)
-    for step in range(model.config.steps):
-        baseline.paint_step(step)
-    assert len(np.unique(baseline.images.numpy(), axis=0)) == 5
-    assert (baseline.images.numpy()[:, model.config.first :] != 77).any(axis=0).all()
-
-
-def test_caches_larger_than_memory_are_refused_with_their_size() -> None:
-    config = small_models.config()
-    assert too_large(config, 1, "cpu") is None
-    sentence = (
-        f"the softmax cache of {10**12} images needs {10**3 * baselines.cache_bytes(config):.1f} GB"
-    )
-    assert str(too_large(config, 10**12, "cpu")).startswith(sentence)
-
-
-def test_a_step_is_the_mean_over_the_steps_of_an_image() -> None:
-    baseline = SoftmaxCache(small_models.model(small_models.config()), 2)
-    assert (min(baseline.times), max(baseline.times)) == (0, 19)
-    # linear: mean at 9.5
-    baseline.times = {step: [1e-3 * (1 + step)] * 3 for step in baseline.times}
-    rate = baseline.rate()
-    assert rate.step_ms_median == pytest.approx(10.5)
-    assert rate.images_per_second == pytest.approx(2 / (20 * 10.5e-3))

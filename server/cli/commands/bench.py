@@ -1,4 +1,4 @@
-"""scanline bench: the speed of this machine, compared with its ceilings and two other programs."""
+"""scanline bench: the speed of this machine, compared with its ceilings."""
 
 import json
 from typing import Annotated
@@ -20,25 +20,17 @@ def bench(
     batches: Annotated[
         str, typer.Option(help="Numbers of images in flight, separated by commas.")
     ] = "1,4,16,64,256",
-    seconds: Annotated[
-        float, typer.Option(help="Seconds to measure each program at each number.")
-    ] = 3.0,
+    seconds: Annotated[float, typer.Option(help="Seconds of each measurement.")] = 3.0,
     skip: Annotated[
         str,
-        typer.Option(
-            help="Parts to skip, separated by commas: latency, bulk, reading, position, authors, softmax."
-        ),
+        typer.Option(help="Parts to skip, separated by commas: latency, bulk, reading."),
     ] = "",
     device: Device = "auto",
     precision: Precision = DEFAULT,
     backend: Backend = AUTO,
     as_json: Json = False,
 ) -> None:
-    """Check a model's results, then measure latency, throughput, known bytes and memory.
-
-    Two baselines do the same work: the authors' library, if it is installed,
-    and softmax attention with a cache.
-    """
+    """Check a model's results, then measure latency, throughput and known bytes."""
     from rich.console import Console
 
     from scanline.model.base.device import resolve_backend

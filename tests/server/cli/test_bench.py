@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.model.bench import correctness, measure, memory_over_position, run
-from scanline.model.bench.baselines import missing_library
+from scanline.model.bench import correctness, measure
 from scanline.model.training import TrainingConfig
 from scanline.model.training.presets import PRESETS, Preset
 from tests.support import small_models
@@ -35,10 +34,8 @@ ALL = {
     "bulk",
     "prefill",
     "scoring",
-    "over_position",
-    "left_out",
 }
-RATE = {"step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
+RATE = {"batch", "step_ms_median", "step_ms_p99", "images_per_second", "of_matrix_rate", "calls"}
 SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
 
 
@@ -48,7 +45,6 @@ def small_measurements() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "COPY_BYTES", 2**16)
         patch.setattr(measure, "SQUARE", {"cpu": 16})
-        patch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
         for name, variant in (("tiny", "plain"), ("tiny pixels", "waves of pixels")):
             config = small_models.config(**small_models.VARIANTS[variant])
             patch.setitem(PRESETS, name, Preset("mnist", config, TrainingConfig(updates=1)))
@@ -69,16 +65,8 @@ def test_the_json_object_has_every_part() -> None:
         {"bytes": 3, "of_an_image": 20},
         30,
     )
-    assert found["one_image"]["softmax"] == pytest.approx(
-        1 / found["bulk"][0]["softmax"]["images_per_second"]
-    )
     assert [row["batch"] for row in found["bulk"]] == [1, 3]
-    for row in found["bulk"]:
-        assert set(row["ours"]) == set(row["softmax"]) == RATE
-        assert (row["authors"] is None) == (missing_library() is not None)
-    looks = found["over_position"]["ours"]["looks"]
-    assert len({look["tensor_bytes"] for look in looks}) == 1
-    assert [look["position"] % 3 for look in looks] == [0] * 8
+    assert all(set(row) == RATE for row in found["bulk"])
 
 
 def test_the_tables_name_the_backend_and_the_step(
@@ -90,11 +78,10 @@ def test_the_tables_name_the_backend_and_the_step(
         "torch matmul:",
         "memory copy:",
         "one image, alone:",
-        "speed-up",
+        "vs torch matmul",
     ]
-    words += ["prefill:", "over position", "a step paints a pixel, 3 bytes, 20 steps an image"]
+    words += ["prefill:", "a step paints a pixel, 3 bytes, 20 steps an image"]
     assert [part for part in words if part not in shown] == []
-    assert ("a byte a step: 60 steps" in shown) == (missing_library() is None)
     short = (
         *SHORT,
         "--model",
@@ -102,31 +89,19 @@ def test_the_tables_name_the_backend_and_the_step(
         "--batches",
         1,
         "--skip",
-        "latency,bulk,reading,position",
+        "latency,bulk,reading",
     )
     assert "backend eager, torch (cpu); precision exact" in done(*short, "--backend", "eager")
     monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
     assert "not used: cpu: it was not compiled" in done(*short)
 
 
-def test_parts_can_be_skipped_and_a_missing_baseline_has_a_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run, "missing_library", lambda: "it is not here")
-    command = (*SHORT, "--random", "tiny", "--batches", 2)
-    skip = "latency,reading,position,softmax"
-    assert "it is not here" in done(*command, "--skip", skip)
-    result = json.loads(done(*command, "--skip", skip, "--json"))
-    nothing = {key for key in ALL if result[key] is None}
-    assert nothing - {"commit", "others_share_of_cpu"} == {
-        "one_image",
-        "prefill",
-        "scoring",
-        "over_position",
-    }
-    assert result["bulk"][0]["authors"] is result["bulk"][0]["softmax"] is None
-    assert result["left_out"] == ["it is not here"]
-    assert "torch matmul:" in done(*command, "--skip", f"{skip},authors,bulk")
+def test_parts_can_be_skipped() -> None:
+    command = (*SHORT, "--random", "tiny", "--batches", 2, "--skip", "latency,bulk,reading")
+    result = json.loads(done(*command, "--json"))
+    parts = {key for key in ALL if result[key] is None} - {"commit", "others_share_of_cpu"}
+    assert parts == {"one_image", "bulk", "prefill", "scoring"}
+    assert "torch matmul:" in done(*command)
 
 
 def test_nothing_is_measured_after_a_failed_check(

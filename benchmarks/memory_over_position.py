@@ -1,5 +1,7 @@
 """Memory and time of an image in flight from its first byte to its last, which are constant.
 
+    python -m benchmarks.memory_over_position mnist-small
+
 `tensor_bytes` counts all tensors that the program holds for an image. `process_bytes` is what the
 operating system counts for it: the growth of resident memory from a generator of one image to one
 of many, without the weights and whatever else all images share.
@@ -7,17 +9,20 @@ of many, without the weights and whatever else all images share.
 
 import ctypes
 import os
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.base.precision import DEFAULT
-from scanline.model.bench.correctness import STEPS, Reference
+from scanline.model.base.device import resolve_device
+from scanline.model.base.machine import print_json
+from scanline.model.bench.correctness import STEPS, Reference, make_reference
 from scanline.model.bench.measure import place_all, synchronize
+from scanline.model.bench.run import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 
@@ -35,17 +40,16 @@ class Sample:
     process_bytes: float | None  # of one image; None where the system does not say
 
 
-def sample_scanline(
-    model: Transformer, reference: Reference, images: int, precision: str = DEFAULT
-) -> list[Sample]:
-    """Paint `images` at once from start to end."""
+def sample_memory(model: Transformer, reference: Reference) -> list[Sample]:
+    """Return samples of painting IMAGES at once from start to end."""
     device = model.device.type
+    images = IMAGES[device]
     positions = _positions(model.config)
 
     # What a generator of one image takes is not the images'. Slots are
     # allocated in whole tiles, so count those.
     before = _settled_memory(device)
-    small = Generator(model, 1, precision=precision, backend=reference.backend)
+    small = Generator(model, 1, backend=reference.backend)
     place_all(small)
     small.advance(STEPS)
     shared = (resident_memory(device) or 0) - before
@@ -53,7 +57,7 @@ def sample_scanline(
     small.close()
     del small
     before = _settled_memory(device)
-    generator = Generator(model, images, precision=precision, backend=reference.backend)
+    generator = Generator(model, images, backend=reference.backend)
     slots = len(generator.pool.images)
     taken = []
     try:
@@ -131,3 +135,21 @@ def _paint_until(generator: Generator, position: int, device: str) -> list[float
         synchronize(device)
         times.append((time.perf_counter() - start) / steps)
     return times
+
+
+def main(name: str | None) -> None:
+    model = load(name, None, resolve_device("auto"))
+    reference = make_reference(model, [IMAGES[model.device.type]])
+    samples = sample_memory(reference.model, reference)
+    for sample in samples:
+        process = "unknown" if sample.process_bytes is None else f"{sample.process_bytes:,.0f}"
+        print(
+            f"byte {sample.position}: {sample.step_ms_median:.2f} ms a step, {sample.tensor_bytes:,.0f} bytes of"
+            f" tensors, {process} of the process"
+        )
+    configuration = {"model": name, "backend": reference.backend, "images": IMAGES}
+    print_json("memory", configuration, samples=[asdict(sample) for sample in samples])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

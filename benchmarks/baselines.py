@@ -1,5 +1,10 @@
-"""Two other programs for the same work: the authors' own library, and
+"""Two other programs for the same work, in turns with Scanline: the authors' own library, and
 softmax attention with a key-value cache.
+
+    python -m benchmarks.baselines --model mnist-small --batches 1,64 --skip softmax
+
+Scanline's bytes are checked first. The figures are milliseconds of a step and images/s, at each
+number of images in flight; the last line is JSON.
 
 `FastTransformers` is pytorch-fast-transformers 0.4.0 in its recurrent form, with random weights:
 the model's layers, heads and widths, a value and a position embedding side by side, and a
@@ -19,7 +24,11 @@ its steps. The cache is allocated once, at full length, so that nothing is copie
 authors' recurrent softmax concatenates), and attention is torch's fused kernel.
 """
 
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,9 +36,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.device import resolve_device
+from scanline.model.base.machine import print_json
 from scanline.model.base.resources import free_memory
 from scanline.model.base.state import State
-from scanline.model.bench.measure import Rate, durations
+from scanline.model.bench.correctness import Reference, make_reference
+from scanline.model.bench.measure import Rate, Scanline, durations
+from scanline.model.bench.run import load
 from scanline.model.network.layer import Layer
 from scanline.model.network.transformer import Transformer
 
@@ -37,6 +50,36 @@ WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
 TIMED_STEPS = 5  # of an image, from the first to the last, at which the softmax cache is timed
 ROOM = 0.8  # share of the available memory that caches may take
+ROUNDS = 3  # turns of each program at one number of images
+NAMES = ("authors", "softmax")
+
+
+class Program(Protocol):
+    """A program with a batch of images in flight."""
+
+    def measure(self, seconds: float) -> None:
+        """Paint for about `seconds` and keep the times."""
+
+    def rate(self) -> Rate:
+        """Return the rate over all times kept."""
+
+    def close(self) -> None:
+        """Stop threads and free memory."""
+
+
+def measure_in_turns(programs: dict[str, Program], seconds: float) -> dict[str, Rate]:
+    """Return the rate of each program, measured for `seconds` each.
+
+    They take turns, so that whatever slows the machine down for a while slows all of them down.
+    """
+    try:
+        for _ in range(ROUNDS):
+            for program in programs.values():
+                program.measure(seconds / ROUNDS)
+        return {name: program.rate() for name, program in programs.items()}
+    finally:
+        for program in programs.values():
+            program.close()
 
 
 def missing_library() -> str | None:
@@ -213,3 +256,58 @@ def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
     if needed < ROOM * available:
         return None
     return f"the softmax cache of {batch} images needs {needed / 1e9:.1f} GB and {available / 1e9:.1f} GB are available"
+
+
+def unavailable(config: ModelConfig, batch: int, device: str) -> dict[str, str]:
+    """Return why baselines cannot be measured here, by name."""
+    reasons = {"authors": missing_library(), "softmax": too_large(config, batch, device)}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def compare(
+    model: Transformer, batch: int, reference: Reference, seconds: float, names: Sequence[str]
+) -> dict[str, Rate]:
+    """Return the rates of Scanline ("ours") and of these baselines with `batch` images in flight,
+    measured for so many seconds each."""
+    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference)}
+    if "authors" in names:
+        programs["authors"] = FastTransformers(model.config, batch, model.device.type)
+    if "softmax" in names:
+        programs["softmax"] = SoftmaxCache(model, batch)
+    return measure_in_turns(programs, seconds)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.baselines", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument("--model", help="name or directory; mnist-small by default")
+    parser.add_argument("--random", help="measure random weights of this preset instead")
+    parser.add_argument("--batches", default="1,4,16,64,256", help="numbers of images in flight")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each program and number")
+    parser.add_argument("--skip", choices=NAMES, nargs="*", default=[])
+    parser.add_argument("--device", default="auto")
+    options = parser.parse_args(arguments)
+    batches = [int(number) for number in options.batches.split(",")]
+    model = load(options.model, options.random, resolve_device(options.device))
+    reference = make_reference(model, batches)
+    rows: list[dict[str, Any]] = []
+    for batch in batches:
+        reasons = unavailable(model.config, batch, model.device.type)
+        names = [name for name in NAMES if name not in options.skip and name not in reasons]
+        rates = compare(reference.model, batch, reference, options.seconds, names)
+        for name, rate in rates.items():
+            times = rates["ours"].images_per_second / rate.images_per_second
+            print(
+                f"{batch} in flight, {name}: {rate.step_ms_median:.3f} ms a step, p99 {rate.step_ms_p99:.3f},"
+                f" {rate.images_per_second:.4g} images/s; ours {times:.1f} times"
+            )
+        for name, reason in reasons.items():
+            if name not in options.skip:
+                print(f"{batch} in flight, {name}: {reason}")
+        rows.append({"batch": batch, **{name: asdict(rate) for name, rate in rates.items()}})
+    print_json("baselines", vars(options) | {"backend": reference.backend}, rows=rows)
+
+
+if __name__ == "__main__":
+    main()
