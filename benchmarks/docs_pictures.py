@@ -24,6 +24,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
 from scanline.model import zoo
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.images import contact_sheet
 from scanline.model.images.contact_sheet import UNPAINTED
@@ -56,7 +57,7 @@ BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))
 def paint_particles(model: Transformer, into: Path) -> None:
     """Write particles.png: a row for each digit, its band on the left, its square on the right."""
     request = GenerateRequest(
-        0, DIGITS, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes)
+        0, DIGITS, SEED, guidance=GUIDANCE, label=DrawnLabel(len(model.config.classes))
     )
     digits = paint_request(model, request).images.reshape(DIGITS, *model.config.image_shape)
     band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
@@ -70,7 +71,7 @@ def paint_particles(model: Transformer, into: Path) -> None:
 def paint_film(model: Transformer, into: Path) -> None:
     """Write painting.gif."""
     request = GenerateRequest(
-        0, SAMPLES, SEED, guidance=GUIDANCE, drawn_classes=len(model.config.classes)
+        0, SAMPLES, SEED, guidance=GUIDANCE, label=DrawnLabel(len(model.config.classes))
     )
     save_images(
         paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape),

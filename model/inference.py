@@ -91,7 +91,7 @@ class Images(DrawingParams):
             painted.effective_particles,
             painted.class_names(config),
             painted.known,
-            len(painted.images) if painted.sampling.labels else None,
+            None if painted.sampling.listed is None else len(painted.images),
             **painted.sampling.used,
         )
 

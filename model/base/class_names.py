@@ -70,12 +70,9 @@ def label_of_class(config: ModelConfig, name: ClassNames | None) -> int:
     raise InvalidInput(f"class must be one of {_names(config)}, not {text!r}.", "class")
 
 
-def label_to_paint(config: ModelConfig, text: str | None) -> tuple[int, int]:
-    """Return `label` and `drawn_classes` of a GenerateRequest for images that are painted from
-    nothing: those of a class, or of "any". InvalidInput where it names no class."""
-    if config.classes and text is not None and plain(str(text)) == ANY and ANY not in config.labels:
-        return 0, len(config.classes)
-    return label_of_class(config, text), 0
+def is_any(config: ModelConfig, text: str | None) -> bool:
+    """Return whether a text asks for a class of each image that is drawn."""
+    return bool(config.classes) and plain(text or "") == ANY and ANY not in config.labels
 
 
 def labels_of_list(config: ModelConfig, names: Sequence[str | None]) -> tuple[int, ...]:
@@ -86,7 +83,7 @@ def labels_of_list(config: ModelConfig, names: Sequence[str | None]) -> tuple[in
     labels = []
     # up to the first one that is wrong: a long list of strange names costs no more than one
     for name in names:
-        if config.classes and ANY not in config.labels and plain(name or "") == ANY:
+        if is_any(config, name):
             raise InvalidInput(
                 'class "any" cannot be in a list of classes; name each of them.', "class"
             )

@@ -17,14 +17,15 @@ from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args
 from scanline.model.base.class_names import (
     ClassNames,
     as_class,
+    is_any,
     label_of_class,
     label_of_prompt,
-    label_to_paint,
     labels_of_list,
     listed_in,
 )
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput, number, whole_number
+from scanline.model.base.labels import DrawnLabel, Labels, is_of_classes
 
 MIN_TEMPERATURE = 0.0  # the likeliest byte
 # What that is drawn with: a power of 2, by which logits are divided exactly, so
@@ -127,12 +128,14 @@ class DrawingParams:
 class SamplingParams(DrawingParams):
     """What the images of a request are painted with: its own values or the model's defaults."""
 
-    label: int = 0  # of all images, as in ImageSpec
-    # K: each image has one of K classes, drawn, in place of `label`; not of completions
-    drawn_classes: int = 0
-    # of each of the n images, in place of `label`; empty: `label`, or a drawn class
-    labels: tuple[int, ...] = ()
-    particles: int = 1  # of each image that `particles_of` gives several; 1 where images are guided
+    label: Labels = 0
+    # of each image that the known bytes after its first hidden one can weigh; 1 with guidance
+    particles: int = 1
+
+    @property
+    def listed(self) -> int | None:
+        """The number of images of a list of classes; None where there is no list."""
+        return len(self.label) if isinstance(self.label, tuple) else None
 
 
 @dataclass(frozen=True)
@@ -192,17 +195,12 @@ class Defaults:
                     "class and prompt exclude each other where one is a list; send one.", "class"
                 )
             labels = labels_of_list(config, written if asked is None else [*asked])
-            guidance = self.guidance if any(labels) else 1.0
-            return self._checked(
-                config, options, guidance, any(labels), label=labels[0], labels=labels
-            )
-        label, drawn_classes = label_to_paint(config, asked)
-        label = _agreed(config, label, asked, prompt)
-        has_class = bool(label or drawn_classes)
-        guidance = self.guidance if has_class else 1.0
-        return self._checked(
-            config, options, guidance, has_class, label=label, drawn_classes=drawn_classes
-        )
+            return self._checked(config, options, self.guidance, labels)
+        if is_any(config, asked):
+            _agreed(config, 0, asked, prompt)
+            return self._checked(config, options, self.guidance, DrawnLabel(len(config.classes)))
+        label = _agreed(config, label_of_class(config, asked), asked, prompt)
+        return self._checked(config, options, self.guidance, label)
 
     @spelled_out
     def to_complete(
@@ -215,7 +213,7 @@ class Defaults:
     ) -> SamplingParams:
         """Return what images are completed with; errors as of `to_paint`."""
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
-        found = self._checked(config, options, 1.0, bool(label), label=label)
+        found = self._checked(config, options, 1.0, label)
         return replace(
             found,
             particles=checked_particles(options.get("particles"), found.guidance, self.particles),
@@ -226,20 +224,20 @@ class Defaults:
         config: ModelConfig,
         options: SamplingOptions,
         guidance: float,
-        has_class: bool,
-        **labels: Any,
+        label: Labels,
     ) -> SamplingParams:
-        """guidance: where the options have none."""
+        """guidance: of images with a class, where the options have none."""
         asked = {
             name: number(value, name)
             for name, value in options.items()
             if name in ("temperature", "guidance")
         }
+        has_class = is_of_classes(label)
         temperature = asked.get("temperature", self.temperature)
-        guidance = asked.get("guidance", guidance)
+        guidance = asked.get("guidance", guidance if has_class else 1.0)
         check_temperature(temperature)
         check_guidance(guidance, has_class, config)
-        return SamplingParams(temperature=temperature, guidance=guidance, **labels)
+        return SamplingParams(temperature=temperature, guidance=guidance, label=label)
 
 
 def check_temperature(temperature: float) -> None:

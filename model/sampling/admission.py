@@ -9,20 +9,19 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from scanline.model.backends.cpu import CpuBackend
+from scanline.model.sampling.active_request import ActiveRequest
 from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.base.errors import unrecoverable
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.sampling.base.prefill_state import Prefix
-from scanline.model.sampling.kinds.coded import Coded
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.prefill.prefixes import Prefixes
 from scanline.model.sampling.prefill.queue import PrefillQueue, PrefillRequest
 from scanline.model.sampling.prefix_tree import PrefixTree
@@ -37,21 +36,6 @@ LOOKED_AT = 256  # waiting images of a request, to run their prefixes ahead
 # The same where the host steps, which waits meanwhile: at least so many, and for so long.
 FEW = 16
 STARTING_SECONDS = 0.005
-
-
-@dataclass
-class ActiveRequest:
-    """A GenerateRequest of which not all images have been sent."""
-
-    request: GenerateRequest
-    left: int  # images that have not been sent
-    accepted: float = field(default_factory=time.monotonic)
-    is_scheduled: bool = False  # its first image has had a slot
-    coded: Coded | None = None  # the kind of all its images, where they have codes
-
-    def kind_of(self, index: int) -> Kind:
-        """Return the kind of image `index`."""
-        return self.coded or self.request.kind_of(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +81,9 @@ class Admission:
 
     def add(self, request: GenerateRequest) -> None:
         """Queue the images of a request."""
-        self.requests[request.id] = active = ActiveRequest(request, len(request.indices))
-        waiting = request.indices
-        if request.codes is not None:
-            active.coded = Coded(request.codes, request.indices, self.generator.config)
-            waiting = active.coded.first
-        self.scheduler.add(request.id, waiting, request.client)
+        active = ActiveRequest.of(request, self.generator.config)
+        self.requests[request.id] = active
+        self.scheduler.add(request.id, active.first, request.client)
         self._prepare_next(active)
 
     def drop(self, request: int) -> None:

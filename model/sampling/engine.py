@@ -18,7 +18,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from scanline.model.base.inputs import InvalidInput
-from scanline.model.sampling.admission import ActiveRequest, Admission
+from scanline.model.sampling.active_request import ActiveRequest
+from scanline.model.sampling.admission import Admission
 from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.base.errors import unrecoverable
 from scanline.model.sampling.base.generator import Generator
@@ -108,10 +109,10 @@ class Engine:
                 self.refused.append(Failed(command.id, OTHER_MODEL, "model_changed"))
             case GenerateRequest():
                 try:
-                    command.check_slots(self.generator.slots)
+                    command.largest_kind.check_slots(self.generator.slots)
                 except InvalidInput as error:  # the request was made for an engine with more slots
-                    code = "too_many_particles" if error.param == "particles" else error.code
-                    self.refused.append(Failed(command.id, error.message, code))
+                    refused = Failed(command.id, error.message, error.code, error.param)
+                    self.refused.append(refused)
                 else:
                     self.streams.add(command)
                     self.admission.add(command)

@@ -9,7 +9,7 @@ import numpy as np
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
-from scanline.model.sampling.admission import ActiveRequest
+from scanline.model.sampling.active_request import ActiveRequest
 from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.base.messages import Finished, Pixels, StateSnapshot
 

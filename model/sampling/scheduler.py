@@ -1,7 +1,7 @@
 """The scheduler: which image gets slots next. Owns queues and slots, no tensor.
 
-An image holds its slots from its first byte to its last: one for each of its particles, or two
-where it is guided, all of them or none. Slots are shared round robin between clients, then between
+An image holds its slots, as many as its kind says, from its first byte to its last: all of them or
+none. Slots are shared round robin between clients, then between
 a client's requests: while one client has a thousand requests queued, another with a single one gets
 every second slot that becomes free, and a request for one image does not wait for one of thousands.
 The lowest free slots are used first, so that busy slots lie together.
@@ -110,9 +110,10 @@ class Scheduler:
         # has no right to wait: images of one slot would otherwise take each slot that becomes free,
         # and one of many slots would never start.
         for request in self.turns.in_order() if self.free else ():
-            needed = self._needed(request)
+            kind = self._next_kind(request)
+            needed = kind.slots
             if needed <= len(self.free):
-                return self._assign(request, needed)
+                return self._assign(request, kind, self.free)
             # The free slots are kept for this image, unless its client would hold more
             # than its share with it. A client without a slot may always wait: its
             # first image may be larger than a share.
@@ -153,7 +154,8 @@ class Scheduler:
             if client not in self.turns.clients:
                 continue
             request = self.turns.next_of(client)
-            needed = self._needed(request)
+            kind = self._next_kind(request)
+            needed = kind.slots
             # Slots that are free already wait for the image whose turn it is;
             # another one has to take all of its own.
             kept = 0 if request == self.turns.next() else len(self.free)
@@ -171,7 +173,7 @@ class Scheduler:
                     heapq.heapreplace(above, (-count, order, holder))
                 else:
                     heapq.heappop(above)
-            assignment = self._assign(request, needed)
+            assignment = self._assign(request, kind, self.free)
             yield from ((victim, assignment) for victim in victims)
             below.append(client)
 
@@ -230,17 +232,15 @@ class Scheduler:
         # their clients' shares may have them.
         share = self._share
         first = self.turns.next()
-        waits_for_more = first is not None and self._needed(first) > share
+        waits_for_more = first is not None and self._next_kind(first).slots > share
         holds_more = any(len(image.slots) > share for image in self.groups.values())
         if not waits_for_more and not holds_more:
             return None
         for request in self.turns.in_order():
-            needed = self._needed(request)
-            if (
-                needed <= len(self.spare)
-                and self.held[self.turns.client_of[request]] + needed <= share
-            ):
-                return self._assign(request, needed, self.spare)
+            kind = self._next_kind(request)
+            held = self.held[self.turns.client_of[request]]
+            if kind.slots <= len(self.spare) and held + kind.slots <= share:
+                return self._assign(request, kind, self.spare)
         return None
 
     @property
@@ -248,14 +248,16 @@ class Scheduler:
         """Slots of each client, if all that hold any or wait had the same number."""
         return self.slots // max(1, len(self.held.keys() | self.turns.clients.keys()))
 
-    def _needed(self, request: int) -> int:
-        """Return the slots of the next image of a request."""
-        return self.kind_of(request, self.waiting[request][0]).slots
+    def _next_kind(self, request: int) -> Kind:
+        """Return the kind of the next image of a request."""
+        return self.kind_of(request, self.waiting[request][0])
 
     def _next_fits(self) -> bool:
         """Return whether no image waits for slots that are not free."""
         request = self.turns.next()
-        return request is None or (bool(self.free) and self._needed(request) <= len(self.free))
+        if request is None:
+            return True
+        return bool(self.free) and self._next_kind(request).slots <= len(self.free)
 
     def _excess(self, share: int, victims: Sequence[int]) -> int:
         """Return how many slots can be taken from a client with these images
@@ -285,17 +287,15 @@ class Scheduler:
         self.release(victim.slot)
         self.append(victim.request, victim.index, victim.client)
 
-    def _assign(self, request: int, needed: int, free: list[int] | None = None) -> SlotAssignment:
-        """Give the lowest free slots, as many as it needs, to the next
-        image of a request that has turns.
+    def _assign(self, request: int, kind: Kind, free: list[int]) -> SlotAssignment:
+        """Give the lowest of `free` slots, as many as it needs, to the next
+        image of a request that has turns, which is of this kind.
         """
         images = self.waiting[request]
         client = self.turns.client_of[request]
-        slot, *others = (heapq.heappop(self.free if free is None else free) for _ in range(needed))
-        index = images.popleft()
-        assignment = SlotAssignment(
-            slot, request, index, client, tuple(others), self.kind_of(request, index)
-        )
+        slot = heapq.heappop(free)
+        others = tuple(heapq.heappop(free) for _ in range(1, kind.slots))
+        assignment = SlotAssignment(slot, request, images.popleft(), client, others, kind)
         self.assigned[slot] = assignment
         self.is_first[slot] = True
         for taken in assignment.slots:
@@ -303,8 +303,8 @@ class Scheduler:
         if others:
             self.groups[slot] = assignment
         self.slots_of.setdefault(request, set()).add(slot)
-        self.held[client] += needed
-        self.turns.end_turn(request, needed)
+        self.held[client] += kind.slots
+        self.turns.end_turn(request, kind.slots)
         if not images:
             self.turns.leave(request)
             del self.waiting[request]

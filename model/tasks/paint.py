@@ -118,7 +118,7 @@ class PaintTask(Task):
         """The columns of a sheet of the images: one row where a list of classes
         was asked for; None: nearly square.
         """
-        return self.count if self.request.labels else None
+        return None if self.request.listed is None else self.count
 
     @property
     def held_bytes(self) -> int:
@@ -234,14 +234,14 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
         count = values.pictures * (n or 1)
     else:
         sampling = model.defaults.to_paint(*given, prompt=prompt, **values.sampling)
-        count = len(sampling.labels) or n or 1
+        count = sampling.listed or n or 1
         if n is not None and n != count:
             raise InvalidInput(
                 f"n must be {count}, the number of classes that are listed, or be left out.", "n"
             )
     if values.max_images is not None:
         listed = "prompt" if values.class_name is None else "class"
-        check_count(count, values.max_images, listed if sampling.labels else "n")
+        check_count(count, values.max_images, "n" if sampling.listed is None else listed)
     return GenerateRequest(0, int(count), checked_seed(values.seed), **vars(sampling))
 
 

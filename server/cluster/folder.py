@@ -216,7 +216,7 @@ def folder_task(
     names = recipe.listed(model.config) or recipe.class_name
     values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=names, sampling=recipe.sampling)
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
-    request.check_slots(replicas.max_slots_per_image)
+    request.largest_kind.check_slots(replicas.max_slots_per_image)
     return FolderTask(request, out, model.config.image_shape, progress)
 
 

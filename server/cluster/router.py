@@ -35,7 +35,6 @@ from ray.serve.request_router import (
 )
 
 from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
-from scanline.server.engine.job import slots_of
 
 DIGEST = "digest"  # the name of what a replica reports
 # without a message, of which there is one every five: the replica is chosen last
@@ -123,11 +122,7 @@ class FewestImagesRouter(RequestRouter):
         number = request.metadata.internal_request_id
         self._complete(number)
         command = request.args[0] if request.args else None
-        count = (
-            slots_of(command, command.indices)
-            if isinstance(command, GenerateRequest | ScoreRequest)
-            else 1
-        )
+        count = command.slots if isinstance(command, GenerateRequest | ScoreRequest) else 1
         self.assigned[number] = replica, count
         self.images[replica] += count
         now = monotonic()

@@ -7,7 +7,7 @@ has none: its events are passed on.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from scanline.model.sampling.base.messages import (
@@ -17,7 +17,6 @@ from scanline.model.sampling.base.messages import (
     Request,
     Scheduled,
     Scored,
-    ScoreRequest,
 )
 from scanline.model.tasks.task import Task
 from scanline.server.engine.queue_limits import Reservation
@@ -30,22 +29,14 @@ NOT_TAKEN_IN = "The server failed while it took in the results of this request; 
 class EngineFailedError(Exception):
     """An accepted request failed; the message is one sentence."""
 
-    def __init__(self, message: str, code: str = "engine_failed") -> None:
+    def __init__(self, message: str, code: str = "engine_failed", param: str | None = None) -> None:
         super().__init__(message)
         self.code = code
-
-
-def slots_of(request: Request, images: Collection[int]) -> int:
-    """Return the slots that so many images of a request take together; a read counts as one."""
-    if isinstance(request, ScoreRequest) or (request.particles == 1 and not request.is_guided):
-        return len(images)
-    return sum(map(request.slots_of, images))
+        self.param = param
 
 
 class Job:
-    """A request and which of its images are not done; each has a slot for each
-    particle, or two where it is guided.
-    """
+    """A request, and which of its images are not done."""
 
     def __init__(self, request: Request, task: Task | None = None) -> None:
         self.request = request
@@ -53,7 +44,7 @@ class Job:
         self.task = task
         self.total = len(request.indices)
         self.missing = set(request.indices)
-        self.slots_left = slots_of(request, self.missing)
+        self.slots_left = request.slots_of(self.missing)
         self.queue_seconds: float | None = None  # until its first image had a slot; a read has none
         self.failure: Failed | None = None
         self.reservation: Reservation | None = None  # the room that it gives back image by image
@@ -93,7 +84,7 @@ class Job:
             case Finished() | Scored():
                 if event.index in self.missing:
                     self.missing.remove(event.index)
-                    self.slots_left -= slots_of(self.request, (event.index,))
+                    self.slots_left -= self.request.slots_of((event.index,))
                     self._pass_on(event)
                 if self.reservation is not None:
                     self.reservation.update(self.slots_left, self.held_bytes)
@@ -146,4 +137,4 @@ class Job:
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
-            raise EngineFailedError(self.failure.message, self.failure.code)
+            raise EngineFailedError(self.failure.message, self.failure.code, self.failure.param)

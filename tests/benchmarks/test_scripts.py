@@ -16,6 +16,7 @@ from PIL import Image
 
 from benchmarks import card_pictures, learning_rates
 from benchmarks.data import emoji, letters
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.base.sampling_options import Defaults
 from scanline.model.datasets.folder import about
 from scanline.model.formats.checkpoint import load_model, save_model
@@ -42,7 +43,7 @@ def test_pictures_of_a_card_are_those_of_seed_7(
     names = {"samples.png", "completions.png", "classes.png", "any.png", "guided.png"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
     by_default = GenerateRequest(
-        0, 64, 7, temperature=0.5, guidance=2, drawn_classes=len(DIGITS.classes)
+        0, 64, 7, temperature=0.5, guidance=2, label=DrawnLabel(len(DIGITS.classes))
     )
     for name, request in (("samples.png", GenerateRequest(0, 64, 7)), ("any.png", by_default)):
         painted = paint_request(load_model(tmp_path / "digits"), request).images.reshape(8, 8, 4, 5)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.sampling.base.messages import (
     GenerateRequest,
     Request,
@@ -52,9 +53,9 @@ class Drawing:
         n = self.rng.choice([1, 1, 2, 3, 7, most + 3])
         match self.rng.randrange(4):
             case 0:
-                return self._painted(n, drawn_classes=len(self.config.classes))
+                return self._painted(n, label=DrawnLabel(len(self.config.classes)))
             case 1:
-                return self._painted(n, labels=self._labels(n))
+                return self._painted(n, label=self._labels(n))
             case _:
                 return self._painted(n, label=self._label())
 
@@ -68,7 +69,7 @@ class Drawing:
             masks = tuple(self._mask() for _ in known)
         n = count * rng.choice([1, 1, 2, 3])
         request = self._painted(n, label=self._label(), known=known, masks=masks)
-        if request.is_guided:
+        if request.guidance != 1:
             return request
         particles = rng.choice(PARTICLES)
         return replace(request, particles=min(self.slots, particles))

@@ -4,29 +4,51 @@ Every accepted request ends in exactly one of: its last Finished or Scored, one 
 more after a Cancel. Events travel in lists; an empty list is a heartbeat. Imports no torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scanline.model.base.class_names import drawn_label
-from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.labels import has_class, label_of
 from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
-from scanline.model.sampling.kinds.guided import GUIDED
+from scanline.model.sampling.kinds.guided import Guided
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
-from scanline.model.sampling.kinds.particles import Particles
+from scanline.model.sampling.kinds.particles import Particles, are_weighed
 from scanline.model.sampling.kinds.plain import PLAIN
 
 if TYPE_CHECKING:
     from scanline.model.base.config import ModelConfig
 
 
+class ImagesRequest:
+    """Images that are asked for together, to be painted or to be read."""
+
+    @property
+    def indices(self) -> Sequence[int]:
+        """The images that are still to be done, in order."""
+        raise NotImplementedError
+
+    def kind_of(self, index: int) -> Kind:
+        """Return the kind of image `index`; one that is read counts as one that takes a slot."""
+        return PLAIN
+
+    def slots_of(self, images: Collection[int]) -> int:
+        """Return how many slots images of the request take together."""
+        return sum(self.kind_of(index).slots for index in images)
+
+    @property
+    def slots(self) -> int:
+        """How many slots all images that are still to be done take together."""
+        return self.slots_of(self.indices)
+
+
 @dataclass(frozen=True)
-class GenerateRequest(SamplingParams):
+class GenerateRequest(ImagesRequest, SamplingParams):
     """Paint `n` images; where there are known images, image i completes known[i * len(known) // n].
 
     The one description of a request from the API to its slots.
@@ -51,7 +73,6 @@ class GenerateRequest(SamplingParams):
 
     @property
     def indices(self) -> Sequence[int]:
-        """The images to paint, in order."""
         return range(self.n) if self.only is None else self.only
 
     @property
@@ -87,68 +108,29 @@ class GenerateRequest(SamplingParams):
         """Return which of `known` image `index` completes."""
         return index * len(self.known) // self.n if self.known else None
 
-    def particles_of(self, index: int) -> int:
-        """Return how many particles image `index` has: 1 where no known byte
-        follows a hidden one and weighs them.
-        """
-        source = self.source(index)
-        if source is None or self.particles == 1:
-            return 1
-        hidden = self.masks[source].find(0)
-        return self.particles if hidden >= 0 and self.masks[source].find(1, hidden) >= 0 else 1
-
     def label_of(self, index: int) -> int:
         """Return the label of one image."""
-        if self.labels:
-            return self.labels[index]
-        return (
-            drawn_label(self.drawn_classes, self.seed, index) if self.drawn_classes else self.label
-        )
-
-    @property
-    def is_guided(self) -> bool:
-        """Whether images of a class are painted by two slots,
-        one with the label and one without.
-        """
-        return self.guidance != 1
-
-    def guidance_of(self, index: int) -> float:
-        """Return the guidance of one image: 1 where it has no class."""
-        has_class = self.labels[index] if self.labels else self.label or self.drawn_classes
-        return self.guidance if has_class else 1.0
+        return label_of(self.label, self.seed, index)
 
     def kind_of(self, index: int) -> Kind:
         """Return the kind of image `index`, but for codes, whose
         kind has a state (kinds/coded.py).
         """
-        if self.guidance_of(index) != 1:
-            return GUIDED
-        particles = self.particles_of(index)
-        return PLAIN if particles == 1 else Particles(particles)
-
-    def slots_of(self, index: int) -> int:
-        """Return how many slots image `index` takes."""
-        return self.kind_of(index).slots
+        if self.guidance != 1 and has_class(self.label, index):
+            return Guided(self.guidance)
+        source = self.source(index)
+        if self.particles > 1 and source is not None and are_weighed(self.masks[source]):
+            return Particles(self.particles)
+        return PLAIN
 
     @property
-    def slots(self) -> int:
-        """How many slots all images to paint take together."""
-        return sum(map(self.slots_of, self.indices))
-
-    def check_slots(self, slots: int) -> None:
-        """Raise InvalidInput where an image takes more than all
-        `slots` of an engine; 0: not known yet.
-        """
-        if self.is_guided and slots == 1:
-            message = "This server has one slot, and a guided image needs two."
-            raise InvalidInput(message, "guidance", "guidance_not_supported")
-        most = max(map(self.particles_of, self.indices)) if self.particles > 1 else 1
-        if most > slots > 0:
-            message = f"This server has {slots} slots, and an image of {most} particles needs one for each."
-            raise InvalidInput(message, "particles")
+    def largest_kind(self) -> Kind:
+        """The kind of the image that takes the most slots."""
+        return max(map(self.kind_of, self.indices), key=attrgetter("slots"), default=PLAIN)
 
     def image(self, index: int) -> ImageSpec:
         """Return image `index` as a generator paints it, in the first of its slots."""
+        kind = self.kind_of(index)
         source = self.source(index)
         known = mask = None
         if source is not None:
@@ -160,9 +142,9 @@ class GenerateRequest(SamplingParams):
             known,
             mask,
             label=self.label_of(index),
-            particles=self.particles_of(index),
+            particles=kind.candidates,
             temperature=max(self.temperature, LEAST_DIVISOR),
-            guidance=self.guidance_of(index),
+            guidance=kind.guidance,
         )
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
@@ -194,7 +176,7 @@ class StepRange:
 
 
 @dataclass(frozen=True)
-class ScoreRequest:
+class ScoreRequest(ImagesRequest):
     """Report the bits of every byte of each image (N bytes each)."""
 
     id: int
@@ -213,7 +195,6 @@ class ScoreRequest:
 
     @property
     def indices(self) -> Sequence[int]:
-        """The images to score, in order."""
         return range(len(self.images)) if self.only is None else self.only
 
     def label_of(self, index: int) -> int:
@@ -374,6 +355,7 @@ class Failed:
     request: int
     message: str
     code: str = "engine_failed"  # for programs
+    param: str | None = None  # the value that the engine refuses
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,23 @@ from dataclasses import replace
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 
 
 class Particles(Kind):
+    param = "particles"
+    counted = ", each particle counted as one"
+
     def __init__(self, count: int) -> None:
         self.slots = self.candidates = count
+
+    def check_slots(self, slots: int) -> None:
+        """See Kind.check_slots."""
+        if self.slots > slots > 0:
+            message = f"This server has {slots} slots, and an image of {self.slots} particles needs one for each."
+            raise InvalidInput(message, self.param)
 
     def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
         """See Kind.specs: particles differ in their random numbers alone."""
@@ -36,6 +46,15 @@ class Particles(Kind):
 
     def final(self, images: np.ndarray, stop: int) -> int:
         return agreed(images, stop)
+
+
+def are_weighed(mask: bytes) -> bool:
+    """Return whether a known byte follows a hidden one, by which particles are weighed.
+
+    mask: N bytes, 1 where a byte is known.
+    """
+    hidden = mask.find(0)
+    return hidden >= 0 and mask.find(1, hidden) >= 0
 
 
 def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:

@@ -173,10 +173,8 @@ def from_exception(error: Exception) -> ApiError:
         case EngineFailedError(code="model_changed"):
             return ApiError("model_changed", str(error), headers=NO_RETRY)
         # the engine has been replaced by one of fewer slots
-        case EngineFailedError(code="too_many_particles"):
-            return ApiError("invalid_value", str(error), param="particles")
-        case EngineFailedError(code="guidance_not_supported"):  # likewise, by one of one slot
-            return ApiError("guidance_not_supported", str(error), param="guidance")
+        case EngineFailedError(param=str(param)):
+            return ApiError(error.code, str(error), param=param)
         case EngineFailedError():
             return ApiError("engine_failed", str(error), headers=NO_RETRY)
         case HTTPException(__cause__=ApiError() as refused):  # raised while FastAPI read the body

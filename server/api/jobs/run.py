@@ -39,7 +39,7 @@ async def running(
     with model.engine.reserve(slots, client, counted) as reservation:
         if pictures is not None:
             await pictures.fill(task)
-            # how many particles an image has depends on its mask
+            # how many slots an image takes depends on its mask
             slots, counted = _slots(task, models, model)
             if slots > reservation.images:
                 reservation.extend(slots - reservation.images, counted)
@@ -91,19 +91,14 @@ def _slots(task: Task, models: ModelRegistry, model: ServedModel) -> tuple[int, 
     request = task.request
     if not isinstance(request, GenerateRequest):
         return task.count, ""
-    request.check_slots(model.engine.max_slots_per_image)
+    kind = request.largest_kind
+    kind.check_slots(model.engine.max_slots_per_image)
     slots = request.slots
     if slots == task.count:
         return slots, ""
-    param = "guidance" if request.is_guided else "particles"
     if slots > models.max_images:
-        each = ", two each unless it is 1," if request.is_guided else ""
+        taken = f"{request.n} images take {slots} slots{kind.unless}"
         limit = f"above the limit of {models.max_images} per request"
-        raise InvalidInput(f"{param}: {request.n} images take {slots} slots{each} {limit}.", param)
-    bind_contextvars(**{param: request.guidance if request.is_guided else slots})
-    return (
-        slots,
-        ", each guided image counted as two"
-        if request.is_guided
-        else ", each particle counted as one",
-    )
+        raise InvalidInput(f"{kind.param}: {taken} {limit}.", kind.param)
+    bind_contextvars(slots=slots)
+    return slots, kind.counted

@@ -136,7 +136,7 @@ def complete(
     bits = np.concatenate([one.bits_per_dim for one in painted])
     evidence = np.concatenate([one.evidence_bits for one in painted])
     effective = np.concatenate([one.effective_particles for one in painted])
-    run = tasks[0].request.particles_of(0)
+    run = tasks[0].request.image(0).particles
     words = f", {evidence.mean():.2f} bits for the known pixels"
     if run > 1:
         words += f", at least {effective.min():.1f} of {run} particles effective"

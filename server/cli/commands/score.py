@@ -149,6 +149,6 @@ def _estimates(
             "bits_per_dim": estimated.bits_per_dim,
             "standard_error": estimated.standard_error_per_dim,
             "known_bytes": estimated.known_bytes,
-            "particles": task.request.particles_of(0),
+            "particles": task.request.image(0).particles,
         })  # fmt: skip
     return rows

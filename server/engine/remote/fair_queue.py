@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from scanline.model.sampling.base.messages import GenerateRequest
-from scanline.server.engine.job import Job, slots_of
+from scanline.server.engine.job import Job
 
 
 @dataclass(eq=False)
@@ -52,7 +52,7 @@ class ShardedJob:
         images the last one has that of all.
         """
         if not self.last:
-            return slots_of(self.job.request, images)
+            return self.job.request.slots_of(images)
         return sum(not self.is_followed(index) for index in images)
 
 

@@ -16,11 +16,11 @@ from scanline.model.base.class_names import (
     drawn_label,
     label_of_class,
     label_of_prompt,
-    label_to_paint,
     listed_in,
 )
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.base.sampling_options import Defaults, SamplingParams
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
@@ -78,7 +78,7 @@ def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes
     assert listed_in(config, "aAb2") == ["a", "A", "b", "2"]
     assert not listed_in(config, "Ac")
     assert not listed_in(config, "Two")
-    assert Defaults().to_paint(config, prompt="aAb2").labels == (2, 1, 3, 4)
+    assert Defaults().to_paint(config, prompt="aAb2").label == (2, 1, 3, 4)
 
 
 @pytest.mark.parametrize("name", ["any", "None"])
@@ -202,13 +202,13 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
     """But where a class has that name. No class is asked for by
     None, and a number is its digits.
     """
-    assert label_to_paint(config, " ANY") == (0, len(CLASSES))
+    assert Defaults().to_paint(config, " ANY").label == DrawnLabel(len(CLASSES))
     with pytest.raises(
         InvalidInput, match=r'^class "any" is for images that are painted from nothing; leave class'
     ):
         label_of_class(config, "any")
     with pytest.raises(InvalidInput, match=r"^This model knows no classes"):
-        label_to_paint(small_models.config(), "any")
+        Defaults().to_paint(small_models.config(), "any")
     named = small_models.config(classes=(("one",), ("all", "any")))
     for config_, name, label in (
         (named, "any", 2),
@@ -216,7 +216,8 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
         (config, 7, 8),
         (config, None, 0),
     ):
-        assert label_to_paint(config_, name) == (label_of_class(config_, name), 0) == (label, 0)
+        painted = Defaults().to_paint(config_, name).label  # type: ignore[arg-type]
+        assert painted == label_of_class(config_, name) == label
 
 
 @pytest.mark.parametrize("classes", [1, 10, 100])
@@ -265,14 +266,18 @@ sampling = partial(SamplingParams, temperature=0.9)
 @pytest.mark.parametrize(
     ("asked", "prompt", "expected"),
     [
-        ({}, "", sampling(drawn_classes=DRAWN, guidance=1.5)),
+        ({}, "", sampling(label=DrawnLabel(DRAWN), guidance=1.5)),
         ({"class_name": "star"}, "", sampling(label=STAR, guidance=1.5)),
         ({}, "a star", sampling(label=STAR, guidance=1.5)),
         ({"class_name": "None"}, "", sampling()),
-        ({"class_name": ["none", "none"]}, "", sampling(labels=(0, 0))),
-        ({"class_name": ["none", "star"]}, "", sampling(labels=(0, STAR), guidance=1.5)),
-        ({"guidance": 1.0, "temperature": 1.0}, "", sampling(drawn_classes=DRAWN, temperature=1.0)),
-        ({"guidance": 3.0}, "", sampling(drawn_classes=DRAWN, guidance=3.0)),
+        ({"class_name": ["none", "none"]}, "", sampling(label=(0, 0))),
+        ({"class_name": ["none", "star"]}, "", sampling(label=(0, STAR), guidance=1.5)),
+        (
+            {"guidance": 1.0, "temperature": 1.0},
+            "",
+            sampling(label=DrawnLabel(DRAWN), temperature=1.0),
+        ),
+        ({"guidance": 3.0}, "", sampling(label=DrawnLabel(DRAWN), guidance=3.0)),
     ],
 )
 def test_images_from_nothing(asked: dict[str, Any], prompt: str, expected: SamplingParams) -> None:

@@ -159,6 +159,6 @@ def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_other
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
     sentence = "This server has one slot, and a guided image needs two."
     assert [event for event in events if isinstance(event, Failed)] == [
-        Failed(0, sentence, "guidance_not_supported")
+        Failed(0, sentence, "guidance_not_supported", "guidance")
     ]
     assert ended(events, Finished) == [1, 1]

@@ -196,7 +196,7 @@ def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(p
     )
     sentence = "This server has 4 slots, and an image of 5 particles needs one for each."
     assert [event for event in events if isinstance(event, Failed)] == [
-        Failed(0, sentence, "too_many_particles")
+        Failed(0, sentence, "invalid_value", "particles")
     ]
     assert ended(events, Finished) == [1] * 3
 

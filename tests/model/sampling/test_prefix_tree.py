@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.base.generator import Generator
@@ -32,7 +33,7 @@ BOTTOM = (np.arange(20) >= 12).tobytes()
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bytes": ("plain", {}),
     "of a class": ("strokes", {"label": 2}),
-    "of drawn classes, guided": ("strokes", {"drawn_classes": 3, "guidance": 1.5}),
+    "of drawn classes, guided": ("strokes", {"label": DrawnLabel(3), "guidance": 1.5}),
     "of particles": ("strokes", {"known": (bytes(range(20)),), "masks": (BOTTOM,), "particles": 3}),
     "pixels": ("waves of pixels", {}),
     "pixels, guided": ("waves of pixels", {"label": 2, "guidance": 1.5}),

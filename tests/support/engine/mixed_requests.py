@@ -299,7 +299,7 @@ class Mix:
         if isinstance(request, ScoreRequest) and request.coded and rng.random() < 0.6:
             request = rng.choice([self._decoding, self._noise])(number, request)
         request = replace(request, id=number, client=rng.choice(["a", "b", "c", ""]))
-        takes_any_n = isinstance(request, GenerateRequest) and not (request.labels or request.codes)
+        takes_any_n = isinstance(request, GenerateRequest) and not (request.listed or request.codes)
         if takes_any_n and rng.random() < 0.1:
             n = max(len(request.known), 1) * rng.choice(MANY)
             request = replace(request, n=n)
@@ -368,7 +368,7 @@ def kind_of(request: Request) -> str:
     else:
         kinds = {
             "code": request.codes,
-            "guided": request.is_guided,
+            "guided": request.guidance != 1,
             "particles": request.particles > 1,
             "completion": request.known,
             "painting": True,

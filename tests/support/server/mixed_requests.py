@@ -37,6 +37,7 @@ import httpx
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
@@ -481,19 +482,21 @@ class Mix:
         """The fields of a request to paint; what it leaves out is the model's default."""
         fields = {"model": model, "seed": request.seed, "temperature": request.temperature}
         fields["n"] = request.n // max(len(request.known), 1)
-        if request.labels and self.chance(0.4) and len(request.labels) > 1:
-            fields["prompt"] = "".join(CHARACTERS[label % 3] for label in request.labels)
-        elif request.labels:
-            fields["class"] = [self.word(label) for label in request.labels]
-            if self.chance(0.5):
-                del fields["n"]
-        elif request.drawn_classes:
+        label = request.label
+        if isinstance(label, tuple):
+            if len(label) > 1 and self.chance(0.4):
+                fields["prompt"] = "".join(CHARACTERS[one % 3] for one in label)
+            else:
+                fields["class"] = [self.word(one) for one in label]
+                if self.chance(0.5):
+                    del fields["n"]
+        elif isinstance(label, DrawnLabel):
             fields["class"] = "any"
-        elif request.label == 1 and self.chance(0.5):
+        elif label == 1 and self.chance(0.5):
             fields["prompt"] = PROMPT
-        elif request.label:
-            fields["class"] = self.word(request.label)
-        if request.is_guided:
+        elif label:
+            fields["class"] = self.word(label)
+        if request.guidance != 1:
             fields["guidance"] = request.guidance
         return {**fields, **self.known(MODELS[model], request)} if request.known else fields
 
@@ -505,7 +508,9 @@ class Mix:
         assert masks is not None
         masks = masks[:: request.n // len(images)] * np.uint8(255)
         mask = masks[0]
-        fields: Fields = {} if request.is_guided else {"particles": min(request.particles, SLOTS)}
+        fields: Fields = (
+            {} if request.guidance != 1 else {"particles": min(request.particles, SLOTS)}
+        )
         rows = int(mask.all(axis=1).argmin())
         if not (masks != mask).any() and self.chance(0.6):
             if rows * config.width * 255 == mask.sum():
@@ -536,7 +541,9 @@ class Mix:
 def many(request: GenerateRequest, n: int) -> GenerateRequest:
     """The same request for `n` images, or `n` completions of each picture."""
     n *= max(len(request.known), 1)
-    return replace(request, n=n, labels=request.labels[:1] * n)
+    if isinstance(request.label, tuple):
+        request = replace(request, label=request.label[:1] * n)
+    return replace(request, n=n)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
+from scanline.model.base.labels import DrawnLabel
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
@@ -254,23 +255,23 @@ def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(
     mask: str, prefix: int, particles: int
 ) -> None:
     """The known bytes before the first hidden one; particles where a known byte follows it."""
-    assert (completion(mask).image(0).prefix, completion(mask).particles_of(0)) == (
+    assert (completion(mask).image(0).prefix, completion(mask).image(0).particles) == (
         prefix,
         particles,
     )
-    assert completion(mask, particles=1).particles_of(0) == 1
+    assert completion(mask, particles=1).image(0).particles == 1
 
 
 def test_images_without_known_bytes_have_one_particle() -> None:
     request = GenerateRequest(0, 3, 5, particles=64, label=1)
-    assert [request.particles_of(index) for index in range(3)] == [1] * 3
+    assert [request.image(index).particles for index in range(3)] == [1] * 3
     spec = request.image(2)
     assert (spec.seed, spec.index, spec.label, spec.particle, spec.particles) == (5, 2, 1, 0, 1)
 
 
 def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     request = completion("1001", "1100", images=4, particles=3)
-    assert [request.particles_of(index) for index in range(4)] == [3, 3, 1, 1]
+    assert [request.image(index).particles for index in range(4)] == [3, 3, 1, 1]
     assert (request.slots, request.shard((0, 3)).slots) == (8, 4)
     assert GenerateRequest(0, 3, 5, label=1, guidance=2.0).slots == 6
     specs = request.kind_of(1).specs(request.image(1))
@@ -285,8 +286,8 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
 
 def test_shards_keep_labels_and_particles() -> None:
     shard = completion("1001", "1100", images=4, particles=3).shard((1,))
-    assert (shard.label, shard.particles, shard.particles_of(1)) == (2, 3, 3)
-    drawn = GenerateRequest(0, 9, 5, drawn_classes=3)
+    assert (shard.label, shard.particles, shard.image(1).particles) == (2, 3, 3)
+    drawn = GenerateRequest(0, 9, 5, label=DrawnLabel(3))
     assert {drawn.image(index).label for index in range(9)} == {1, 2, 3}
     assert [drawn.shard((1, 6)).image(index).label for index in (1, 6)] == [
         drawn.label_of(1),

@@ -252,7 +252,7 @@ def test_an_engine_with_too_few_slots_names_the_field(directory: Path) -> None:
     error = answer.json()["error"]
     assert (error["param"], error["code"]) == ("guidance", "guidance_not_supported")
     # than it had before
-    failed = EngineFailedError("This server has fewer slots.", "too_many_particles")
+    failed = EngineFailedError("This server has fewer slots.", "invalid_value", "particles")
     assert from_exception(failed).body["error"]["param"] == "particles"
 
 
@@ -267,7 +267,7 @@ def test_the_limits_count_every_particle(
     assert [one["effective_particles"] for one in data] == [1.0] * (ROOM - 1)
     assert Metrics(shapes_client).of("num_images_reserved") == 0
     post(shapes_client, EDITS, particles=7, n=2, **MASKED)
-    wait_for(lambda: any("particles=14" in line for line in shapes_server.log), "a line of the log")
+    wait_for(lambda: any("slots=14" in line for line in shapes_server.log), "a line of the log")
 
 
 def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: httpx.Client) -> None:
@@ -277,4 +277,4 @@ def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: ht
     assert f"{GUIDED_ROOM + 2} images, each guided image counted as two, " in response.text
     assert len(post(guided, GENERATIONS, **STAR, guidance=3.75, n=most)["data"]) == most
     assert Metrics(guided).of("num_images_reserved") == 0
-    wait_for(lambda: any("guidance=3.75" in line for line in guided_server.log), "a log line")
+    wait_for(lambda: any(f"slots={2 * most}" in line for line in guided_server.log), "a log line")
