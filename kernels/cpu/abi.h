@@ -65,6 +65,17 @@ struct Slots {
     const Codes* codes;     // null where no image has one
 };
 
+// How far passes may paint ahead of what is known, and what they have done. A pass paints an image's next step and guesses steps
+// after it: a byte that is known is itself, another is that of the painted pixels around it where these are equal. Steps are
+// painted up to and with the first that differs from its guess. Guesses change the time of a call, and never a byte.
+struct Ahead {
+    const int64_t* stop;  // [B], of each slot the position from which on no step begins in this call; null: N
+    int64_t widest;       // steps of an image in a pass at most; 1: no guesses; 0: as many as are worth their cost
+    // To which the call adds, an image with two slots being one: passes of images, the steps that these computed, those of
+    // them that they painted, and guesses that were wrong.
+    int64_t passes, computed, painted, wrong;
+};
+
 // SCANLINE_ABI mixed with the sizes of the structs above. Python refuses a library that returns another number.
 int64_t scanline_abi();
 
@@ -79,10 +90,11 @@ void* scanline_create(const Shape*, const Tensor* tensors, int64_t count, int64_
                       const char* isa);
 void scanline_destroy(void* network);
 
-// Runs up to `steps` steps of those of the slots `chosen` [count] whose position is below N, each painting step_bytes bytes;
-// of a guided image both are chosen. Of an image with a code, which is not guided, all bytes are painted from it. Returns 0;
-// or -1, with nothing changed, where one of them is no slot, or its position, label, partner or code is none.
-int64_t scanline_advance(void* network, const Slots*, const int64_t* chosen, int64_t count, int64_t steps);
+// Runs up to `passes` passes of those of the slots `chosen` [count] whose position is below N and their stop, each painting one
+// step or more, of step_bytes bytes; of a guided image both are chosen, and the stops are equal. Of an image with a code, which
+// is not guided, all bytes are painted from it. Returns 0; or -1, with nothing changed, where one of them is no slot, or its
+// position, label, partner or code is none.
+int64_t scanline_advance(void* network, const Slots*, const int64_t* chosen, int64_t count, int64_t passes, Ahead*);
 
 // Runs the known bytes start .. stop - 1 of all slots, whose states stand at `start`, n whole steps, and writes the bytes'
 // cost to bits [B, stop - start] and, unless they are null, the distributions' parameters to `parameters` [B, n, P], and where

@@ -9,6 +9,7 @@ import errno
 import os
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from scanline.kernels.cpu.shape import CODES, Arrays, Shape
 
 # Raised with every change of abi.h, of the order of the tensors or of any bit of
 # the results; setup.py reads it here.
-ABI = 13
+ABI = 14
 # raised with every change of a bit of the parameters: codes of images are then no longer read
 ARITHMETIC = 10
 LIBRARY = Path(__file__).with_name(f"_step.abi{ABI}.so")
@@ -68,6 +69,27 @@ class _Slots(ctypes.Structure):
         ("guidance", _pointer),
         ("codes", ctypes.POINTER(_Codes)),
     )
+
+
+class _Ahead(ctypes.Structure):
+    _fields_ = (
+        ("stop", _pointer),
+        ("widest", _i64),
+        ("passes", _i64),
+        ("computed", _i64),
+        ("painted", _i64),
+        ("wrong", _i64),
+    )
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What a call has done, an image with two slots being one."""
+
+    passes: int  # of images
+    computed: int  # the steps of all images in them
+    painted: int  # of these: the others followed a wrong guess
+    wrong: int  # guesses
 
 
 class Network:
@@ -134,25 +156,43 @@ class Network:
             raise ValueError(f"the system does not start {threads} threads")
 
     def advance(
-        self, slots: "Arrays | CheckedSlots", steps: int, chosen: np.ndarray | None = None
-    ) -> None:
-        """Run up to `steps` steps of those of the slots `chosen` [n] int64, by default
-        all, whose position is below N; slots: as in abi.h, changed IN PLACE. Of a
-        guided image both slots are chosen."""
+        self,
+        slots: "Arrays | CheckedSlots",
+        passes: int,
+        chosen: np.ndarray | None = None,
+        *,
+        widest: int = 1,
+        stop: np.ndarray | None = None,
+    ) -> Passes:
+        """Run up to `passes` passes of those of the slots `chosen` [n] int64, by default all, whose
+        position is below N and their `stop` [B] int64; slots: as in abi.h, changed IN PLACE. Of a
+        guided image both slots are chosen, with one stop.
+
+        A pass paints an image's next step, and with guesses up to `widest` steps; 0: as many as are
+        worth their cost. The bytes and states are the same whatever it is."""
         checked = slots if isinstance(slots, CheckedSlots) else CheckedSlots(self.shape, slots)
+        count = checked.struct.count
         if chosen is None:
-            chosen = np.arange(checked.struct.count)
+            chosen = np.arange(count)
         chosen = np.ascontiguousarray(chosen, np.int64)
+        ahead = _Ahead(widest=max(0, widest))
+        if stop is not None:
+            stop = np.ascontiguousarray(stop, np.int64)
+            if stop.shape != (count,):
+                raise ValueError(f"stop must be [{count}], not {list(stop.shape)}")
+            ahead.stop = stop.ctypes.data
         error = _library().scanline_advance(
             self._open(),
             ctypes.byref(checked.struct),
             chosen.ctypes.data_as(_pointer),
             len(chosen),
-            steps,
+            passes,
+            ctypes.byref(ahead),
         )
         if error:
             self.shape.check_numbers(checked.arrays)
-            raise ValueError(f"slots must be from 0 to {checked.struct.count - 1}")
+            raise ValueError(f"slots must be from 0 to {count - 1}")
+        return Passes(ahead.passes, ahead.computed, ahead.painted, ahead.wrong)
 
     def read(
         self,
@@ -310,7 +350,7 @@ def _load() -> ctypes.CDLL | str:
     library.scanline_create.restype = _pointer
     library.scanline_create.argtypes = [_pointer, _pointer, _i64, _i64, _i64, ctypes.c_char_p]
     library.scanline_destroy.argtypes = [_pointer]
-    library.scanline_advance.argtypes = [_pointer, _pointer, _pointer, _i64, _i64]
+    library.scanline_advance.argtypes = [_pointer, _pointer, _pointer, _i64, _i64, _pointer]
     library.scanline_advance.restype = _i64
     library.scanline_read.argtypes = [_pointer, _pointer, _i64, _i64, _pointer, _pointer, _pointer]
     library.scanline_copy_slots.argtypes = [_pointer, _pointer, _pointer, _pointer, _i64]
@@ -340,7 +380,7 @@ def expected_abi() -> int:
     abi = ABI
     abi |= ctypes.sizeof(Shape) << 16
     abi |= ctypes.sizeof(_Slots) << 32
-    abi |= ctypes.sizeof(_Tensor) << 48
+    abi |= (ctypes.sizeof(_Tensor) + ctypes.sizeof(_Ahead)) << 48
     return abi
 
 

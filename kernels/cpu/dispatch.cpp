@@ -17,7 +17,7 @@
 
 int64_t scanline_abi() {
     return int64_t(SCANLINE_ABI) | int64_t(sizeof(Shape)) << 16 | int64_t(sizeof(Slots)) << 32 |
-           int64_t(sizeof(Tensor)) << 48;
+           int64_t(sizeof(Tensor) + sizeof(Ahead)) << 48;
 }
 
 #if defined(WITH_amx)
@@ -122,8 +122,9 @@ void* scanline_create(const Shape* shape, const Tensor* tensors, int64_t count, 
 
 void scanline_destroy(void* network) { delete static_cast<Runner*>(network); }
 
-int64_t scanline_advance(void* network, const Slots* slots, const int64_t* chosen, int64_t count, int64_t steps) {
-    return static_cast<Runner*>(network)->advance(*slots, chosen, count, steps);
+int64_t scanline_advance(void* network, const Slots* slots, const int64_t* chosen, int64_t count, int64_t passes,
+                         Ahead* ahead) {
+    return static_cast<Runner*>(network)->advance(*slots, chosen, count, passes, *ahead);
 }
 
 void scanline_read(void* network, const Slots* slots, int64_t start, int64_t stop, double* bits, float* parameters,

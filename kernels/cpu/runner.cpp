@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "ahead.h"
 #include "arithmetic/group_size.h"
 #include "distributions/codes.h"
 #include "layers/layers.h"
@@ -13,6 +14,8 @@
 namespace ISA {
 
 constexpr int64_t BYTES_PER_COPYING_THREAD = 1 << 18;  // fewer take less time than waking a thread; not measured
+constexpr int64_t MEASURED_BYTES = 1 << 25;  // of states
+constexpr int MEASURED_PASSES = 4;
 constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
 // A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
 // keep the cores, attempts cost a few percent.
@@ -29,6 +32,8 @@ class IsaRunner final : public Runner {
     int largest_group;  // threads; below their number after other programs took cores from us
     Clock::time_point grow_at{};
     std::map<std::pair<int, int64_t>, GroupSize> sizes;  // by the most threads of a group, and the rows of its tile
+    std::map<int, PassCosts> costs;                      // by the threads of a group
+    GuessChance chance;
 
   public:
     IsaRunner(const Shape& shape, const Tensor* tensors, int64_t tensor_count, int64_t weight_type,
@@ -44,27 +49,28 @@ class IsaRunner final : public Runner {
         }
     }
 
-    int64_t advance(const Slots& slots, const int64_t* chosen, int64_t chosen_count, int64_t steps) override {
+    int64_t advance(const Slots& slots, const int64_t* chosen, int64_t chosen_count, int64_t passes, Ahead& ahead) override {
         std::vector<int64_t> in_flight;  // the two slots of a guided image side by side
         bool guided = false;
         for (int64_t i = 0; i < chosen_count; i++) {
             const int64_t b = chosen[i];
             if (!may_step(slots, b)) return -1;
-            if (slots.position[b] >= weights.bytes || slots.partner[b] < 0) continue;
+            if (slots.position[b] >= end_of(slots, ahead, b) || slots.partner[b] < 0) continue;
             in_flight.push_back(b);
             if (!slots.partner[b]) continue;
             in_flight.push_back(b + slots.partner[b]);
             guided = true;
         }
         const int64_t count = int64_t(in_flight.size());
-        if (!count) return 0;
+        if (!count || passes <= 0) return 0;
 
         // Groups of several threads only where there are too few rows to keep each thread busy with its own. Parts of
         // equal size that fit a tile; a multiple of the groups, so that none is idle in the last round.
         grow();
         const int64_t rows = largest_group > 1 ? ROWS_PER_GROUP : 1, wanted = (count + rows - 1) / rows;
         const int64_t groups = std::min<int64_t>(wanted, threads.count);
-        const int64_t most = guided ? TILE - 1 : TILE;  // rows of a part, to which the second half of a pair is added
+        const int64_t room = images_of_part(ahead);
+        const int64_t most = guided ? room - 1 : room;  // slots of a part, to which the second half of a pair is added
         const int64_t rounds = (count + groups * most - 1) / (groups * most), parts = std::min(count, rounds * groups);
         const auto begin_of = [&](int64_t part) {
             const int64_t begin = count * part / parts;
@@ -73,37 +79,45 @@ class IsaRunner final : public Runner {
 
         const int most_threads = most_of_group(groups);
         GroupSize& size = sizes[{most_threads, (count + parts - 1) / parts}];
-        int64_t left = 0;  // steps of the image with most to paint
-        for (const int64_t b : in_flight) left = std::max(left, weights.bytes - slots.position[b]);
-        left = std::min((left + weights.shape.step_bytes - 1) / weights.shape.step_bytes, steps);
+        const int threads_of_group = size.next(most_threads);
+        const PassCosts* rule = ahead.widest ? nullptr : &costs_of(threads_of_group);
+        for (Scratch& scratch : scratches) scratch.done = {};
         const auto began = Clock::now();
 
-        // A part takes all its steps before the next one: its states are in cache from the second step on.
-        run_groups(groups, size.next(most_threads), parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
-            const int64_t begin = begin_of(part), end = begin_of(part + 1);
-            for (int64_t step = 0; step < steps; step++) {
-                // images that are done leave their row to the next one
-                if (member.rank == 0) {
-                    tile.rows = 0;
-                    for (int64_t i = begin; i < end; i++) {
-                        const int64_t b = in_flight[i];
-                        if (slots.position[b] < weights.bytes) {
-                            tile.slot[tile.rows] = b;
-                            tile.position[tile.rows] = slots.position[b];
-                            tile.label[tile.rows] = slots.label[b];
-                            tile.rows++;
-                        }
-                    }
+        // A part takes all its passes before the next one: its states are in cache from the second pass on.
+        run_groups(groups, threads_of_group, parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            if (member.rank == 0) {
+                tile.run_count = 0;
+                for (int64_t i = begin_of(part); i < begin_of(part + 1); i++) {
+                    tile.runs[tile.run_count] = Run();
+                    tile.runs[tile.run_count++].slot = in_flight[i];
                 }
+            }
+            for (int64_t pass = 0;; pass++) {
+                // images that are done leave their rows to the others
+                if (member.rank == 0) plan(tile, slots, ahead, rule, pass < passes);
                 member.wait();
                 if (!tile.rows) break;
+                scratch.done.work += tile.rows + 1;
                 run_network(tile, scratch, member, slots);
-                for (int64_t r = member.rank; r < tile.rows; r += member.size()) paint(tile, r, scratch, slots);
+                for (int64_t i = member.rank; i < tile.run_count; i += member.size()) paint(tile, tile.runs + i, scratch, slots);
+                member.wait();
+                if (!weights.shape.causal_conv || tile.is_sure) continue;
+                network.keep_pixels(tile, member, slots);
                 member.wait();
             }
+            network.add_kept(tile, member, slots);
             member.wait();  // else rank 0 could fill the tile anew before another thread has seen it empty
         });
-        size.took(std::chrono::duration<double>(Clock::now() - began).count() / double(left));
+
+        Done done;
+        for (const Scratch& scratch : scratches) done += scratch.done;
+        chance.add(done);
+        ahead.passes += done.passes;
+        ahead.computed += done.computed;
+        ahead.painted += done.painted;
+        ahead.wrong += done.wrong;
+        size.took(std::chrono::duration<double>(Clock::now() - began).count() / double(done.work));
         return 0;
     }
 
@@ -118,6 +132,10 @@ class IsaRunner final : public Runner {
             for (int64_t begin = 0; begin < steps; begin += TILE) {
                 if (member.rank == 0) {
                     tile.rows = std::min(TILE, steps - begin);
+                    tile.run_count = 1;
+                    tile.runs[0] = Run();
+                    tile.runs[0].slot = b;
+                    tile.runs[0].rows = tile.runs[0].sure = tile.rows;
                     for (int64_t r = 0; r < tile.rows; r++) {
                         tile.slot[r] = b;
                         tile.label[r] = slots.label[b];
@@ -252,6 +270,72 @@ class IsaRunner final : public Runner {
         if (largest_group < threads.count && Clock::now() >= grow_at) largest_group *= 2;
     }
 
+    // What passes cost a group of so many threads, measured at first with images of its own.
+    const PassCosts& costs_of(int group_threads) {
+        const auto found = costs.find(group_threads);
+        if (found != costs.end()) return found->second;
+        const Shape& shape = weights.shape;
+        const int64_t state_size = shape.layers * shape.heads * shape.key_width * shape.value_width;
+        const int64_t count = std::clamp<int64_t>(MEASURED_BYTES / (4 * state_size), 1, TILE);
+        const int64_t convolutions = shape.causal_conv ? shape.blocks + shape.layers : 0;
+        Array<float> s(count * state_size), z(count * state_size / shape.value_width);
+        Array<float> pixels(convolutions * count * (shape.width + BEYOND) * weights.width);
+        Array<uint8_t> images(count * weights.bytes);
+        Array<int64_t> labels(count);
+        Slots slots{};
+        slots.count = count, slots.s = s.data, slots.z = z.data, slots.conv_state = pixels.data;
+        slots.images = images.data, slots.label = labels.data;
+        // Seconds of a pass of some images with so many rows each: the least of some, as other programs may have run.
+        const auto seconds = [&](int64_t image_count, int64_t rows_each) {
+            double least = 1e9;
+            run_groups(1, group_threads, 1, [&](int64_t, Tile& tile, Scratch& scratch, const GroupMember& member) {
+                if (member.rank == 0) {
+                    tile.run_count = image_count;
+                    tile.rows = image_count * rows_each;
+                    for (int64_t i = 0; i < image_count; i++) {
+                        tile.runs[i] = Run();
+                        tile.runs[i].slot = i;
+                        tile.runs[i].first = i * rows_each;
+                        tile.runs[i].rows = rows_each;
+                        tile.runs[i].sure = 1;
+                        tile.runs[i].kept = rows_each - 1;
+                    }
+                    for (int64_t r = 0; r < tile.rows; r++) {
+                        tile.slot[r] = r / rows_each;
+                        tile.label[r] = 0;
+                        tile.position[r] = shape.first;
+                    }
+                }
+                member.wait();
+                for (int i = 0; i < MEASURED_PASSES; i++) {
+                    const auto began = Clock::now();
+                    run_network(tile, scratch, member, slots);
+                    if (member.rank == 0) least = std::min(least, std::chrono::duration<double>(Clock::now() - began).count());
+                    member.wait();
+                }
+            });
+            return least;
+        };
+        PassCosts cost;
+        int64_t before = 0;
+        for (const int64_t rows : {1, 2, 3, 4, 6, 8, 12, 18, 24, int(TILE)}) {
+            cost.rows[rows] = std::max(seconds(1, rows), cost.rows[before]);
+            for (int64_t between = before + 1; between < rows; between++)
+                cost.rows[between] = cost.rows[before] + (cost.rows[rows] - cost.rows[before]) * double(between - before) / double(rows - before);
+            before = rows;
+        }
+        cost.image = std::max((seconds(count, 1) - cost.rows[count]) / double(count), 0.0);
+        return costs[group_threads] = cost;
+    }
+
+    // How many slots a part of many has: those of a tile, or where rows of fewer images fill one at a lower cost, these.
+    int64_t images_of_part(const Ahead& ahead) {
+        if (ahead.widest) return TILE;
+        const PassCosts& cost = costs_of(1);
+        const int64_t fewer = std::max<int64_t>(int64_t(double(TILE) / chance.length()), 2);
+        return cost.of_step(fewer) < CLEARLY_LESS * cost.of_step(TILE) ? fewer : TILE;
+    }
+
     // All members of a group return when the parameters of all rows are there.
     void run_network(Tile& tile, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
         network.read_in(tile, scratch, member, slots);
@@ -259,12 +343,128 @@ class IsaRunner final : public Runner {
         network.read_out(tile, scratch, member);
     }
 
+    // The position from which on no step of slot b begins.
+    int64_t end_of(const Slots& slots, const Ahead& ahead, int64_t b) const {
+        return ahead.stop ? std::min(ahead.stop[b], weights.bytes) : weights.bytes;
+    }
+
+    // Fills a tile with the next pass of its runs' images. What the last one has kept aside of right rows is there until it is
+    // over; where there is no next pass, the tile has no rows. rule: null where rows need not be worth their cost.
+    void plan(Tile& tile, const Slots& slots, const Ahead& ahead, const PassCosts* rule, bool is_next) const {
+        std::swap(tile.keys, tile.last_keys);
+        tile.rows = 0;
+        for (Run* run = tile.runs; run < tile.runs + tile.run_count; run++) {
+            run->kept_first = run->first + run->sure;
+            run->kept = run->right - run->sure;
+            run->rows = is_next && slots.position[run->slot] < end_of(slots, ahead, run->slot);
+            if (slots.partner[run->slot] < 0) run->rows = run[-1].rows;
+            run->sure = run->rows;
+            run->right = 0;
+            run->chance = 1;
+            tile.rows += run->rows;
+        }
+        guess(tile, slots, ahead, rule);
+
+        int64_t row = 0;
+        tile.is_sure = true;
+        for (Run* run = tile.runs; run < tile.runs + tile.run_count; run++) {
+            run->first = row;
+            tile.is_sure &= run->rows == run->sure;
+            for (int64_t step = 0; step < run->rows; step++, row++) {
+                tile.slot[row] = run->slot;
+                tile.position[row] = slots.position[run->slot] + step * weights.shape.step_bytes;
+                tile.label[row] = slots.label[run->slot];
+            }
+        }
+    }
+
+    // Gives the images of a tile further rows in turn, as long as there is room, and writes the guesses that these read.
+    void guess(Tile& tile, const Slots& slots, const Ahead& ahead, const PassCosts* rule) const {
+        const int64_t widest = ahead.widest ? ahead.widest : TILE, images = tile.rows;
+        double expected = double(tile.rows);  // rows that are right
+        bool has_grown = true;
+        for (int64_t rows = 1; rows < widest && has_grown; rows++) {
+            has_grown = false;
+            for (Run* run = tile.runs; run < tile.runs + tile.run_count; run++) {
+                const int64_t b = run->slot, partner = slots.partner[b], further = partner ? 2 : 1;
+                const int64_t guessed = slots.position[b] + (rows - 1) * weights.shape.step_bytes;
+                if (run->rows != rows || partner < 0 || tile.rows + further > TILE) continue;
+                if (guessed + weights.shape.step_bytes >= end_of(slots, ahead, b)) continue;
+                const double right = is_known(slots, b, guessed) ? run->chance : run->chance * chance.value();
+                if (rule && !rule->is_worth(right, further, tile.rows, expected, images)) continue;
+                if (!guess_step(*run, slots, guessed)) continue;
+                if (partner) run[1].rows = run->rows, run[1].sure = run->sure;
+                run->chance = right;
+                expected += right * double(further);
+                tile.rows += further;
+                has_grown = true;
+            }
+        }
+    }
+
+    // Adds a row to a run, and writes the bytes that it reads of the step before it, at `position`: those of a guided image to
+    // both of its slots. Returns false, with nothing changed, where there is no guess.
+    bool guess_step(Run& run, const Slots& slots, int64_t position) const {
+        const int64_t size = weights.shape.step_bytes, b = run.slot, partner = slots.partner[b];
+        uint8_t* image = slots.images + b * weights.bytes;
+        uint8_t guess[MAX_CHANNELS];
+        memcpy(run.before + (run.rows - 1) * size, image + position, size);
+        if (is_known(slots, b, position)) {
+            run.sure += run.sure == run.rows;
+        } else if (guess_flat(weights.shape, image, position, guess)) {
+            for (int64_t c = 0; c < size; c++)
+                if (has_code(slots, b) || !slots.known[b * weights.bytes + position + c]) image[position + c] = guess[c];
+            if (partner) memcpy(image + partner * weights.bytes + position, image + position, size);
+        } else {
+            return false;
+        }
+        run.rows++;
+        return true;
+    }
+
+    // Whether all bytes of a step are given.
+    bool is_known(const Slots& slots, int64_t b, int64_t position) const {
+        const uint8_t* known = slots.known + b * weights.bytes + position;
+        return !has_code(slots, b) && std::all_of(known, known + weights.shape.step_bytes, [](uint8_t each) { return each != 0; });
+    }
+
+    static bool has_code(const Slots& slots, int64_t b) { return slots.codes && slots.codes->range[b]; }
+
+    // Paints the steps of an image's run up to and with the first that differs from its guess; of a guided image, both slots
+    // with the run of the first, which the other's follows.
+    void paint(Tile& tile, Run* run, Scratch& scratch, const Slots& slots) const {
+        const int64_t size = weights.shape.step_bytes, b = run->slot, partner = slots.partner[b], position = slots.position[b];
+        if (!run->rows || partner < 0) return;
+        Done& done = scratch.done;
+        uint8_t* image = slots.images + b * weights.bytes;
+        bool is_right = true;
+        for (; is_right && run->right < run->rows; run->right++) {
+            const int64_t at = position + run->right * size;
+            uint8_t guess[MAX_CHANNELS];
+            memcpy(guess, image + at, size);
+            paint_row(tile, run->first + run->right, run->first + run->right + run->rows, scratch, slots);
+            is_right = !memcmp(guess, image + at, size);
+            if (is_known(slots, b, at) || !guess_flat(weights.shape, image, at, guess)) continue;
+            done.guesses++;
+            done.right_guesses += !memcmp(guess, image + at, size);
+        }
+        done.passes++;
+        done.computed += run->rows;
+        done.painted += run->right;
+        done.wrong += run->right < run->rows;
+        // guesses behind a wrong one leave no trace
+        const int64_t dropped = std::max<int64_t>(run->rows - 1 - run->right, 0) * size, at = position + run->right * size;
+        memcpy(image + at, run->before + run->right * size, dropped);
+        if (!partner) return;
+        run[1].right = run->right;
+        memcpy(image + partner * weights.bytes + at, run->before + run->right * size, dropped);
+    }
+
     // Paints the bytes of a row's step that are not known, adds their cost, and moves the slot to the next step; of a guided
-    // image, both slots with the row of the first.
-    void paint(Tile& tile, int64_t r, Scratch& scratch, const Slots& slots) const {
+    // image, both slots with the row of the first and that of the `other`.
+    void paint_row(Tile& tile, int64_t r, int64_t other_row, Scratch& scratch, const Slots& slots) const {
         const Shape& shape = weights.shape;
         const int64_t b = tile.slot[r], position = tile.position[r], at = b * weights.bytes + position, partner = slots.partner[b];
-        if (partner < 0) return;
         const Draw draw{slots.seed[b], slots.index[b], position, slots.temperature[b], slots.known + at};
         double bits[MAX_CHANNELS];
         const float* p = network.parameters(tile, r);
@@ -279,7 +479,7 @@ class IsaRunner final : public Runner {
             }
             return finish(slots, b, position, bits);
         }
-        const float* other = network.parameters(tile, r + 1);
+        const float* other = network.parameters(tile, other_row);
         const bool has_class = slots.label[b] != 0;
         const float failed = draw_guided(shape, has_class ? p : other, has_class ? other : p, slots.guidance[b], draw, bytes, memory);
         memcpy(bytes + partner * weights.bytes, bytes, shape.step_bytes);

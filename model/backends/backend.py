@@ -2,6 +2,7 @@
 share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,6 +14,18 @@ from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import DeviceClock, Pending, to_host
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched, SlotPool
+
+
+@dataclass(frozen=True)
+class Painted:
+    """What passes have painted, an image with two slots being one."""
+
+    seconds: float  # that the device itself took
+    positions: np.ndarray  # [n] int64: of the slots afterwards
+    passes: int  # of images
+    computed: int  # the steps of all images in them
+    painted: int  # of these: the others followed a wrong guess
+    wrong: int  # guesses
 
 
 class Backend:
@@ -35,6 +48,7 @@ class Backend:
     state_dtype: torch.dtype  # in which s is stored between steps
     deferred: int = 0  # steps at most that a state keeps beside s and z
     is_asynchronous: bool
+    paints_ahead: bool = False  # whether there is `paint_ahead`
     # images that `prefill` computes at once; more take their time one after the other
     prefill_images: int
     # of which a call has a multiple at best: the rows of a tile of the cpu kernel
@@ -49,6 +63,18 @@ class Backend:
         ascending, that are not done, IN PLACE.
 
         The result is the time in seconds that the device itself took for them.
+        """
+        raise NotImplementedError
+
+    def paint_ahead(
+        self, pool: SlotPool, slots: np.ndarray, passes: int, stops: np.ndarray
+    ) -> Pending[Painted]:
+        """Run up to `passes` passes of the images in `slots` [n] int64, ascending, IN PLACE.
+
+        A pass of an image paints its next step and, as far as the bytes between can be guessed,
+        steps after it, with the same bytes, bits and states as `advance`. No step begins at or
+        behind the image's position in `stops` [n] int64; both slots of a guided image have one.
+        Only where `paints_ahead`.
         """
         raise NotImplementedError
 

@@ -10,7 +10,7 @@ from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.cpu.shape import CODES, STATE
 from scanline.kernels.window import wave_table
 from scanline.model.backends import particles
-from scanline.model.backends.backend import Backend
+from scanline.model.backends.backend import Backend, Painted
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
@@ -49,6 +49,7 @@ class CpuBackend(Backend):
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = False
+    paints_ahead = True
     prefills_in_chunks = True
     # the same bits on every processor, with any number of threads
     build = f"cpu kernel {cpu_kernels.ABI}"
@@ -87,13 +88,29 @@ class CpuBackend(Backend):
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance."""
         began = perf_counter()
-        if pool is not self.pool:
-            self.pool, self.checked = (
-                pool,
-                cpu_kernels.CheckedSlots(self.network.shape, _arrays(pool)),
-            )
-        self.network.advance(self.checked, steps, slots)
+        self.network.advance(self._checked(pool), steps, slots)
         return Pending.ended(perf_counter() - began)
+
+    def paint_ahead(
+        self, pool: SlotPool, slots: np.ndarray, passes: int, stops: np.ndarray, widest: int = 0
+    ) -> Pending[Painted]:
+        """See Backend.paint_ahead. widest: steps of an image in a pass at most; 0: as many as are
+        worth their cost."""
+        began = perf_counter()
+        of_all = np.zeros(len(pool.images), np.int64)
+        of_all[slots] = stops
+        done = self.network.advance(self._checked(pool), passes, slots, widest=widest, stop=of_all)
+        seconds = perf_counter() - began
+        positions = pool.state.position.numpy()[slots]
+        painted = Painted(seconds, positions, done.passes, done.computed, done.painted, done.wrong)
+        return Pending.ended(painted)
+
+    def _checked(self, pool: SlotPool) -> cpu_kernels.CheckedSlots:
+        """Return the pool's arrays, which are checked when it is new."""
+        if pool is not self.pool:
+            self.pool = pool
+            self.checked = cpu_kernels.CheckedSlots(self.network.shape, _arrays(pool))
+        return self.checked
 
     def resample(self, pool: SlotPool, groups: Groups) -> None:
         """See Backend.resample."""

@@ -2,12 +2,14 @@
 // the distribution of the next ones.
 //
 // A tile is worked on by a group of one or more threads. Each member owns some heads and some columns of every product;
-// between two products the group waits at a barrier. Rows of a tile are images at their own positions, or successive
-// known steps of one image: the recurrence takes rows in order, and to the products it makes no difference.
+// between two products the group waits at a barrier. Rows of a tile are runs of successive steps, each of one image: the
+// recurrence takes a run in order, and to the products it makes no difference. Where a step's bytes are guesses, the steps
+// after it may turn out to be wrong. What they would add to a state is kept aside, and added once it is known to be right.
 #pragma once
 #include <algorithm>
 #include <vector>
 
+#include "ahead.h"
 #include "layers/embedding.h"
 #include "arithmetic/matmul.h"
 #include "layers/recurrence.h"
@@ -18,23 +20,40 @@ namespace ISA {
 
 constexpr float LAYER_NORM_EPSILON = 1e-5f;
 constexpr int64_t FETCHED = 6 << 20;  // bytes of a thread's states in a tile: more than an L2 of 2 MB has use for
-constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay in cache
+
+// Successive steps of one slot's image in a pass.
+struct Run {
+    int64_t slot = 0;
+    int64_t first = 0, rows = 0;         // in the tile
+    int64_t sure = 0;                    // the first of them, before which no byte is a guess
+    int64_t right = 0;                   // the first of them that turned out to be the image's own
+    int64_t kept_first = 0, kept = 0;    // rows of the last pass that are not yet in the state
+    double chance = 1;                   // that the last one is right
+    uint8_t before[TILE * MAX_CHANNELS] = {};  // the bytes in whose place the guesses are
+};
 
 // Memory that the threads of a group share.
 struct Tile {
     Array<float> x, y, hidden, parameters;  // [TILE, D | D | feed-forward or block | P], rows padded to panels
     Array<float> inputs, skip;              // [TILE, window's inputs], and [TILE, channels] padded to a panel
+    // Of rows that are not sure: keys and values [L, TILE, H, C + M] of this pass and of the last one, and what the
+    // convolutions keep of a pixel [E, TILE, D].
+    Array<float> keys, last_keys, pixels;
     Barrier barrier;
-    int64_t rows = 0;
+    int64_t rows = 0, run_count = 0;
+    bool is_sure = true;  // all rows are
+    Run runs[TILE];
     int64_t slot[TILE], position[TILE], label[TILE];
 };
 
 // Memory that each thread has for itself.
 struct Scratch {
     Array<float> normed, residual, convolved, heads, converted, distribution;
+    Array<float> ahead;  // s [C, M] and z [C] of a head, which may have to be forgotten
     Array<int64_t> codec;
     Array<uint8_t> bytes, window;
     float scale[TILE];
+    Done done;
 };
 
 static inline void layer_norm(const float* x, int64_t n, const NormWeights& norm, float* out) {
@@ -67,6 +86,9 @@ class Network {
         t.parameters = Array<float>(TILE * weights.head.width());
         t.inputs = Array<float>(TILE * weights.inputs);
         t.skip = Array<float>(TILE * weights.skip.width());
+        t.keys = Array<float>(shape.layers * TILE * kept_width());
+        t.last_keys = Array<float>(shape.layers * TILE * kept_width());
+        if (shape.causal_conv) t.pixels = Array<float>((shape.blocks + shape.layers) * TILE * weights.width);
     }
 
     void allocate(Scratch& s) const {
@@ -75,6 +97,7 @@ class Network {
         s.residual = Array<float>(TILE * weights.padded_width);
         if (shape.causal_conv) s.convolved = Array<float>(TILE * weights.padded_width);
         s.heads = Array<float>(TILE * shape.heads * weights.head_width);
+        s.ahead = Array<float>(shape.key_width * (shape.value_width + 1));
         s.converted = Array<float>(PANEL * widest);
         s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
         s.window = Array<uint8_t>(weights.window_bytes + W);
@@ -167,8 +190,48 @@ class Network {
         return p;
     }
 
+    // Adds to the states what rows of the last pass have kept aside: the member's heads.
+    void add_kept(const Tile& t, const GroupMember& member, const Slots& slots) const {
+        for (int64_t layer = 0; layer < shape.layers; layer++)
+            for (int64_t i = 0; i < t.run_count; i++)
+                for (int64_t h = member.begin(shape.heads); h < member.end(shape.heads); h++)
+                    add_kept(t, t.runs[i], layer, h, state(slots, layer, t.runs[i].slot, h));
+    }
+
+    // Keeps the pixels of rows that turned out to be right, for the convolutions: the member's convolutions.
+    void keep_pixels(const Tile& t, const GroupMember& member, const Slots& slots) const {
+        for (int64_t conv = member.rank; conv < shape.blocks + shape.layers; conv += member.size())
+            for (int64_t i = 0; i < t.run_count; i++)
+                for (int64_t r = t.runs[i].first + t.runs[i].sure; r < t.runs[i].first + t.runs[i].right; r++)
+                    memcpy(kept_pixel(t, slots, conv, r), pixel_aside(t, conv, r), 4 * weights.width);
+    }
+
   private:
     const Shape& shape = weights.shape;
+
+    int64_t kept_width() const { return shape.heads * (shape.key_width + shape.value_width); }
+
+    // Where the key and the value of a row and head are kept aside.
+    float* keys_of(const Array<float>& keys, int64_t layer, int64_t row, int64_t h) const {
+        return keys.data + (layer * TILE + row) * kept_width() + h * (shape.key_width + shape.value_width);
+    }
+
+    float* pixel_aside(const Tile& t, int64_t conv, int64_t row) const {
+        return t.pixels.data + (conv * TILE + row) * weights.width;
+    }
+    float* kept_pixel(const Tile& t, const Slots& slots, int64_t conv, int64_t row) const {
+        return ConvState::of(shape, slots, conv, t.slot[row]).at(t.position[row] / shape.channels);
+    }
+
+    HeadState state(const Slots& slots, int64_t layer, int64_t slot, int64_t h) const {
+        const int64_t head = (layer * slots.count + slot) * shape.heads + h;
+        return {slots.s + head * shape.key_width * shape.value_width, slots.z + head * shape.key_width};
+    }
+
+    void add_kept(const Tile& t, const Run& run, int64_t layer, int64_t h, const HeadState& state) const {
+        const HeadSteps steps{keys_of(t.last_keys, layer, run.kept_first, h), kept_width(), nullptr, 0};
+        recur<false>(run.kept, steps, shape.key_width, shape.value_width, state, state);
+    }
 
     // Rows of x through the norm, if there is one; returns `out`.
     const float* norm_rows(const float* x, int64_t rows, const NormWeights* norm, float* out) const {
@@ -215,9 +278,12 @@ class Network {
         member.wait();
         // now that every member has read what is kept, rank 0 keeps the rows of its own x
         if (shape.causal_conv && member.rank == 0)
-            for (int64_t r = 0; r < t.rows; r++)
-                memcpy(ConvState::of(shape, slots, conv, t.slot[r]).at(t.position[r] / shape.channels),
-                       x + r * weights.padded_width, 4 * weights.width);
+            for (int64_t i = 0; i < t.run_count; i++)
+                for (int64_t r = t.runs[i].first; r < t.runs[i].first + t.runs[i].rows; r++) {
+                    const bool is_sure = r < t.runs[i].first + t.runs[i].sure;
+                    memcpy(is_sure ? kept_pixel(t, slots, conv, r) : pixel_aside(t, conv, r), x + r * weights.padded_width,
+                           4 * weights.width);
+                }
         multiply(t.hidden.data, stride, t.rows, out, member, scratch, add_to_x);
         member.wait();
     }
@@ -243,23 +309,29 @@ class Network {
         const PackedMatrix& w = weights.layers[layer].query_key_value;
         matmul(input(x, weights.padded_width, t.rows, w, scratch), t.rows, w, begin * panels_per_head,
                end * panels_per_head, {NONE, nullptr, 0, scratch.heads.data, stride}, scratch.converted.data);
-        const bool fetches = 4 * t.rows * shape.layers * (end - begin) * C * M > FETCHED;
-        const auto state = [&](int64_t r, int64_t h) {
-            return slots.s + ((layer * slots.count + t.slot[r]) * shape.heads + h) * C * M;
-        };
-        for (int64_t r = 0; r < t.rows; r++)
+        const bool fetches = 4 * t.run_count * shape.layers * (end - begin) * C * M > FETCHED;
+        for (int64_t i = 0; i < t.run_count; i++)
             for (int64_t h = begin; h < end; h++) {
+                const Run& run = t.runs[i];
                 if (fetches && h + 1 < end)
-                    fetch(state(r, h + 1), C * M);
-                else if (fetches && r + 1 < t.rows)
-                    fetch(state(r + 1, begin), C * M);
+                    fetch(state(slots, layer, run.slot, h + 1).s, C * M);
+                else if (fetches && i + 1 < t.run_count)
+                    fetch(state(slots, layer, t.runs[i + 1].slot, begin).s, C * M);
+                const HeadState own = state(slots, layer, run.slot, h);
+                const HeadState ahead{scratch.ahead.data, scratch.ahead.data + C * M};
+                add_kept(t, run, layer, h, own);
                 // query and key stand side by side: one loop maps both
-                float* q = scratch.heads.data + r * stride + h * weights.head_width;
-                for (int64_t i = 0; i < 2 * C; i += W)
-                    store_partial(q + i, elu_plus_one(load_partial(q + i, 2 * C - i)), 2 * C - i);
-                const int64_t head = (layer * slots.count + t.slot[r]) * shape.heads + h;
-                recur(q, q + C, q + 2 * C, C, M, state(r, h), slots.z + head * C,
-                      t.y.data + r * weights.padded_width + h * M);
+                float* first = scratch.heads.data + run.first * stride + h * weights.head_width;
+                for (float* q = first; q < first + run.rows * stride; q += stride)
+                    for (int64_t c = 0; c < 2 * C; c += W)
+                        store_partial(q + c, elu_plus_one(load_partial(q + c, 2 * C - c)), 2 * C - c);
+                float* y = t.y.data + run.first * weights.padded_width + h * M;
+                const HeadSteps steps{first + C, stride, y, weights.padded_width};
+                recur<true>(run.sure, steps, C, M, own, own);
+                // rows that may be wrong leave the slot's state as it is
+                recur<true>(run.rows - run.sure, steps.from(run.sure), C, M, own, ahead);
+                for (int64_t r = run.sure; r < run.rows; r++)
+                    memcpy(keys_of(t.keys, layer, run.first + r, h), first + r * stride + C, 4 * (C + M));
             }
     }
 };

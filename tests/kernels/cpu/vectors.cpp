@@ -68,7 +68,8 @@ int main(int, char** arguments) {
         } else {
             std::vector<int64_t> chosen(slots.count);
             std::iota(chosen.begin(), chosen.end(), 0);
-            if (scanline_advance(network, &slots, chosen.data(), slots.count, N)) return 1;
+            Ahead ahead{};  // as many steps of an image in a pass as are worth their cost
+            if (scanline_advance(network, &slots, chosen.data(), slots.count, N, &ahead)) return 1;
             write(images);
             write(bits);
         }

@@ -2,11 +2,11 @@
 numbers that are not finite or denormal.
 
 Whatever the numbers are, a call ends, and the bytes depend neither on threads nor on how
-many steps a call runs. Built with sanitizers (tests/kernels/cpu/sanitize.py) every
+many steps a call or a pass runs. Built with sanitizers (tests/kernels/cpu/sanitize.py) every
 access to memory is checked as well.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -169,14 +169,18 @@ class Call:
     slots: Arrays
     isa: str
 
-    def paint(self, threads: int, steps: list[int]) -> dict[str, np.ndarray]:
-        """The slots' arrays after calls of so many steps each."""
+    def paint(
+        self, threads: int, passes: list[int], widths: Sequence[int] = (1,)
+    ) -> dict[str, np.ndarray]:
+        """The slots' arrays after calls of so many passes each, of images
+        that have up to `widths` steps in a pass, in turn.
+        """
         slots = {name: tensor.clone() for name, tensor in self.slots.items()}
         network = cpu_kernels.Network(
             self.case.shape(), self.tensors, self.case.weights, threads, self.isa
         )
-        for count in steps:
-            network.advance(slots, count)
+        for call, count in enumerate(passes):
+            network.advance(slots, count, widest=widths[call % len(widths)])
         network.close()
         return {name: tensor.numpy() for name, tensor in slots.items()}
 
@@ -201,7 +205,10 @@ def random_call(random: Random, odd: bool) -> Call:
     """
     case = random_case(random)
     share = float(random.choice([0.001, 0.02, 0.3])) if odd else 0.0
-    tensors = [sprinkle(tensor, random, share) for tensor in native_vectors.tensors(case)]
+    tensors = native_vectors.tensors(case)
+    if random.random() < 0.5:  # flat images, of which the next bytes can be guessed
+        tensors = native_vectors.with_favourite(case, tensors)
+    tensors = [sprinkle(tensor, random, share) for tensor in tensors]
     return Call(
         case,
         tensors,
@@ -220,15 +227,16 @@ def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
 
 
 def check_painting(random: Random, odd: bool) -> None:
-    """Random calls of random numbers of steps on several threads leave
-    what one call on one thread does.
+    """Random calls of random numbers of passes on several threads leave
+    what one call of single steps on one thread does.
     """
     call = random_call(random, odd)
     shape = call.case.shape()
     steps = shape.bytes + 1
     parts = random.integers(0, steps, int(random.integers(0, 4))).tolist()
+    widths = random.choice([0, 1, 2, 3, 8, 60], 3).tolist()
     once = call.paint(1, [steps])
-    divided = call.paint(int(random.integers(1, 6)), [*parts, steps])
+    divided = call.paint(int(random.integers(1, 6)), [*parts, steps], widths)
     assert different(once, divided) == [], call
     assert (once["position"] == shape.bytes).all(), call
     kept = call.slots["known"].numpy().astype(bool)

@@ -221,6 +221,36 @@ def tensors(case: Case) -> list[torch.Tensor]:
     return made
 
 
+def with_favourite(case: Case, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Weights whose distributions depend little on what was painted, and have a byte that is drawn
+    more often than not."""
+    shape = case.shape()
+    width = shape.heads * shape.value_width
+    sizes_of_case = sizes(case)
+    head = next(
+        i
+        for i in range(len(sizes_of_case) - 1)
+        if sizes_of_case[i : i + 2] == [(shape.parameters, width), (shape.parameters,)]
+    )
+    changed = [tensor.clone() for tensor in tensors]
+    changed[head] *= 2.0**-9
+    bias = changed[head + 1]
+    if shape.predicts == CATEGORICAL:
+        bias[77] += 9
+        return changed
+    channels = shape.step_bytes
+    bias[shape.components :] = 0
+    if not shape.centred:
+        bias[shape.components : shape.components * (1 + channels)] = 1 / 255  # the middle of a bin
+    scales = slice(shape.components * (1 + channels), shape.components * (1 + 2 * channels))
+    bias[scales] = -7.0 if shape.exp_scale else -20.0
+    if shape.skip:
+        of_skip = head + 2
+        changed[of_skip].zero_()
+        changed[of_skip + 1].zero_()
+    return changed
+
+
 def inputs(case: Case) -> Arrays:
     """Noise images [B, N], every third byte of each known, and what the slots are painted with."""
     shape = case.shape()
