@@ -11,12 +11,16 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model import zoo
 from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.precision import PRECISIONS
 from scanline.model.base.state import State
 from scanline.model.evaluation.likelihood import bits
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.close import assert_close
 
@@ -206,3 +210,35 @@ def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
         ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"
     ):
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
+
+
+def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps() -> None:
+    model = load_model(zoo.find("mnist-small"), "cpu")
+    generators = [Generator(model, 3, 1, backend="cpu") for _ in range(2)]
+    mask = np.arange(784) % 112 < 56  # two rows of pixels known, two hidden, and so on
+    specs = [
+        ImageSpec(seed=4, index=0),
+        ImageSpec(seed=4, index=1, known=np.full(784, 9, np.uint8), mask=mask),
+        ImageSpec(seed=4, index=2),
+    ]
+    for generator in generators:
+        generator.place_many([0, 1, 2], specs)
+    steps, passes = generators
+    steps.advance(784)
+    backend, pool = passes.backend, passes.pool
+    assert isinstance(backend, CpuBackend)
+    chosen = np.array([1, 2])
+    stops = np.array([400, 300])
+    stopped = backend.paint_ahead(pool, chosen, 784, stops, widest=16).wait()
+    assert stopped.positions.tolist() == [400, 300]
+    assert passes.positions().tolist() == [0, 400, 300]
+    assert stopped.painted == 700
+    chosen = np.arange(3)
+    ended = backend.paint_ahead(pool, chosen, 784, np.full(3, 784), widest=16).wait()
+    assert ended.positions.tolist() == [784] * 3
+    assert ended.painted == 3 * 784 - 700
+    assert stopped.passes + ended.passes < 3 * 784 / 2
+    for name in ("images", "bits", "known_bits"):
+        assert torch.equal(getattr(pool, name), getattr(steps.pool, name)), name
+    for name in ("s", "z"):
+        assert torch.equal(getattr(pool.state, name), getattr(steps.pool.state, name)), name
