@@ -1,22 +1,21 @@
-"""TrainingConfig: the recipe of a run. Two runs of one recipe on the
-same CPU end in the same weights.
+"""TrainingConfig: the recipe of a run, with the help of the options of `scanline train` that
+change it. Two runs of one recipe on the same CPU end in the same weights.
 """
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-COUNTS = (
-    "updates",
-    "batch",
-    "branches",
-    "branch_updates",
-    "checkpoint_every",
-    "evaluate_images",
-    "sample_images",
-)
 # options of earlier versions, which a saved recipe may have; 0: not used
 FORMER = ("redrawn", "contrast")
 COMPILED_MINUTES = {"cpu": 10.0, "cuda": 3.0}  # of a run in which compiling pays off
+
+
+def _option(help: str, default: Any = MISSING, **about: Any) -> Any:
+    """Return a field that an option of `scanline train` sets.
+
+    about: what typer calls show_default, where the default depends on the run, and min.
+    """
+    return field(default=default, metadata={"help": help, "show_default": str(default), **about})
 
 
 @dataclass(frozen=True)
@@ -25,31 +24,65 @@ class TrainingConfig:
     common. ValueError for a wrong value.
     """
 
-    updates: int
+    updates: int = _option("Length of the run in updates instead.", show_default=False, min=1)
     # the run also ends after these; its schedule then follows the clock (clock.py)
-    minutes: float | None = None
-    batch: int = 8
-    optimiser: Literal["adamw", "muon", "radam"] = "muon"
+    minutes: float | None = _option(
+        "Length of the run; the model is sized for it.", None, show_default="20 without a preset"
+    )
+    batch: int = _option(
+        "Images per update.", 8, show_default="on a GPU, with --minutes, measured", min=1
+    )
+    optimiser: Literal["adamw", "muon", "radam"] = _option("adamw, muon, radam.", "muon")
     # of the matrices of blocks and layers; that of the rest is a share of it
-    learning_rate: float = 5e-3
+    learning_rate: float = _option(
+        "Peak learning rate.", 5e-3, show_default="0.005, or 0.4 times that from trained weights"
+    )
     second_moment: float = 0.99  # beta_2 of AdamW and RAdam
-    weight_decay: float = 0.01  # on matrices only
-    warm_up: int = 100  # updates
-    schedule: Literal["cosine", "trapezoid", "constant"] = "trapezoid"
-    decay: float = 1.0  # share of the run in which a trapezoid falls to zero, at its end
+    weight_decay: float = _option("Of the matrices, decoupled.", 0.01, min=0)
+    warm_up: int = field(default=100, metadata={"min": 0})  # updates
+    schedule: Literal["cosine", "trapezoid", "constant"] = _option(
+        "cosine, trapezoid, constant; with --minutes by the clock.", "trapezoid"
+    )
+    decay: float = _option(
+        "Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before that are"
+        " kept in OUT/plateau, from which a next run goes on (--from).",
+        1.0,
+        show_default="1, or 0.4 on a GPU with time for 2,000 updates",
+    )
     clip: float = 1.0  # gradient norm of the head, and of all else
-    average: float = 0.99  # of the exponential moving average of the weights
-    flip: bool = False  # mirror half of the images
+    average: float = _option(
+        "Decay of the weights' moving average, which is saved; 0.999 for long runs.",
+        0.99,
+        show_default="0.99, or the preset's",
+    )
+    flip: bool = _option(
+        "Mirror half of the training images, at random.", False, show_default=False
+    )
     # share of the positions without paint nearby that an update computes (positions.py)
     background: float = 1.0
-    # share of the images whose label is left out, where the model learns classes
-    unlabelled: float = 0.5
-    branches: int = 1  # processes that each train weights of their own (local_sgd.py)
-    branch_updates: int = 1000  # of each branch between two averages
-    seed: int = 0
-    checkpoint_every: int = 1000  # updates
-    evaluate_images: int = 200  # of the test set, at each checkpoint
-    sample_images: int = 64  # on the sheet, at each checkpoint
+    # where the model learns classes
+    unlabelled: float = _option(
+        "Fraction of labels dropped at each update, so that the model also learns images without a class.",
+        0.5,
+    )
+    # local_sgd.py
+    branches: int = _option(
+        "Processes that each train weights of their own on a CPU (local SGD).", 1, min=1
+    )
+    branch_updates: int = _option(
+        "Updates after which the branches' weights are averaged.", 1000, min=1
+    )
+    seed: int = _option("Random seed of the run.", 0, min=0)
+    checkpoint_every: int = _option(
+        "Updates between checkpoints; a run of minutes saves every two minutes.",
+        1000,
+        show_default="an eighth of the updates, or the preset's",
+        min=1,
+    )
+    evaluate_images: int = field(
+        default=200, metadata={"min": 1}
+    )  # of the test set, at each checkpoint
+    sample_images: int = field(default=64, metadata={"min": 1})  # on the sheet, at each checkpoint
 
     def __post_init__(self) -> None:
         for name, words in get_type_hints(TrainingConfig).items():
@@ -57,9 +90,11 @@ class TrainingConfig:
                 raise ValueError(
                     f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}"
                 )
-        for name in COUNTS:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for known in fields(self):
+            value = getattr(self, known.name)
+            if "min" in known.metadata and value < known.metadata["min"]:
+                least = known.metadata["min"]
+                raise ValueError(f"{known.name} must be at least {least}, not {value}")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
             raise ValueError(f"minutes must be above 0, not {self.minutes}")
         if not self.learning_rate > 0 or not self.clip > 0:
@@ -70,8 +105,6 @@ class TrainingConfig:
             raise ValueError(f"background must be above 0 and at most 1, not {self.background}")
         if not 0 < self.unlabelled < 1:
             raise ValueError(f"unlabelled must be above 0 and below 1, not {self.unlabelled}")
-        if self.warm_up < 0 or self.weight_decay < 0 or self.seed < 0:
-            raise ValueError("warm_up, weight_decay and seed cannot be negative")
 
     @property
     def has_plateau(self) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,16 +16,16 @@ from scanline.server.cli.base.options import Fetch
 if TYPE_CHECKING:
     from scanline.model.datasets.source import ImageSet
 
-CHOICES = {
-    name: ", ".join(get_args(kind))
-    for name, kind in get_type_hints(TrainingConfig).items()
-    if get_origin(kind) is Literal
-}
+RECIPE = {field.name: field.metadata for field in fields(TrainingConfig)}
 
-of_pictures, of_network, of_recipe, of_machine = (
-    partial(typer.Option, rich_help_panel=title)
-    for title in ("Pictures", "Network", "Recipe", "Machine")
+of_pictures, of_network, of_machine = (
+    partial(typer.Option, rich_help_panel=title) for title in ("Pictures", "Network", "Machine")
 )
+
+
+def of_recipe(name: str, panel: str | None = "Recipe", *words: str) -> Any:
+    """Return the option of a field of TrainingConfig: its help, default and limit are there."""
+    return typer.Option(*words, rich_help_panel=panel, **RECIPE[name])
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,7 @@ class TrainingOptions:
             " a run with --classes ends with that, on 10,000 of them.",
         ),
     ] = False
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="Length of the run; the model is sized for it.", show_default="20 without a preset"
-        ),
-    ] = None
+    minutes: Annotated[float | None, of_recipe("minutes", None)] = None
     start: Annotated[
         str | None,
         typer.Option(
@@ -80,16 +75,8 @@ class TrainingOptions:
         str | None, of_pictures(metavar="WxH", help="Crop to the centre and resize; N means NxN.")
     ] = None
     grey: Annotated[bool, of_pictures("--grey", help="Convert the pictures to grey.")] = False
-    flip: Annotated[
-        bool | None, of_pictures("--mirror", help="Mirror half of the training images, at random.")
-    ] = None
-    unlabelled: Annotated[
-        float | None,
-        of_pictures(
-            help="Fraction of labels dropped at each update, so that the model also learns images without a class.",
-            show_default="0.5",
-        ),
-    ] = None
+    flip: Annotated[bool | None, of_recipe("flip", "Pictures", "--mirror")] = None
+    unlabelled: Annotated[float | None, of_recipe("unlabelled", "Pictures")] = None
     preset: Annotated[
         str | None,
         of_network(
@@ -128,45 +115,16 @@ class TrainingOptions:
             show_default="for new colour models without --preset",
         ),
     ] = None
-    updates: Annotated[
-        int | None, of_recipe(min=1, help="Length of the run in updates instead.")
-    ] = None
-    batch: Annotated[
-        int | None,
-        of_recipe(
-            min=1, help="Images per update.", show_default="on a GPU, with --minutes, measured"
-        ),
-    ] = None
-    optimiser: Annotated[str | None, of_recipe(help=f"{CHOICES['optimiser']}.")] = None
-    learning_rate: Annotated[float | None, of_recipe(help="Peak learning rate.")] = None
-    schedule: Annotated[
-        str | None, of_recipe(help=f"{CHOICES['schedule']}; with --minutes by the clock.")
-    ] = None
-    decay: Annotated[
-        float | None,
-        of_recipe(
-            help="Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before that are"
-            " kept in OUT/plateau, from which a next run goes on (--from).",
-            show_default="1, or 0.4 on a GPU with time for 2,000 updates",
-        ),
-    ] = None
-    weight_decay: Annotated[
-        float | None, of_recipe(help="Of the matrices, decoupled.", show_default="0.01")
-    ] = None
-    average: Annotated[
-        float | None,
-        of_recipe(
-            help="Decay of the weights' moving average, which is saved; 0.999 for long runs.",
-            show_default="0.99, or the preset's",
-        ),
-    ] = None
-    seed: Annotated[int | None, of_recipe(min=0, help="Random seed of the run.")] = None
-    checkpoint_every: Annotated[
-        int | None,
-        of_recipe(
-            min=1, help="Updates between checkpoints; a run of minutes saves every two minutes."
-        ),
-    ] = None
+    updates: Annotated[int | None, of_recipe("updates")] = None
+    batch: Annotated[int | None, of_recipe("batch")] = None
+    optimiser: Annotated[str | None, of_recipe("optimiser")] = None
+    learning_rate: Annotated[float | None, of_recipe("learning_rate")] = None
+    schedule: Annotated[str | None, of_recipe("schedule")] = None
+    decay: Annotated[float | None, of_recipe("decay")] = None
+    weight_decay: Annotated[float | None, of_recipe("weight_decay")] = None
+    average: Annotated[float | None, of_recipe("average")] = None
+    seed: Annotated[int | None, of_recipe("seed")] = None
+    checkpoint_every: Annotated[int | None, of_recipe("checkpoint_every")] = None
     checkpoint_mb: Annotated[
         float | None,
         of_machine(
@@ -204,22 +162,8 @@ class TrainingOptions:
             show_default="1 on a CPU, one for each GPU of a machine",
         ),
     ] = None
-    branches: Annotated[
-        int | None,
-        of_machine(
-            min=1,
-            help="Processes that each train weights of their own on a CPU (local SGD).",
-            show_default="1",
-        ),
-    ] = None
-    branch_updates: Annotated[
-        int | None,
-        of_machine(
-            min=1,
-            help="Updates after which the branches' weights are averaged.",
-            show_default="1000",
-        ),
-    ] = None
+    branches: Annotated[int | None, of_recipe("branches", "Machine")] = None
+    branch_updates: Annotated[int | None, of_recipe("branch_updates", "Machine")] = None
     fetch: Fetch = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object for each row of the loss curve.")

@@ -196,8 +196,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no rate": ({"learning_rate": 0.0}, "learning_rate and clip must be above 0"),
     "negative clip": ({"clip": -1.0}, "learning_rate and clip must be above 0"),
     "no decay": ({"decay": 0.0}, "average, decay and second_moment must be shares of 1"),
-    "negative warm-up": ({"warm_up": -1}, "warm_up, weight_decay and seed cannot be negative"),
-    "negative seed": ({"seed": -1}, "warm_up, weight_decay and seed cannot be negative"),
+    "negative warm-up": ({"warm_up": -1}, "warm_up must be at least 0, not -1"),
+    "negative seed": ({"seed": -1}, "seed must be at least 0, not -1"),
     "every label left out": (
         {"unlabelled": 1.0},
         "unlabelled must be above 0 and below 1, not 1.0",

@@ -110,7 +110,7 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "bench --batches 1,0": "--batches: a batch has at least one image, not 0",
     "bench --batches many": "--batches: give whole numbers separated by commas, not 'many'",
     "bench --seconds 0": "--seconds: must be finite and greater than 0, not 0.0",
-    "bench --skip authors,lunch": "--skip: unknown part 'lunch'; known: latency, bulk,",
+    "bench --skip bulk,lunch": "--skip: unknown part 'lunch'; known: latency, bulk,",
     "serve --log-format loud": "--log-format: ",
     "serve --log-level loud": "--log-level: ",
     "serve --otlp-endpoint collector:4318": "--otlp-endpoint: ",
