@@ -55,20 +55,26 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None =
     """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, effective = _weighed(pool, slots)
-    few = effective < len(particle) / 2
-    # a GPU could not say which groups these are without being waited for
+    few = effective < len(particle) / 2  # [G]: the groups that are resampled
+    # On the host, only they are computed; a GPU could not say which without being waited for.
     if isinstance(few, np.ndarray):
-        slots, position, weights, bits, few = (
-            array[few] for array in (slots, position, weights, bits, few)
-        )
-        if not len(slots):
+        if not few.any():
             return
-    few = few[:, None]
+        slots = slots[few]
+        position = position[few]
+        weights = weights[few]
+        bits = bits[few]
+        few = few[few]
+
+    # Each particle becomes a copy of its ancestor; in other groups, of itself.
     xp = _namespace(slots)
-    ancestors = xp.where(
-        few, _systematic(weights, _uniform(pool, slots, position, draw), particle), particle
-    )
-    copy(pool, _tensor(_gathered(slots, ancestors).ravel()), _tensor(slots.ravel()))
+    few = few[:, None]
+    drawn = _systematic(weights, _uniform(pool, slots, position, draw), particle)
+    ancestors = xp.where(few, drawn, particle)
+    sources = _gathered(slots, ancestors)
+    copy(pool, _tensor(sources.ravel()), _tensor(slots.ravel()))
+
+    # The mean weight goes into the evidence, and all weigh the same again.
     evidence = _like(slots, pool.evidence_bits)
     known = _like(slots, pool.known_bits)
     evidence[slots] = xp.where(few, evidence[slots] + bits[:, None], evidence[slots])
@@ -83,12 +89,15 @@ def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None
     """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, _ = _weighed(pool, slots)
-    points = (_uniform(pool, slots, position, draw) * weights.sum(1))[:, None]
-    chosen = (_drawn(weights, points) * particle).sum(2)
-    _copy_images(pool, _tensor(_gathered(slots, chosen).ravel()), _tensor(slots[:, 0]))
-    _like(slots, pool.evidence_bits)[slots] += bits[:, None]
-    # a GPU waits for a number
-    _like(slots, pool.known_bits)[slots] = _namespace(weights).zeros_like(weights)
+    point = _uniform(pool, slots, position, draw) * weights.sum(1)
+    is_chosen = _drawn(weights, point[:, None])  # [G, 1, P]
+    chosen = (is_chosen * particle).sum(2)  # [G, 1]: its number
+    sources = _gathered(slots, chosen)
+    _copy_images(pool, _tensor(sources.ravel()), _tensor(slots[:, 0]))
+    evidence = _like(slots, pool.evidence_bits)
+    known = _like(slots, pool.known_bits)
+    evidence[slots] += bits[:, None]
+    known[slots] = _namespace(weights).zeros_like(weights)  # a GPU would be waited for with 0
 
 
 def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -96,7 +105,8 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
     target is the source of another slot. Where both are the same, nothing happens."""
     if not pool.on_host:
         _copy_images(pool, sources, targets)
-        for array in (getattr(pool.state, name) for name in NUMBERS):
+        for name in NUMBERS:
+            array = getattr(pool.state, name)
             array.index_copy_(1, targets, array.index_select(1, sources))
         return
     different = sources != targets
@@ -104,8 +114,9 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
         sources = sources[different]
         targets = targets[different]
         _copy_images(pool, sources, targets)
-        for array in (getattr(pool.state, name) for name in NUMBERS):
-            as_numpy(array)[:, targets.numpy()] = as_numpy(array)[:, sources.numpy()]
+        for name in NUMBERS:
+            numbers = as_numpy(getattr(pool.state, name))
+            numbers[:, targets.numpy()] = numbers[:, sources.numpy()]
 
 
 def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -133,20 +144,29 @@ def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
     """Return of groups `slots` [G, P] the weights [G, P] relative to the largest, the bits [G] of
     their mean, and the effective number of particles [G], whose minimum the pool keeps."""
     xp = _namespace(slots)
-    smallest = _like(slots, pool.effective_particles)
     cost = _like(slots, pool.known_bits)[slots]
     cost = xp.where(xp.isnan(cost), xp.inf, cost)
     least = xp.amin(cost, 1)
+
     # Where every particle has ruled out a known byte, all weigh the
     # same, and the evidence is infinite.
     impossible = xp.isinf(least)
-    below = xp.where(impossible, 0.0, least)[:, None] - cost
-    weights = (power_of_two(xp.where(impossible[:, None], 0.0, below)) * UNIT).round() / UNIT
+    exponent = xp.where(impossible, 0.0, least)[:, None] - cost  # at most 0
+    exponent = xp.where(impossible[:, None], 0.0, exponent)
+    weights = _whole_units(power_of_two(exponent))
     total = weights.sum(1)
-    squares = ((weights * weights * UNIT).round() / UNIT).sum(1)
-    effective = total * total / squares
+    mean = total * (1 / slots.shape[1])
+
+    squares = _whole_units(weights * weights)
+    effective = total * total / squares.sum(1)
+    smallest = _like(slots, pool.effective_particles)
     smallest[slots] = xp.minimum(smallest[slots], effective[:, None])
-    return weights, least - logarithm(total * (1 / slots.shape[1])), effective
+    return weights, least - logarithm(mean), effective
+
+
+def _whole_units(x: Array) -> Array:
+    """Return x rounded to a multiple of 1 / UNIT."""
+    return (x * UNIT).round() / UNIT
 
 
 def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | None) -> Array:
@@ -158,19 +178,22 @@ def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | Non
     if isinstance(slots, np.ndarray):
         numbers = zip(seed.tolist(), index.tolist(), position.tolist(), strict=True)
         return np.array([uniform_pair(*of_group)[0] for of_group in numbers])
-    return (draw or uniforms)(seed, index, position)[:, 0].double()
+    if draw is None:
+        draw = uniforms
+    return draw(seed, index, position)[:, 0].double()
 
 
 def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
     """Return the ancestor [G, P] of each particle [P], by systematic resampling: of P points at
     equal distances, the first at `uniform` [G] of it, each draws one. A particle that is drawn
     stays itself, so that the fewest are copied."""
-    points = (uniform[:, None] + particle) * (1 / len(particle)) * weights.sum(1)[:, None]
+    total = weights.sum(1)
+    points = (uniform[:, None] + particle) * (1 / len(particle)) * total[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
-    # Those drawn more than once, in order, for the particles that are not drawn.
-    again = (times - 1).clip(min=0).cumsum(1)
+    # The particles that are not drawn, in order, become copies of those drawn more than once.
+    copies = (times - 1).clip(min=0).cumsum(1)  # of this particle and of those before it
     place = (times == 0).cumsum(1)
-    others = (again[:, None, :] < place[:, :, None]).sum(2)
+    others = (copies[:, None, :] < place[:, :, None]).sum(2)
     return _namespace(weights).where(times > 0, particle, others)
 
 
@@ -179,7 +202,8 @@ def _drawn(weights: Array, points: Array) -> Array:
     that are laid end to end: [G, n, P] bool."""
     ends = weights.cumsum(1)
     starts = ends - weights
-    return (starts[:, None, :] <= points[:, :, None]) & (points[:, :, None] < ends[:, None, :])
+    point = points[:, :, None]
+    return (starts[:, None, :] <= point) & (point < ends[:, None, :])
 
 
 def power_of_two(x: Array) -> Array:
@@ -193,7 +217,8 @@ def power_of_two(x: Array) -> Array:
     power = EXPONENTIAL[0]
     for factor in EXPONENTIAL[1:]:
         power = power * part + factor
-    power = power * ((xp.asarray(whole, dtype=xp.int64) + 1023) << 52).view(xp.float64)
+    exponent = xp.asarray(whole, dtype=xp.int64) + 1023  # as IEEE 754 stores it, above 52 bits
+    power = power * (exponent << 52).view(xp.float64)
     return xp.where(x < -100.0, 0.0, power)
 
 

@@ -42,15 +42,14 @@ class State:
     ) -> "State":
         """Return s_0 = 0 in `state_dtype`, z_0 = 0 (eq. 16, 17), at the first byte that the network
         predicts, with room for so many deferred steps."""
-        shape = (config.layers, batch, config.heads, config.key_width)
+        keys = (config.layers, batch, config.heads, config.key_width)
+        convolved = (config.convolutions, batch, config.conv_pixels, config.model_width)
         step = config.heads * (config.key_width + config.value_width)
         return cls(
-            s=torch.zeros(*shape, config.value_width, device=device, dtype=state_dtype),
-            z=torch.zeros(*shape, device=device),
+            s=torch.zeros(*keys, config.value_width, device=device, dtype=state_dtype),
+            z=torch.zeros(keys, device=device),
             position=torch.full((batch,), config.first, dtype=torch.int64, device=device),
-            conv_state=torch.zeros(
-                config.convolutions, batch, config.conv_pixels, config.model_width, device=device
-            ),
+            conv_state=torch.zeros(convolved, device=device),
             deferred=torch.zeros(config.layers, batch, deferred, step, device=device),
         )
 
@@ -58,7 +57,8 @@ class State:
         self, change: Callable[[torch.Tensor], torch.Tensor], position: torch.Tensor
     ) -> "State":
         """Return a state of this position and of what `change` makes of each other array."""
-        return State(position=position, **{name: change(getattr(self, name)) for name in NUMBERS})
+        arrays = {name: change(getattr(self, name)) for name in NUMBERS}
+        return State(position=position, **arrays)
 
     def copy(self) -> "State":
         """Return a state of its own with the same numbers."""
@@ -66,7 +66,8 @@ class State:
 
     def part(self, first: int, stop: int) -> "State":
         """Return a view of images first..stop-1."""
-        return self.map(lambda array: array[:, first:stop], self.position[first:stop])
+        images = slice(first, stop)
+        return self.map(lambda array: array[:, images], self.position[images])
 
     def chosen(self, rows: torch.Tensor) -> "State":
         """Return a copy of the images of these rows [n], int64 or bool."""
@@ -74,7 +75,7 @@ class State:
 
     def complete(self, step_bytes: int) -> "State":
         """Return a state whose s, in float32, and z have all steps."""
-        held = self.position // step_bytes % (self.deferred.shape[2] + 1)
+        held = (self.position // step_bytes) % (self.deferred.shape[2] + 1)
         s, z = with_deferred(self.s, self.z, self.deferred, held[:, None, None])
         return State(s, z, self.position, self.conv_state, self.deferred[:, :, :0])
 
@@ -92,10 +93,9 @@ class State:
     @property
     def traffic(self) -> float:
         """The bytes that the recurrence of a step reads and writes, on average over its positions."""
-        every = self.deferred.shape[2] + 1
-        return (self.s.nbytes + self.z.nbytes) * (1 + 1 / every) + self.deferred.nbytes * (
-            1 / 2 + 1 / every
-        )
+        every = self.deferred.shape[2] + 1  # steps, after which s and z are written
+        sums = self.s.nbytes + self.z.nbytes
+        return sums * (1 + 1 / every) + self.deferred.nbytes * (1 / 2 + 1 / every)
 
 
 def with_deferred(
@@ -103,9 +103,11 @@ def with_deferred(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return s [..., H, C, M] float32 and z [..., H, C] after the first `held`, int64 [..., 1, 1]
     or [], of the steps deferred [..., K, H (C + M)], added as the kernel adds them."""
-    s, (heads, key_width, value_width) = s.float(), s.shape[-3:]
+    heads, key_width, value_width = s.shape[-3:]
+    s = s.float()
     for number in range(deferred.shape[-2]):
-        k, v = deferred[..., number, :].split((heads * key_width, heads * value_width), dim=-1)
+        step = deferred[..., number, :]
+        k, v = step.split((heads * key_width, heads * value_width), dim=-1)
         k = k.unflatten(-1, (heads, key_width))
         v = v.unflatten(-1, (heads, value_width))
         is_held = number < held
