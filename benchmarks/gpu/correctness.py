@@ -24,7 +24,8 @@ import torch
 
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import SHIPPED, STATES, Sizes, attempt, bits_of, make_generator, model
-from scanline.model.backends.self_test import WrongResultsError, run_self_test
+from scanline.model.backends.comparison import WrongResultsError
+from scanline.model.backends.self_test import run_self_test
 from scanline.model.bench.correctness import make_reference
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator

@@ -22,7 +22,7 @@ from scanline.kernels.philox import uniforms
 from scanline.model.backends.backend import Backend
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.backends.slots import DECODER, SlotPool
+from scanline.model.backends.slots import SlotPool
 from scanline.model.base.device import AMPERE
 from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
@@ -58,46 +58,45 @@ class EagerBackend(Backend):
     def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
         """See Backend.advance; tiles without an image to step are skipped."""
         clock = DeviceClock(self.model.device)
-        state = pool.state
+        # Images in flight that are not to step share tiles with those that are, and keep their
+        # state.
         paused = pool.state.position < self.model.config.bytes
-        # what is left shares tiles with images that step, and keeps its state
         paused[pool.rows(slots)] = False
-        kept = state.chosen(paused)
+        before = pool.state.chosen(paused)
         pool.advance_only(slots, lambda chosen: self._advance(chosen, steps))
-        state.put(paused, kept)
+        pool.state.put(paused, before)
         return clock.stop()
 
     def prefill(self, batch: PrefillBatch) -> torch.Tensor:
         """See Backend.prefill, through the parallel view, one image at a time; for intervals step
         by step, since the parallel view rounds differently."""
-        images = batch.images
-        bits = torch.zeros(
-            len(images), int(batch.stops.max()), dtype=torch.float64, device=images.device
-        )
+        shape = (len(batch.images), int(batch.stops.max()))
+        bits = torch.zeros(shape, dtype=torch.float64, device=batch.images.device)
         with torch.inference_mode(), _repeatable():
-            for i, stop in enumerate(batch.stops.tolist()):
-                image = images[i : i + 1]
-                start = int(batch.state.position[i])
-                if start >= stop:
-                    continue
-                state = batch.state.part(i, i + 1)
-                label = batch.labels[i : i + 1]
-                if batch.intervals is None:
-                    parameters = self.model.parallel(image, state, stop, label)
-                else:
-                    parameters = self._stepped(image, state, stop, label)
-                    steps = image[:, start:stop].unflatten(1, (-1, self.model.config.step_bytes))
-                    coded = quantised_intervals(self.model.distribution, parameters, steps)
-                    batch.intervals[i, start:stop] = coded.flatten(1, 2)[0]
-                if batch.tolerances[i]:
-                    values = image[:, start:stop].cpu().numpy()
-                    found = range_bits(
-                        parameters.cpu().numpy(), values, batch.tolerances[i : i + 1]
-                    )
-                    bits[i, start:stop] = torch.from_numpy(found[0])
-                else:
-                    bits[i, start:stop] = self.model.bits(parameters, image, start, stop)[0]
+            for row, stop in enumerate(batch.stops.tolist()):
+                start = int(batch.state.position[row])
+                if start < stop:
+                    bits[row, start:stop] = self._prefill_image(batch, row, start, stop)
         return bits
+
+    def _prefill_image(self, batch: PrefillBatch, row: int, start: int, stop: int) -> torch.Tensor:
+        """Return the bits [stop - start] float64 of the known bytes of one image of a batch."""
+        this = slice(row, row + 1)
+        image = batch.images[this]
+        state = batch.state.part(row, row + 1)
+        label = batch.labels[this]
+        known = image[:, start:stop]
+        if batch.intervals is None:
+            parameters = self.model.parallel(image, state, stop, label)
+        else:
+            parameters = self._stepped(image, state, stop, label)
+            steps = known.unflatten(1, (-1, self.model.config.step_bytes))
+            intervals = quantised_intervals(self.model.distribution, parameters, steps)
+            batch.intervals[row, start:stop] = intervals.flatten(1, 2)[0]
+        if batch.tolerances[row]:
+            bits = range_bits(parameters.cpu().numpy(), known.cpu().numpy(), batch.tolerances[this])
+            return torch.from_numpy(bits[0])
+        return self.model.bits(parameters, image, start, stop)[0]
 
     def _stepped(
         self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor
@@ -106,38 +105,40 @@ class EagerBackend(Backend):
         them: in a tile."""
         config = self.model.config
         device = self.model.device
+        first = torch.zeros(1, dtype=torch.int64, device=device)
         tile = State.zeros(config, self.rows, device)
-        tile.put(first := torch.zeros(1, dtype=torch.int64, device=device), state)
+        tile.put(first, state)
         images = torch.zeros(self.rows, config.bytes, dtype=torch.uint8, device=device)
         images[0] = image[0]
         labels = torch.zeros(self.rows, dtype=torch.int64, device=device)
         labels[0] = label[0]
-        steps = (stop - int(state.position[0])) // config.step_bytes
-        parameters = torch.stack([self.model.step(images, tile, labels)[0] for _ in range(steps)])
+        parameters = []
+        for _ in range(int(state.position[0]), stop, config.step_bytes):
+            parameters.append(self.model.step(images, tile, labels)[:1])
         state.put(first, tile.chosen(first))
-        return parameters.unsqueeze(0)
+        return torch.stack(parameters, dim=1)
 
     def _advance(self, pool: SlotPool, steps: int) -> None:
-        busy = (pool.state.position < self.model.config.bytes).view(-1, self.rows).any(dim=1)
+        length = self.model.config.bytes
+        slots = torch.arange(len(pool.images), device=self.model.device)
+        # The tiles that have an image to step.
+        busy = (pool.state.position < length).view(-1, self.rows).any(dim=1)
+        tiles: list[tuple[slice, SlotPool]] = []
+        for tile in busy.nonzero().flatten().tolist():
+            rows = slice(tile * self.rows, (tile + 1) * self.rows)
+            tiles.append((rows, pool.part(rows.start, rows.stop)))
+        width = self.model.distribution.width
+        parameters = torch.zeros(len(slots), width, device=self.model.device)
         with torch.inference_mode(), _repeatable():
-            starts = [tile * self.rows for tile in busy.nonzero().flatten().tolist()]
-            tiles = [pool.part(start, start + self.rows) for start in starts]
-            parameters = torch.zeros(
-                len(busy) * self.rows, self.model.distribution.width, device=self.model.device
-            )
             for _ in range(steps):
                 position = pool.state.position.clone()
-                for start, tile in zip(starts, tiles, strict=True):
-                    parameters[start : start + self.rows] = self.model.step(
-                        tile.images, tile.state, tile.label
-                    )
-                # the slots whose parameters bytes are drawn from as well: of
-                # an image that is not guided, its own
-                partners = torch.arange(len(position), device=position.device)
-                partners += pool.partner * (position < self.model.config.bytes)
-                for start, tile in zip(starts, tiles, strict=True):
-                    rows = slice(start, start + self.rows)
-                    self._paint(tile, position[rows], parameters[rows], parameters[partners[rows]])
+                for rows, part in tiles:
+                    parameters[rows] = self.model.step(part.images, part.state, part.label)
+                # The slots whose parameters bytes are drawn from as well: of an image that is not
+                # guided, its own.
+                partners = slots + pool.partner * (position < length)
+                for rows, part in tiles:
+                    self._paint(part, position[rows], parameters[rows], parameters[partners[rows]])
 
     def _paint(
         self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, others: torch.Tensor
@@ -150,32 +151,33 @@ class EagerBackend(Backend):
         done = (position >= config.bytes).unsqueeze(1)
         first = position.clamp(max=config.bytes - config.step_bytes)
         places = first.unsqueeze(1) + torch.arange(config.step_bytes, device=first.device)  # [B, n]
-        draws = torch.stack(
-            [uniforms(tile.seed, tile.index, place) for place in places.unbind(1)], dim=1
-        )
+        draws = [uniforms(tile.seed, tile.index, place) for place in places.unbind(1)]
         values = tile.images.gather(1, places)
         known = tile.known.gather(1, places)
-        given = draws, tile.temperature, values, known | done
-        painted = distribution.sample(parameters, *given)
+        drawing = (torch.stack(draws, dim=1), tile.temperature, values, known | done)
+        painted = distribution.sample(parameters, *drawing)
+
+        # Guided images, from the parameters with and without the class.
         is_guided = (tile.partner != 0).unsqueeze(1) & ~done
         if config.can_be_guided and is_guided.any():
-            is_with = (tile.label != 0).unsqueeze(1)
-            pair = (
-                torch.where(is_with, parameters, others),
-                torch.where(is_with, others, parameters),
-            )
-            painted = torch.where(
-                is_guided, distribution.sample_guided(*pair, tile.guidance, *given), painted
-            )
+            has_class = (tile.label != 0).unsqueeze(1)
+            with_class = torch.where(has_class, parameters, others)
+            without = torch.where(has_class, others, parameters)
+            guided = distribution.sample_guided(with_class, without, tile.guidance, *drawing)
+            painted = torch.where(is_guided, guided, painted)
+
+        # Images that are painted from codes.
         is_coded = (tile.code_range > 0) & ~done.squeeze(1)
         if is_coded.any():
             rows = is_coded.nonzero().flatten()
-            readers = Readers(tile.code[rows], *(getattr(tile, name)[rows] for name in DECODER))
+            readers = Readers(
+                tile.code[rows], tile.code_at[rows], tile.code_value[rows], tile.code_range[rows]
+            )
             painted[rows] = decode(distribution, parameters[rows], readers)
-            for name, moved in zip(
-                DECODER, (readers.at, readers.value, readers.range), strict=True
-            ):
-                getattr(tile, name)[rows] = moved
+            tile.code_at[rows] = readers.at
+            tile.code_value[rows] = readers.value
+            tile.code_range[rows] = readers.range
+
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
         cost = cost.masked_fill(is_guided & ~others.isfinite().all(dim=1, keepdim=True), math.nan)
@@ -187,7 +189,9 @@ def tile(device: torch.device) -> int:
     """Return how many slots a device computes at a time."""
     if device.type == "cpu":
         return TILE
-    return TILE_AMPERE if torch.cuda.get_device_capability(device) >= AMPERE else TILE_BEFORE
+    if torch.cuda.get_device_capability(device) >= AMPERE:
+        return TILE_AMPERE
+    return TILE_BEFORE
 
 
 @contextmanager

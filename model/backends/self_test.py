@@ -21,9 +21,14 @@ from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend
+from scanline.model.backends.comparison import (
+    WrongResultsError,
+    assert_close,
+    assert_same_slots,
+)
 from scanline.model.backends.particles import Groups
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.backends.slots import ARRAYS, WEIGHING, SlotPool
+from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.base.state import NUMBERS, State
 from scanline.model.network.transformer import Transformer
 
@@ -43,11 +48,6 @@ BOUND_16_BITS = 0.05
 # of the bytes may not be what the reference draws
 OTHER_BYTES = 1 / 8
 OTHER_BYTES_16_BITS = 1 / 2
-
-
-class WrongResultsError(ArithmeticError):
-    """The backend computes something else than it should; the message says what, without a full
-    stop."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,15 @@ class Outcome:
         }
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What the reference computes along the images of an outcome."""
+
+    states: dict[str, torch.Tensor]  # by the names of NUMBERS
+    bits: torch.Tensor  # [n, bytes of all steps] float64
+    other_bytes: int  # that it draws otherwise
+
+
 @torch.inference_mode()
 def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> None:
     """Raise WrongResultsError where the backend paints something else than
@@ -82,16 +91,20 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
     """
     sizes = sorted({min(size, len(slots.images)) for size in SIZES})
     test = _Images(reference)
-    outcomes = [test.painted(backend, slots, size) for size in sizes]
-    for size, outcome in zip(sizes, outcomes[:-1], strict=False):
-        largest = outcomes[-1].part(len(outcome.images))
+    outcomes = {size: test.painted(backend, slots, size) for size in sizes}
+    most = sizes[-1]
+    largest = outcomes[most]
+    for size, outcome in outcomes.items():
+        same_images = largest.part(len(outcome.images))
         for name, result in outcome.part(len(outcome.images)).items():
-            if not torch.equal(result.nan_to_num(), largest[name].nan_to_num()):
+            if not torch.equal(result.nan_to_num(), same_images[name].nan_to_num()):
                 raise WrongResultsError(
-                    f"{name} of an image depend on whether {size} or {sizes[-1]} are in flight"
+                    f"{name} of an image depend on whether {size} or {most} are in flight"
                 )
-    test.compare(outcomes[-1], backend, slots)
-    test.compare_coded(outcomes[-1].images, backend, slots)
+    expected = test.expected(largest.images)
+    test.compare_painted(largest, expected, backend)
+    test.compare_prefilled(largest, expected, backend, slots)
+    test.compare_coded(largest.images, backend, slots)
     if reference.config.can_be_guided and len(slots.images) >= 2:
         test.compare_guided(backend, slots)
     _compare_resampling(backend, slots)
@@ -105,25 +118,30 @@ class _Images:
         self.config = reference.config
         self.steps = min(STEPS, self.config.steps)
         self.stop = self.config.first + self.steps * self.config.step_bytes
-        noise = torch.Generator().manual_seed(SEED)
-        self.given = torch.randint(
-            256, (IMAGES, self.config.bytes), dtype=torch.uint8, generator=noise
-        )
+        generator = torch.Generator().manual_seed(SEED)
+        shape = (IMAGES, self.config.bytes)
+        self.noise = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
         step = (torch.arange(self.config.bytes) - self.config.first) // self.config.step_bytes
-        self.known = step % 2 == 1  # [N]
+        self.known = (step % 2) == 1  # [N]
+
+    def arrivals(self, count: int, slots: SlotPool) -> Arrivals:
+        """Return images of unknown bytes for slots 0 to count - 1, all with one seed."""
+        arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
+        arrivals.slots.copy_(torch.arange(count))
+        arrivals.seed.fill_(SEED)
+        arrivals.position.fill_(self.config.first)
+        arrivals.temperature.fill_(1.0)
+        return arrivals
 
     def painted(self, backend: Backend, slots: SlotPool, size: int) -> Outcome:
         """Paint images 0 to size - 1 at once. Which slot an image has depends on how many there
         are."""
         index = (torch.arange(size) + size // 2) % size
-        arrivals = Arrivals.empty(size, self.config.bytes, pinned=not slots.on_host)
-        arrivals.slots.copy_(torch.arange(size))
-        arrivals.seed.fill_(SEED)
+        arrivals = self.arrivals(size, slots)
         arrivals.index.copy_(index)
-        arrivals.position.fill_(self.config.first)
         arrivals.temperature.copy_(self.temperature(index))
         arrivals.label.copy_(self.label(index))
-        arrivals.images.copy_(self.given[index % IMAGES])
+        arrivals.images.copy_(self.noise[index % IMAGES])
         arrivals.known.copy_(self.known)
         backend.place(slots, arrivals)
         numbers = np.arange(size)
@@ -131,135 +149,152 @@ class _Images:
             backend.advance(slots, numbers, steps).wait()
         if not (slots.state.position[:size] == self.stop).all():
             raise WrongResultsError(f"not all of {size} images have moved by {self.steps} steps")
-        first = index.argsort()[:IMAGES].numpy()
+        first = index.argsort()[:IMAGES].numpy()  # the slots of images 0, 1, ...
         fetched = backend.fetch(slots, first).wait()
         state = slots.state.chosen(torch.from_numpy(first)).complete(self.config.step_bytes)
-        states = (array.cpu() for array in (state.s, state.z, state.conv_state))
-        known_bits = slots.known_bits[first].cpu()
+        outcome = Outcome(
+            images=torch.from_numpy(fetched.images),
+            bits=torch.from_numpy(fetched.bits),
+            known_bits=slots.known_bits[first].cpu(),
+            s=state.s.cpu(),
+            z=state.z.cpu(),
+            conv_state=state.conv_state.cpu(),
+        )
         slots.empty_slots(numbers)
-        return Outcome(
-            torch.from_numpy(fetched.images), torch.from_numpy(fetched.bits), known_bits, *states
-        )
+        return outcome
 
-    def compare(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
-        """Raise WrongResultsError where the reference finds something else along the painted bytes."""
-        count = len(outcome.images)
+    def expected(self, images: torch.Tensor) -> Expected:
+        """Return what the reference computes along painted images [n, N], and how many bytes it
+        draws otherwise.
+
+        It runs over the painted bytes, not its own, so that one other byte is one difference.
+        """
+        count = len(images)
         size = self.config.step_bytes
-        state = State.zeros(self.config, count)
-        bits = torch.zeros(count, self.stop - self.config.first, dtype=torch.float64)
+        distribution = self.reference.distribution
         index = torch.arange(count)
-        other = 0  # bytes than those that the reference draws
-        # The reference runs over the painted bytes, not its own, so
-        # that one other byte is one difference.
-        for step in range(self.steps):
+        seed = torch.full((count,), SEED)
+        state = State.zeros(self.config, count)
+        bits = []
+        other_bytes = 0
+        for _ in range(self.steps):
             places = state.position.unsqueeze(1) + torch.arange(size)  # [n, bytes of a step]
-            parameters = self.reference.step(outcome.images, state, self.label(index))
-            values = outcome.images.gather(1, places)
-            bits[:, step * size : (step + 1) * size] = (
-                -self.reference.distribution.log_prob(parameters, values) / LN2
-            )
-            draws = torch.stack(
-                [uniforms(torch.full((count,), SEED), index, at) for at in places.unbind(1)], dim=1
-            )
+            parameters = self.reference.step(images, state, self.label(index))
+            values = images.gather(1, places)
+            bits.append(-distribution.log_prob(parameters, values) / LN2)
             known = self.known.expand(count, -1).gather(1, places)
-            drawn = self.reference.distribution.sample(
-                parameters, draws, self.temperature(index), values, known
-            )
-            other += int((drawn != values).sum())
-
-        # Painting: known bytes are kept, nearly all others are those that the
-        # reference draws, states and costs agree.
-        given = self.given[index][:, self.known]
-        if not torch.equal(outcome.images[:, self.known], given):
-            raise WrongResultsError("known bytes were painted over")
-        if other > _other_bytes(backend) * bits.numel():
-            raise WrongResultsError(
-                f"{other} of {bits.numel()} bytes are not those that the reference draws"
-            )
-        bound = BOUND if backend.state_dtype == torch.float32 else BOUND_16_BITS
+            draws = torch.stack([uniforms(seed, index, place) for place in places.unbind(1)], dim=1)
+            drawn = distribution.sample(parameters, draws, self.temperature(index), values, known)
+            other_bytes += int((drawn != values).sum())
         states = {name: getattr(state, name) for name in NUMBERS}
-        expected = states | {"bits": bits.sum(dim=1)}
-        expected["known bits"] = bits[:, self.known[self.config.first : self.stop]].sum(dim=1)
-        _assert_close(expected, outcome.part(count), bound, "painting")
+        return Expected(states, torch.cat(bits, dim=1).double(), other_bytes)
 
-        # Prefilling the same bytes ends in the same states, at the same costs.
+    def compare_painted(self, outcome: Outcome, expected: Expected, backend: Backend) -> None:
+        """Raise WrongResultsError where known bytes were painted over, or many other bytes, states
+        or costs are not those of the reference."""
+        count = len(outcome.images)
+        bits = expected.bits
+        if not torch.equal(outcome.images[:, self.known], self.noise[:count, self.known]):
+            raise WrongResultsError("known bytes were painted over")
+        if expected.other_bytes > _other_bytes(backend) * bits.numel():
+            raise WrongResultsError(
+                f"{expected.other_bytes} of {bits.numel()} bytes are not those that the reference"
+                " draws"
+            )
+        known = self.known[self.config.first : self.stop]
+        sums = {"bits": bits.sum(dim=1), "known bits": bits[:, known].sum(dim=1)}
+        assert_close(expected.states | sums, outcome.part(count), _bound(backend), "painting")
+
+    def compare_prefilled(
+        self, outcome: Outcome, expected: Expected, backend: Backend, slots: SlotPool
+    ) -> None:
+        """Raise WrongResultsError where a prefill of the painted bytes ends in other states, or at
+        other costs."""
+        count = len(outcome.images)
         device = slots.images.device
-        prefilled = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
+        state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         stops = np.full(count, self.stop)
-        batch = PrefillBatch.of(
-            outcome.images.to(device), prefilled, stops, self.label(index).to(device)
-        )
-        costs = backend.prefill(batch).cpu()[:, self.config.first :]
-        prefilled = prefilled.complete(self.config.step_bytes)
-        found = {name: getattr(prefilled, name).cpu() for name in NUMBERS}
-        _assert_close(states | {"bits": bits}, found | {"bits": costs}, bound, "reading")
+        labels = self.label(torch.arange(count)).to(device)
+        batch = PrefillBatch.of(outcome.images.to(device), state, stops, labels)
+        bits = backend.prefill(batch).cpu()[:, self.config.first :]
+        state = state.complete(self.config.step_bytes)
+        result = {name: getattr(state, name).cpu() for name in NUMBERS} | {"bits": bits}
+        reference = expected.states | {"bits": expected.bits}
+        assert_close(reference, result, _bound(backend), "reading")
 
     def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the
         reference draws."""
         pair = np.arange(2)
-        arrivals = Arrivals.empty(2, self.config.bytes, pinned=not slots.on_host)
-        arrivals.slots.copy_(torch.arange(2))
-        arrivals.label.copy_(torch.tensor([1, 0]))
+        labels = torch.tensor([1, 0])
+        arrivals = self.arrivals(2, slots)
+        arrivals.label.copy_(labels)
         arrivals.partner.copy_(torch.tensor([1, -1]))
-        arrivals.position.fill_(self.config.first)
-        arrivals.seed.fill_(SEED)
-        arrivals.temperature.fill_(1.0)
         arrivals.guidance.fill_(GUIDANCE)
         backend.place(slots, arrivals)
         backend.advance(slots, pair, self.steps).wait()
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
         slots.empty_slots(pair)
+
         state = State.zeros(self.config, 2)
         size = self.config.step_bytes
-        weight = torch.tensor([GUIDANCE])
-        distribution = self.reference.distribution
-        bad = 0  # bytes
+        seed = torch.tensor([[SEED]])
+        index = torch.tensor([[0]])
+        guidance = torch.tensor([GUIDANCE])
+        unknown = torch.zeros(1, size, dtype=torch.bool)
+        other_bytes = 0
         for position in range(self.config.first, self.stop, size):
-            with_class, without = self.reference.step(images, state, torch.tensor([1, 0])).split(1)
-            draws = uniforms(
-                torch.tensor([[SEED]]), torch.tensor([[0]]), torch.arange(position, position + size)
+            with_class, without = self.reference.step(images, state, labels).split(1)
+            places = torch.arange(position, position + size)
+            values = images[:1, places]
+            drawn = self.reference.distribution.sample_guided(
+                with_class,
+                without,
+                guidance,
+                uniforms(seed, index, places),
+                torch.ones(1),
+                values,
+                unknown,
             )
-            values = images[:1, position : position + size]
-            known = torch.zeros(1, size, dtype=torch.bool)
-            drawn = distribution.sample_guided(
-                with_class, without, weight, draws, torch.ones(1), values, known
-            )
-            bad += int((drawn != values).sum())
+            other_bytes += int((drawn != values).sum())
         if not torch.equal(images[0], images[1]):
             raise WrongResultsError("the two slots of a guided image have different bytes")
-        if bad > _other_bytes(backend) * self.steps * size:
+        count = self.steps * size
+        if other_bytes > _other_bytes(backend) * count:
             raise WrongResultsError(
-                f"{bad} of {self.steps * size} guided bytes are not those that the reference draws"
+                f"{other_bytes} of {count} guided bytes are not those that the reference draws"
             )
 
     def compare_coded(self, images: torch.Tensor, backend: Backend, slots: SlotPool) -> None:
         """Raise WrongResultsError where images [n, N] are not painted again from their codes."""
         count = min(CODED, len(images))
-        numbers = np.arange(count)
+        images = images[:count]
         device = slots.images.device
         first = self.config.first
+        labels = self.label(torch.arange(count))
+
+        # Their codes, by the intervals that a prefill finds.
         intervals = torch.zeros(count, self.stop, 2, dtype=torch.int32, device=device)
         state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
-        labels = self.label(torch.arange(count))
         stops = np.full(count, self.stop)
-        given = images[:count].to(device)
-        backend.prefill(
-            PrefillBatch.of(given, state, stops, labels.to(device), intervals=intervals)
+        batch = PrefillBatch.of(
+            images.to(device), state, stops, labels.to(device), intervals=intervals
         )
-        codes = [encode(map(tuple, of_image)) for of_image in intervals[:, first:].tolist()]
-        arrivals = Arrivals.empty(count, self.config.bytes, pinned=not slots.on_host)
-        arrivals.slots.copy_(torch.arange(count))
+        backend.prefill(batch)
+        decoders = []
+        for image_intervals in intervals[:, first:].tolist():
+            decoders.append(Decoder(encode(map(tuple, image_intervals))))
+
+        arrivals = self.arrivals(count, slots)
         arrivals.label.copy_(labels)
-        arrivals.position.fill_(first)
-        arrivals.temperature.fill_(1.0)
-        arrivals.images[:, :first] = images[:count, :first]
+        arrivals.images[:, :first] = images[:, :first]
         backend.place(slots, arrivals)
-        backend.put_codes(slots, numbers, [Decoder(code) for code in codes])
+        numbers = np.arange(count)
+        backend.put_codes(slots, numbers, decoders)
         backend.advance(slots, numbers, self.steps).wait()
         painted = torch.from_numpy(backend.fetch(slots, numbers).wait().images)
         slots.empty_slots(numbers)
-        if not torch.equal(painted[:, : self.stop], images[:count, : self.stop]):
+        if not torch.equal(painted[:, : self.stop], images[:, : self.stop]):
             raise WrongResultsError("images are not painted again from their codes")
 
     def temperature(self, index: torch.Tensor) -> torch.Tensor:
@@ -273,7 +308,16 @@ class _Images:
 
 def _other_bytes(backend: Backend) -> float:
     """Return the share of bytes that may not be what the reference draws."""
-    return OTHER_BYTES if backend.state_dtype == torch.float32 else OTHER_BYTES_16_BITS
+    if backend.state_dtype == torch.float32:
+        return OTHER_BYTES
+    return OTHER_BYTES_16_BITS
+
+
+def _bound(backend: Backend) -> float:
+    """Return the largest difference of states and costs."""
+    if backend.state_dtype == torch.float32:
+        return BOUND
+    return BOUND_16_BITS
 
 
 def _compare_resampling(backend: Backend, slots: SlotPool) -> None:
@@ -282,57 +326,30 @@ def _compare_resampling(backend: Backend, slots: SlotPool) -> None:
     of those that were painted there."""
     images = 2 if len(slots.images) >= 4 else 1
     count = min(2 * PARTICLES, len(slots.images)) // images * images
-    groups = Groups(np.arange(count)[::-1].copy().reshape(images, -1), np.arange(images))
+    numbers = np.arange(count)[::-1].copy()  # the leaders are not in the first slots
+    groups = Groups(numbers.reshape(images, -1), np.arange(images))
+    weights = torch.tensor([(17 * slot) % 40 for slot in range(count)])  # made up, in bits
     slots.evidence_bits[:count] = 0
     expected = _on_cpu(slots.part(0, count))
-    for what in ("choice", "resampling"):
-        for pool in (slots, expected):
-            pool.known_bits[:count] = torch.tensor([(17 * slot) % 40 for slot in range(count)]).to(
-                pool.known_bits
-            )
-        if what == "choice":
-            particles.choose(expected, groups)
-            backend.choose(slots, groups)
-        else:
-            particles.resample(expected, groups, particles.copy_slots)
-            backend.resample(slots, groups)
-        _assert_same_slots(expected, _on_cpu(slots.part(0, count)), what)
+
+    _set_known_bits((slots, expected), weights)
+    particles.choose(expected, groups)
+    backend.choose(slots, groups)
+    assert_same_slots(expected, slots.part(0, count), "choice")
+
+    _set_known_bits((slots, expected), weights)
+    particles.resample(expected, groups, particles.copy_slots)
+    backend.resample(slots, groups)
+    assert_same_slots(expected, slots.part(0, count), "resampling")
+
+
+def _set_known_bits(pools: tuple[SlotPool, ...], bits: torch.Tensor) -> None:
+    for pool in pools:
+        pool.known_bits[: len(bits)] = bits.to(pool.known_bits)
 
 
 def _on_cpu(pool: SlotPool) -> SlotPool:
+    """Return a copy of slots on the CPU."""
     state = State(**{name: array.cpu().clone() for name, array in vars(pool.state).items()})
-    return SlotPool(state, **{name: getattr(pool, name).cpu().clone() for name in ARRAYS})
-
-
-def _assert_same_slots(expected: SlotPool, result: SlotPool, what: str) -> None:
-    arrays = {
-        name: (getattr(expected.state, name), getattr(result.state, name)) for name in NUMBERS
-    }
-    arrays |= {name: (getattr(expected, name), getattr(result, name)) for name in ARRAYS}
-    for name, pair in arrays.items():
-        right, computed = (array.nan_to_num() for array in pair)
-        # Sums of logarithms may be rounded differently on a device; all that is copied may not.
-        close = name in WEIGHING and torch.allclose(right, computed, rtol=1e-9, atol=1e-9)
-        if not close and not torch.equal(right, computed):
-            raise WrongResultsError(
-                f"{what} of particles: {name.replace('_', ' ')} are not those of the reference"
-            )
-
-
-def _assert_close(
-    expected: dict[str, torch.Tensor], result: dict[str, torch.Tensor], bound: float, what: str
-) -> None:
-    for name, reference in expected.items():
-        # What the reference itself cannot compute, with the weights of a
-        # training that diverges, says nothing.
-        finite = reference.isfinite()
-        if not finite.any():  # or there are none, as of a model that convolves nothing
-            continue
-        right = reference[finite].double()
-        computed = result[name][finite].double()
-        off = (right - computed).abs()
-        size = right.square().mean().sqrt()
-        if not (off <= bound * (size + right.abs())).all():  # NaN is not
-            raise WrongResultsError(
-                f"{what}: {name} is off by {off.max():.2g} where values are about {size:.2g}"
-            )
+    arrays = {name: getattr(pool, name).cpu().clone() for name in ARRAYS}
+    return SlotPool(state, **arrays)

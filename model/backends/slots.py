@@ -49,9 +49,13 @@ class Fetched:
 
     @classmethod
     def nothing(cls) -> "Fetched":
-        nothing = np.empty(0)
+        numbers = np.empty(0)
         return cls(
-            np.empty((0, 0), np.uint8), nothing, nothing, nothing, np.empty((0, 3), np.int64)
+            images=np.empty((0, 0), np.uint8),
+            bits=numbers,
+            evidence_bits=numbers,
+            effective_particles=numbers,
+            decoders=np.empty((0, 3), np.int64),
         )
 
 
@@ -74,9 +78,8 @@ class SlotPool:
     partner: torch.Tensor  # [S] int64: the number of the other slot minus this one's; 0 for none
     guidance: torch.Tensor  # [S] float32: as in GenerateRequest
     # Of an image with particles, each in a slot of its own (particles.py):
-    known_bits: (
-        torch.Tensor
-    )  # [S] float64: the cost of this slot's known bytes since the last resampling
+    # [S] float64: the cost of this slot's known bytes since the last resampling
+    known_bits: torch.Tensor
     # [S] float64: of the known bytes before it, the prefix's included, by all particles
     evidence_bits: torch.Tensor
     # [S] float64: the smallest effective number of particles so far
@@ -100,23 +103,28 @@ class SlotPool:
         deferred steps."""
         state = State.zeros(config, count, device, state_dtype, deferred)
         state.position.fill_(config.bytes)
+
+        def zeros(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+            return torch.zeros(count, *shape, dtype=dtype, device=device)
+
         return cls(
             state=state,
-            images=torch.zeros(count, config.bytes, dtype=torch.uint8, device=device),
-            known=torch.zeros(count, config.bytes, dtype=torch.bool, device=device),
-            bits=torch.zeros(count, dtype=torch.float64, device=device),
-            seed=torch.zeros(count, dtype=torch.int64, device=device),
-            index=torch.zeros(count, dtype=torch.int64, device=device),
+            images=zeros(torch.uint8, config.bytes),
+            known=zeros(torch.bool, config.bytes),
+            bits=zeros(torch.float64),
+            seed=zeros(torch.int64),
+            index=zeros(torch.int64),
             temperature=torch.ones(count, device=device),
-            label=torch.zeros(count, dtype=torch.int64, device=device),
-            partner=torch.zeros(count, dtype=torch.int64, device=device),
+            label=zeros(torch.int64),
+            partner=zeros(torch.int64),
             guidance=torch.ones(count, device=device),
-            **{
-                name: torch.zeros(count, dtype=torch.float64, device=device)
-                for name in (*WEIGHING, "known_bits")
-            },
-            code=torch.zeros(count, longest_code(config.bytes), dtype=torch.uint8, device=device),
-            **{name: torch.zeros(count, dtype=torch.int64, device=device) for name in DECODER},
+            known_bits=zeros(torch.float64),
+            evidence_bits=zeros(torch.float64),
+            effective_particles=zeros(torch.float64),
+            code=zeros(torch.uint8, longest_code(config.bytes)),
+            code_at=zeros(torch.int64),
+            code_value=zeros(torch.int64),
+            code_range=zeros(torch.int64),
         )
 
     def part(self, first: int, stop: int) -> "SlotPool":
@@ -147,11 +155,13 @@ class SlotPool:
         for row, decoder in enumerate(decoders):
             left = decoder.code[decoder.at : decoder.at + width]
             code[row, : len(left)] = np.frombuffer(left, np.uint8)
-        numbers = np.array([(0, decoder.value, decoder.range) for decoder in decoders], np.int64)
-        for name, values in (
-            ("code", code),
-            *zip(DECODER, np.ascontiguousarray(numbers.T), strict=True),
-        ):
+        arrays: dict[str, np.ndarray] = {
+            "code": code,
+            "code_at": np.zeros(len(slots), np.int64),
+            "code_value": np.array([decoder.value for decoder in decoders], np.int64),
+            "code_range": np.array([decoder.range for decoder in decoders], np.int64),
+        }
+        for name, values in arrays.items():
             array = getattr(self, name)
             if self.on_host:
                 array.numpy()[slots] = values
@@ -161,14 +171,14 @@ class SlotPool:
     def fetch(self, slots: np.ndarray) -> Pending[Fetched]:
         """Return copies of what `slots` [n] int64 hold now; on a GPU without waiting for it."""
         if self.on_host:
-            numbers = [
-                getattr(self, name).numpy()[slots]
-                for name in ("bits", "evidence_bits", "known_bits")
-            ]
-            effective = self.effective_particles.numpy()[slots]
-            decoders = np.stack([getattr(self, name).numpy()[slots] for name in DECODER], axis=1)
-            weighed = numbers[0], numbers[1] + numbers[2], effective
-            return Pending.ended(Fetched(self.images.numpy()[slots], *weighed, decoders))
+            fetched = Fetched(
+                images=self.images.numpy()[slots],
+                bits=self.bits.numpy()[slots],
+                evidence_bits=self.evidence_bits.numpy()[slots] + self.known_bits.numpy()[slots],
+                effective_particles=self.effective_particles.numpy()[slots],
+                decoders=np.stack([getattr(self, name).numpy()[slots] for name in DECODER], axis=1),
+            )
+            return Pending.ended(fetched)
         copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
@@ -178,20 +188,24 @@ class SlotPool:
         """Return copies of s [C, M] and z [C] float32 of one layer and head; on a GPU without
         waiting for it."""
         deferred = self.state.deferred[layer, slot]
-        held = self.state.position[slot] // step_bytes % (len(deferred) + 1)
+        held = (self.state.position[slot] // step_bytes) % (len(deferred) + 1)
         s, z = with_deferred(self.state.s[layer, slot], self.state.z[layer, slot], deferred, held)
         s = s[head]
         z = z[head]
         if self.on_host:
             return Pending.ended((s.numpy().copy(), z.numpy().copy()))
         copied = to_host(torch.cat((s, z.unsqueeze(1)), dim=1))
-        return Pending(lambda: (copied.wait()[:, :-1].numpy(), copied.wait()[:, -1].numpy()))
+
+        def on_host() -> tuple[np.ndarray, np.ndarray]:
+            both = copied.wait().numpy()
+            return both[:, :-1], both[:, -1]
+
+        return Pending(on_host)
 
     def in_flight(self) -> np.ndarray:
         """Return the slots [n] int64 whose images are not done, ascending; wait for the device."""
-        slots: np.ndarray = (
-            (self.state.position < self.images.shape[1]).nonzero().flatten().cpu().numpy()
-        )
+        unfinished = self.state.position < self.images.shape[1]
+        slots: np.ndarray = unfinished.nonzero().flatten().cpu().numpy()
         return slots
 
     def empty_slots(self, slots: np.ndarray) -> None:
@@ -203,10 +217,10 @@ class SlotPool:
         as done."""
         position = self.state.position
         rows = self.rows(slots)
-        chosen = torch.full_like(position, self.images.shape[1])
-        chosen[rows] = position[rows]
-        advance(replace(self, state=replace(self.state, position=chosen)))
-        position[rows] = chosen[rows]
+        positions = torch.full_like(position, self.images.shape[1])
+        positions[rows] = position[rows]
+        advance(replace(self, state=replace(self.state, position=positions)))
+        position[rows] = positions[rows]
 
     def rows(self, slots: np.ndarray) -> torch.Tensor:
         """Return numbers of slots, int64, where the pool is; on a GPU without waiting for it."""
@@ -254,12 +268,15 @@ class SlotPool:
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
     """Return a view of a tensor on the host; bfloat16, which numpy does not know, as int16."""
-    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    return tensor.numpy()
 
 
 def _taken_apart(block: torch.Tensor, count: int) -> Fetched:
     """Return what SlotPool._gathered of `count` slots holds, on the host."""
-    numbers, decoders, images = block.split((24 * count, 24 * count, len(block) - 48 * count))
+    three = 3 * 8 * count  # bytes of three numbers of each slot
+    numbers, decoders, images = block.split((three, three, len(block) - 2 * three))
     bits, evidence_bits, effective = numbers.view(torch.float64).view(3, count).numpy()
     read = decoders.view(torch.int64).view(count, 3).numpy()
     return Fetched(images.view(count, -1).numpy(), bits, evidence_bits, effective, read)

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
+from scanline.model.backends.comparison import WrongResultsError
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.backends.self_test import WrongResultsError, run_self_test
+from scanline.model.backends.self_test import run_self_test
 from scanline.model.backends.slots import SlotPool
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
