@@ -72,10 +72,10 @@ class CudaOptions:
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
     """As particles.copy_slots: one launch for each array, which reads no slot that is its own
     source."""
-    for array in (getattr(pool.state, name) for name in NUMBERS):
-        copy_slots(array, sources, targets, layered=True)
-    for array in (pool.images, pool.bits):
-        copy_slots(array, sources, targets)
+    for name in NUMBERS:
+        copy_slots(getattr(pool.state, name), sources, targets, layered=True)
+    copy_slots(pool.images, sources, targets)
+    copy_slots(pool.bits, sources, targets)
 
 
 class CudaBackend(Backend):
@@ -106,16 +106,21 @@ class CudaBackend(Backend):
         self.deferred = options.deferred
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
-        processor = torch.cuda.get_device_name(device) if self.on_gpu else "interpreter"
-        processor += ", chained launches" if chained and self.on_gpu else ""
-        processor += ", narrow programs" if narrow else ""
+        processor = "interpreter"
+        if self.on_gpu:
+            processor = torch.cuda.get_device_name(device)
+            if chained:
+                processor += ", chained launches"
+        if narrow:
+            processor += ", narrow programs"
         self.name = f"triton ({processor})"
         # Triton's compiler decides the bits of all kernels
         self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow, options.at_once)
-            rows = max(options.sizes[-1], *(images * steps for images, steps in passes))
+            prefill_rows = [images * steps for images, steps in passes]
+            rows = max(options.sizes[-1], *prefill_rows)
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(
                 self.config, self.prefill_images, device, state_dtype, self.deferred
@@ -134,18 +139,20 @@ class CudaBackend(Backend):
         those of other sizes are recorded when they are needed, in milliseconds, as those that
         read codes are, but for one. Record the graphs that prefill, so that no later one compiles
         anything or finds too little memory."""
-        most = next(
-            (size for size in self.options.sizes if size >= len(pool.images)),
-            self.options.sizes[-1],
-        )
+        least = self.options.sizes[0]
+        most = self._graph_size(min(len(pool.images), self.options.sizes[-1]))
         with reported_compilation():
-            for size in (self.options.sizes[0], most):
+            for size in (least, most):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
-            self._graph(pool, self.options.sizes[0], 1, decodes=True)
-            self._warm_up_others(pool)
+            self._graph(pool, least, 1, decodes=True)
+            self._warm_up_prefill()
+            itself = torch.zeros(1, dtype=torch.int64, device=self.device)
+            copy_particles(pool, itself, itself)  # copies nothing, but is compiled
+            draw_uniforms(itself, itself, itself)
 
-    def _warm_up_others(self, pool: SlotPool) -> None:
+    def _warm_up_prefill(self) -> None:
+        """Record the graphs that prefill, and one that also writes intervals."""
         self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(
             self.state_dtype, self.deferred
         )
@@ -154,18 +161,16 @@ class CudaBackend(Backend):
                 "known bytes are prefilled with a launch for each: one for all rounds differently here"
             )
         stop = self.config.first + self.config.step_bytes
-        # In the interpreter, every row takes its time.
-        counts = [images for images, _ in self.options.prefill_graphs if self.on_gpu]
-        for count, is_coded in [(1, True), *((count, False) for count in counts)]:
-            state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
-            images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
-            intervals = (
-                torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device) if is_coded else None
-            )
-            self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
-        itself = torch.zeros(1, dtype=torch.int64, device=self.device)
-        copy_particles(pool, itself, itself)  # copies nothing, but is compiled
-        draw_uniforms(itself, itself, itself)
+        intervals = torch.zeros(1, stop, 2, dtype=torch.int32, device=self.device)
+        self._prefill_zeros(1, stop, intervals)
+        if self.on_gpu:  # in the interpreter, every row takes its time
+            for images, _ in self.options.prefill_graphs:
+                self._prefill_zeros(images, stop, None)
+
+    def _prefill_zeros(self, count: int, stop: int, intervals: torch.Tensor | None) -> None:
+        state = State.zeros(self.config, count, self.device, self.state_dtype, self.deferred)
+        images = torch.zeros(count, self.config.bytes, dtype=torch.uint8, device=self.device)
+        self.prefill(PrefillBatch.of(images, state, np.full(count, stop), intervals=intervals))
 
     def place(self, pool: SlotPool, arrivals: Arrivals) -> None:
         """See Backend.place."""
@@ -190,16 +195,16 @@ class CudaBackend(Backend):
         most = self.options.sizes[-1]
         for first in range(0, len(slots), most):
             chosen = slots[first : first + most]
-            size = next(size for size in self.options.sizes if size >= len(chosen))
+            size = self._graph_size(len(chosen))
             numbers = torch.full((size,), -1, pin_memory=self.on_gpu)
             numbers[: len(chosen)] = torch.from_numpy(chosen)
             self.buffers.slots[:size].copy_(numbers, non_blocking=True)
             decodes = bool(self.is_coded[chosen].any())
             left = steps
-            for in_graph in self._graph_steps(size):
-                for _ in range(left // in_graph):
-                    self._graph(pool, size, in_graph, decodes)()
-                left %= in_graph
+            for graph_steps in self._graph_steps(size):
+                for _ in range(left // graph_steps):
+                    self._graph(pool, size, graph_steps, decodes)()
+                left %= graph_steps
         return clock.stop()
 
     @torch.inference_mode()
@@ -235,15 +240,19 @@ class CudaBackend(Backend):
         if not partner.any():
             return slots
         lower = slots[partner > 0]
-        return np.concatenate(
-            (np.stack((lower, lower + partner[partner > 0]), axis=1).ravel(), slots[partner == 0])
-        )
+        upper = lower + partner[partner > 0]
+        pairs = np.stack((lower, upper), axis=1)
+        return np.concatenate((pairs.ravel(), slots[partner == 0]))
+
+    def _graph_size(self, count: int) -> int:
+        """Return how many rows the smallest graph of so many images has."""
+        return next(size for size in self.options.sizes if size >= count)
 
     def _graph_steps(self, size: int) -> tuple[int, ...]:
         """Return how many steps the graphs of a size have, the most first; the last is 1."""
-        return (
-            (self.options.steps, 1) if size <= self.options.few and self.options.steps > 1 else (1,)
-        )
+        if size <= self.options.few and self.options.steps > 1:
+            return (self.options.steps, 1)
+        return (1,)
 
     def _graph(self, pool: SlotPool, size: int, steps: int, decodes: bool = False) -> Replay:
         """Return a function that paints so many steps of the images in the first `size` of the
@@ -252,15 +261,17 @@ class CudaBackend(Backend):
         if pool is not self.pool:
             self.pool = pool
             self.graphs = {}
-        if (size, steps, decodes) not in self.graphs:
-            self.graphs[size, steps, decodes] = self._recorded(pool, size, steps, decodes)
-        return self.graphs[size, steps, decodes]
+        key = (size, steps, decodes)
+        if key not in self.graphs:
+            self.graphs[key] = self._recorded(pool, size, steps, decodes)
+        return self.graphs[key]
 
     def _recorded(self, pool: SlotPool, size: int, steps: int, decodes: bool) -> Replay:
         """Return the replay of a graph; without a GPU, its launches one by one."""
         streams = self.options.streams if size >= self.options.many else 1
-        ends = [size * i // streams // 2 * 2 for i in range(streams)] + [size]  # no pair is divided
-        parts = [self.buffers.part(*ends) for ends in pairwise(ends)]
+        # Equal parts, but for pairs, of which none is divided.
+        ends = [2 * (size * stream // streams // 2) for stream in range(streams)] + [size]
+        parts = [self.buffers.part(first, stop) for first, stop in pairwise(ends)]
 
         def run(part: Buffers) -> None:
             for _ in range(steps):

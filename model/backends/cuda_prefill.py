@@ -84,8 +84,9 @@ class KernelPrefill:
         if start is None:
             positions = state.position.cpu().numpy()
             start = int(min(positions[positions < batch.stops], default=end))
-        whole = size == 1 or not (start % size or (batch.stops % size).any())
-        if batch.images.shape[1] != self.config.bytes or end > batch.images.shape[1] or not whole:
+        in_image = batch.images.shape[1] == self.config.bytes and end <= self.config.bytes
+        whole_steps = size == 1 or (start % size == 0 and (batch.stops % size == 0).all())
+        if not in_image or not whole_steps:
             raise ValueError(
                 f"cannot run bytes {start} to {end} of images of {batch.images.shape[1]} bytes"
             )
@@ -102,64 +103,71 @@ class KernelPrefill:
         device = self.device
         batch = 2
         steps = 4 * (deferred + 1) - 1  # the last are all deferred
-        how = config.step_bytes, config.feature_map
+        how = (config.step_bytes, config.feature_map)
         width = config.heads * (2 * config.key_width + config.value_width)
-        projected = torch.randn(
-            steps * batch, width, generator=torch.Generator().manual_seed(0)
-        ).to(device)
-        state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
-        own = state.copy()
-        images = torch.arange(batch, device=device)
+        generator = torch.Generator().manual_seed(0)
+        projected = torch.randn(steps * batch, width, generator=generator).to(device)
         at = torch.arange(steps, device=device).repeat_interleave(batch) * config.step_bytes
+
+        state = State.zeros(replace(config, layers=1), batch, device, state_dtype, deferred)
+        stepped = state.copy()
         arrays = state.s[0], state.z[0], state.deferred[0]
-        y = fused_recurrent_sequence(projected, *arrays, at, 0 * images, 0 * images + steps, *how)
-        each = [
-            fused_recurrent_step(part, own.s[0], own.z[0], own.deferred[0], position, images, *how)
-            for part, position in zip(projected.split(batch), at.split(batch), strict=True)
-        ]
-        same = (torch.equal(getattr(own, name), getattr(state, name)) for name in NUMBERS)
-        return torch.equal(torch.cat(each), y) and all(same)
+        first = torch.zeros(batch, dtype=torch.int64, device=device)
+        y = fused_recurrent_sequence(projected, *arrays, at, first, first + steps, *how)
+
+        arrays = stepped.s[0], stepped.z[0], stepped.deferred[0]
+        images = torch.arange(batch, device=device)
+        outputs = []
+        for rows, position in zip(projected.split(batch), at.split(batch), strict=True):
+            outputs.append(fused_recurrent_step(rows, *arrays, position, images, *how))
+        same = [torch.equal(getattr(stepped, name), getattr(state, name)) for name in NUMBERS]
+        return torch.equal(torch.cat(outputs), y) and all(same)
 
     def _run_images(self, batch: PrefillBatch, some: slice, start: int, bits: torch.Tensor) -> None:
         """Run the bytes from `start` on of `some` images of a batch; write their bits [n, N or
         fewer], which are 0."""
-        own = slice(0, len(bits))
+        count = len(bits)
         stop = int(batch.stops[some].max())
-        coded = batch.intervals is not None
-        images, steps = next(each for each in self.passes if each[0] >= len(bits))
-        self.state.put(own, batch.state.part(some.start, some.stop))
-        self.images[own] = batch.images[some]
-        self.labels[own] = batch.labels[some]
+        # The smallest pass that has a place for each.
+        images, steps = next(
+            images_steps for images_steps in self.passes if images_steps[0] >= count
+        )
+
+        # A pass reads what is at fixed addresses.
+        self.state.put(slice(0, count), batch.state.part(some.start, some.stop))
+        self.images[:count] = batch.images[some]
+        self.labels[:count] = batch.labels[some]
         self.stops.zero_()  # of images that are not there
-        self.stops[own] = to_device(batch.stops[some], self.device)
+        self.stops[:count] = to_device(batch.stops[some], self.device)
         self.begin.fill_(start)
+
         reach = steps * self.config.step_bytes
         for begin in range(start, stop, reach):
             chunk = slice(begin, min(stop, begin + reach))
-            costs, found = self._aligned(self.costs, images, bits[:, chunk])
-            if batch.intervals is not None:
-                intervals, own_intervals = self._aligned(
-                    self.intervals, images, batch.intervals[some, chunk]
-                )
-                intervals.copy_(own_intervals)  # what is not run stays
-            self._run_pass(images, steps, coded)
-            found.copy_(costs)
+            if batch.intervals is None:
+                self._run_pass(images, steps, coded=False)
+            else:
+                in_batch = self._by_step(batch.intervals[some, chunk])
+                in_pass = self._by_image(self.intervals, images, in_batch)
+                in_pass.copy_(in_batch)  # what is not run stays
+                self._run_pass(images, steps, coded=True)
+                in_batch.copy_(in_pass)
+            step_bits = self._by_step(bits[:, chunk])
+            step_bits.copy_(self._by_image(self.costs, images, step_bits))
             self._widen(batch.tolerances[some], images, chunk, bits[:, chunk])
-            if coded:
-                own_intervals.copy_(intervals)
         torch.maximum(self.state.position, self.stops, out=self.state.position)
-        batch.state.put(some, self.state.part(0, len(bits)))
+        batch.state.put(some, self.state.part(0, count))
 
-    def _aligned(
-        self, rows: torch.Tensor, images: int, found: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return views, both [n, m, C, ...], of rows [R, C, ...] of a pass over so many images, and
-        of what is found there for n of them, [n, m C, ...]."""
-        found = found.unflatten(1, (-1, self.config.step_bytes))
-        count, steps = found.shape[:2]
-        return rows[: steps * images].unflatten(0, (steps, images))[:, :count].transpose(
-            0, 1
-        ), found
+    def _by_step(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return numbers [n, m C, ...] of the bytes of m steps as [n, m, C, ...]."""
+        return numbers.unflatten(1, (-1, self.config.step_bytes))
+
+    def _by_image(self, rows: torch.Tensor, images: int, like: torch.Tensor) -> torch.Tensor:
+        """Return a view of rows [R, C, ...] of a pass over so many images, [n, m, C, ...]: of as
+        many images and steps as `like` has."""
+        count, steps = like.shape[:2]
+        by_step = rows[: steps * images].unflatten(0, (steps, images))
+        return by_step[:, :count].transpose(0, 1)
 
     def _run_pass(self, images: int, steps: int, coded: bool) -> None:
         key = (images, steps, coded, self.in_one_launch)
@@ -205,15 +213,14 @@ class KernelPrefill:
                 buffers.convolved, norm, buffers.moments, self.kernels.chained,
             )  # fmt: skip
 
-        self.kernels.predict(
-            buffers, self.labels, self._recurrence(state, buffers, at, first, last), conv
-        )
+        recurrence = self._recurrence(state, buffers, at, first, last)
+        self.kernels.predict(buffers, self.labels, recurrence, conv)
 
         # From here on, a row is an image of its own.
-        own = replace(buffers, active=row)
-        self.kernels.sample(known, own, costs if self.by_byte else None)
+        image_rows = replace(buffers, active=row)
+        self.kernels.sample(known, image_rows, costs if self.by_byte else None)
         if coded:
-            self.kernels.write_intervals(known.images, own, self.intervals[:rows])
+            self.kernels.write_intervals(known.images, image_rows, self.intervals[:rows])
         self.begin.add_(steps * self.config.step_bytes)
 
     def _widen(self, tolerances: np.ndarray, images: int, chunk: slice, bits: torch.Tensor) -> None:
@@ -222,15 +229,15 @@ class KernelPrefill:
         if not tolerances.any():
             return
         wide = torch.from_numpy(np.flatnonzero(tolerances)).to(self.device)
-        parameters = self._aligned(self.buffers.parameters[:, None], images, bits)[0][wide, :, 0]
-        found = range_bits(
-            parameters.cpu().numpy(),
-            self.images[wide, chunk].cpu().numpy(),
-            tolerances[tolerances > 0],
+        # of a model that predicts one byte a step
+        parameters = self._by_image(self.buffers.parameters, images, bits)[wide]
+        values = self.images[wide, chunk]
+        wide_bits = torch.from_numpy(
+            range_bits(parameters.cpu().numpy(), values.cpu().numpy(), tolerances[tolerances > 0])
         )
         at = torch.arange(chunk.start, chunk.stop, device=self.device)
-        live = (at >= self.state.position[wide, None]) & (at < self.stops[wide, None])
-        bits[wide] = torch.where(live, torch.from_numpy(found).to(self.device), bits[wide])
+        was_run = (at >= self.state.position[wide, None]) & (at < self.stops[wide, None])
+        bits[wide] = torch.where(was_run, wide_bits.to(self.device), bits[wide])
 
     def _recurrence(
         self,
@@ -278,10 +285,12 @@ def _known_steps(count: int, size: int, device: torch.device) -> SlotPool:
     ones = torch.ones(count, device=device)
     position, zeros = torch.zeros(2, count, dtype=torch.int64, device=device)
     bits, known_bits = torch.zeros(2, count, dtype=torch.float64, device=device)
-    arrays = {
-        **dict.fromkeys(ARRAYS, zeros),
-        "images": images,
-        "known": torch.ones_like(images, dtype=torch.bool),
-    }
-    arrays |= {"bits": bits, "known_bits": known_bits, "temperature": ones, "guidance": ones}
-    return SlotPool(State(position=position, **dict.fromkeys(NUMBERS, nothing)), **arrays)
+    arrays = dict.fromkeys(ARRAYS, zeros)
+    arrays["images"] = images
+    arrays["known"] = torch.ones_like(images, dtype=torch.bool)
+    arrays["bits"] = bits
+    arrays["known_bits"] = known_bits
+    arrays["temperature"] = ones
+    arrays["guidance"] = ones
+    state = State(position=position, **dict.fromkeys(NUMBERS, nothing))
+    return SlotPool(state, **arrays)
