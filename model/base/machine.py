@@ -44,22 +44,22 @@ def busy_warning(facts: dict[str, Any]) -> str | None:
 def print_json(benchmark: str, configuration: dict[str, Any], **results: Any) -> None:
     """Print the last line of a script in benchmarks/: a JSON object of machine, commit,
     configuration and results."""
-    known = facts()
-    if warning := busy_warning(known):
+    machine = facts()
+    warning = busy_warning(machine)
+    if warning is not None:
         print(warning)
-    shown = {
-        key: str(value) if isinstance(value, Path) else value
-        for key, value in configuration.items()
-    }
-    print(json.dumps({"benchmark": benchmark, **known, "configuration": shown, **results}))
+    line = {"benchmark": benchmark, **machine, "configuration": configuration, **results}
+    print(json.dumps(line, default=str))  # paths
 
 
 def _machine() -> dict[str, Any]:
     cpu = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0].split(":")[1].strip() if names else cpu
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                cpu = line.split(":")[1].strip()
+                break
     isa = torch.backends.cpu.get_cpu_capability()
     machine = {"cpu": cpu, "cores": cores(), "threads": torch.get_num_threads(), "isa": isa}
     if torch.cuda.is_available():
@@ -77,8 +77,9 @@ def _processor_seconds() -> tuple[float, float, float] | None:
     ticks = [int(word) for word in stat.read_text().splitlines()[0].split()[1:9]]
     idle = ticks[3] + ticks[4]
     per_second = os.sysconf("SC_CLK_TCK")
-    own = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
-    return sum(ticks) / per_second, (sum(ticks) - idle) / per_second, own
+    by_this_process = sum(os.times()[:4]) + _ticks_of_running_children(os.getpid()) / per_second
+    available = sum(ticks)
+    return available / per_second, (available - idle) / per_second, by_this_process
 
 
 def _ticks_of_running_children(parent: int) -> int:
@@ -91,11 +92,11 @@ def _ticks_of_running_children(parent: int) -> int:
             stats = [Path(f"/proc/{child}/stat").read_text() for child in children]
         except OSError:  # one has ended meanwhile
             continue
-        # after the name, which is in brackets, the twelfth to the
-        # fifteenth field: own and finished children's
-        ticks += sum(
-            int(field) for stat in stats for field in stat.rpartition(")")[2].split()[11:15]
-        )
+        for stat in stats:
+            # After the name, which is in brackets, the twelfth to the fifteenth field: its own and
+            # its finished children's.
+            fields = stat.rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
         ticks += sum(map(_ticks_of_running_children, children))
     return ticks
 
@@ -109,8 +110,12 @@ def _others_share() -> float | None:
     now = _processor_seconds()
     if _AT_IMPORT is None or now is None:
         return None
-    available, used, own = (after - before for after, before in zip(now, _AT_IMPORT, strict=True))
-    return max(0.0, used - own) / available if available else 0.0
+    available = now[0] - _AT_IMPORT[0]
+    used = now[1] - _AT_IMPORT[1]
+    by_this_process = now[2] - _AT_IMPORT[2]
+    if not available:
+        return 0.0
+    return max(0.0, used - by_this_process) / available
 
 
 def _commit() -> str | None:

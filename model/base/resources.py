@@ -22,9 +22,9 @@ def cores(root: Path = ROOT) -> int:
     A part of a core counts as a core: with 1.5 CPUs, two threads paint half as fast again as one
     (docs/configure.md). root: where /proc and /sys are.
     """
-    allowed = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    allowed = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
     quotas = [_cpus(group) for group in _groups("cpu", root)]
     return max(1, ceil(min([allowed, *quotas])))
 
@@ -32,11 +32,10 @@ def cores(root: Path = ROOT) -> int:
 def free_memory(root: Path = ROOT) -> int:
     """Return bytes that this process could allocate now: the machine's, or what the tightest limit
     leaves. Pages of files count as free, as the system drops them first. root: as of cores()."""
-    free: list[float] = [
-        _free_of_machine(root),
-        *(_free_of_group(group) for group in _groups("memory", root)),
-    ]
-    return max(0, int(min(free)))
+    free: float = _free_of_machine(root)
+    for group in _groups("memory", root):
+        free = min(free, _free_of_group(group))
+    return max(0, int(free))
 
 
 def threads() -> int:
@@ -82,15 +81,13 @@ def _groups(controller: str, root: Path) -> Iterator[Path]:
         if kinds and controller not in kinds:
             continue
         for mounted, mount in _mounts(controller if kinds else "", root):
-            # A container may see a part of the tree, or its host's path
-            # where only its own group is mounted
+            # A container may see a part of the tree, or its host's path where only its own group is
+            # mounted.
             inside = path.relative_to(mounted) if path.is_relative_to(mounted) else Path()
             folder = mount / inside
-            yield from (
-                group
-                for group in (folder, *folder.parents)
-                if group.is_relative_to(mount) and group.is_dir()
-            )
+            for group in (folder, *folder.parents):
+                if group.is_relative_to(mount) and group.is_dir():
+                    yield group
 
 
 def _memberships(root: Path) -> Iterator[tuple[list[str], Path]]:
@@ -106,14 +103,13 @@ def _mounts(controller: str, root: Path) -> Iterator[tuple[Path, Path]]:
     controller."""
     for line in _read(root / "proc/self/mountinfo").splitlines():
         of_mount, _, of_system = line.partition(" - ")
-        mounted, at = of_mount.split()[3:5]
+        mounted, place = of_mount.split()[3:5]
         kind, _, options = of_system.split(maxsplit=2)
-        if (
-            kind == "cgroup2"
-            if not controller
-            else kind == "cgroup" and controller in options.split(",")
-        ):
-            yield Path(mounted), root / at.lstrip("/")
+        is_wanted = kind == "cgroup2"
+        if controller:
+            is_wanted = kind == "cgroup" and controller in options.split(",")
+        if is_wanted:
+            yield Path(mounted), root / place.lstrip("/")
 
 
 def _cpus(group: Path) -> float:
@@ -121,25 +117,29 @@ def _cpus(group: Path) -> float:
     words = _read(group / "cpu.max").split()  # version 2: "max 100000" or "150000 100000"
     if not words:  # version 1: -1 is no limit
         words = [_read(group / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")]
-    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:
+    if len(words) != 2 or not words[0].isdigit() or not words[1].isdigit():
         return inf
-    return int(words[0]) / int(words[1])
+    quota = int(words[0])
+    period = int(words[1])
+    return quota / period if period else inf
 
 
 def _free_of_group(group: Path) -> float:
     """Return bytes below a group's limit: of its usage, pages of files that were not used lately
     count as free."""
-    limits = [
-        _read(group / name).strip()
-        for name in ("memory.max", "memory.high", "memory.limit_in_bytes")
-    ]
-    usage = [_read(group / name).strip() for name in ("memory.current", "memory.usage_in_bytes")]
-    limit = min((int(text) for text in limits if text.isdigit()), default=None)
-    used = next((int(text) for text in usage if text.isdigit()), None)
-    if limit is None or used is None:
+    limits = _numbers(group, "memory.max", "memory.high", "memory.limit_in_bytes")
+    usage = _numbers(group, "memory.current", "memory.usage_in_bytes")
+    if not limits or not usage:
         return inf
-    files = dict(line.split() for line in _read(group / "memory.stat").splitlines())
-    return limit - used + int(files.get("total_inactive_file", files.get("inactive_file", 0)))
+    statistics = dict(line.split() for line in _read(group / "memory.stat").splitlines())
+    inactive = statistics.get("total_inactive_file", statistics.get("inactive_file", 0))
+    return min(limits) - usage[0] + int(inactive)
+
+
+def _numbers(group: Path, *names: str) -> list[int]:
+    """Return the numbers that files of a group hold; "max" and a missing file are none."""
+    texts = [_read(group / name).strip() for name in names]
+    return [int(text) for text in texts if text.isdigit()]
 
 
 def _read(path: Path) -> str:

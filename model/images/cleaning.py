@@ -43,19 +43,22 @@ class Cleaning:
         ground = int(counts.argmax())
         if ground not in (0, 255) or 2 * counts[ground] < counts.sum():
             return None
-        ends = counts[::-1] if ground else counts
-        near_end = ends[255 - NEAR_END :].cumsum()
-        away = 255 - NEAR_END + int(np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1]))
-        found = cls(ground, abs(ground - away))
-        return found if (found.noise(images, config) > 0).mean() <= MAX_NOISY else None
+        # The quantile of the bytes near the other end of the scale.
+        by_distance = counts[::-1] if ground else counts  # from the ground
+        near_end = by_distance[255 - NEAR_END :].cumsum()
+        quantile = int(np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1]))
+        distance = 255 - NEAR_END + quantile
+        cleaning = cls(ground, abs(ground - distance))
+        noisy = cleaning.noise(images, config) > 0
+        if noisy.mean() > MAX_NOISY:
+            return None
+        return cleaning
 
     @classmethod
     def from_dict(cls, data: Any) -> "Cleaning":
         """Return what `to_dict` made; ValueError where it is something else."""
         is_right = isinstance(data, dict) and set(data) == {"ground", "stroke"}
-        if not is_right or any(
-            type(value) is not int or not 0 <= value <= 255 for value in data.values()
-        ):
+        if not is_right or not all(map(_is_byte, data.values())):
             raise ValueError(
                 "clean must hold ground and stroke, as scanline evaluate --save writes them"
             )
@@ -70,16 +73,17 @@ class Cleaning:
         to have strokes, on another ground, or with more strokes than ground, as grey paper or
         white paper in a dark frame would be."""
         away = self._from_ground(images, config)
-        ink = np.pad((away > INK).any(axis=3), ((0, 0), (1, 1), (1, 1)))
-        far_from_ink = ~np.asarray(sliding_window_view(ink, (3, 3), axis=(1, 2)).any(axis=(3, 4)))
-        found = (away * far_from_ink[..., None]).max(axis=(1, 2, 3))
+        # The largest difference where neither a pixel nor one beside it is of a stroke.
+        ink = (away > INK).any(axis=3)  # [n, H, W]
+        bordered = np.pad(ink, ((0, 0), (1, 1), (1, 1)))
+        around = sliding_window_view(bordered, (3, 3), axis=(1, 2))
+        near_ink = np.asarray(around.any(axis=(3, 4)))
+        noise = (away * ~near_ink[..., None]).max(axis=(1, 2, 3))
+
         strokes = ink.sum(axis=(1, 2))
-        is_drawing = (
-            (strokes > 0)
-            & (2 * strokes <= config.height * config.width)
-            & ~self.inverted(images, config)
-        )
-        return np.where(is_drawing, found, 0)
+        is_drawing = (strokes > 0) & (2 * strokes <= config.height * config.width)
+        is_drawing &= ~self.inverted(images, config)
+        return np.where(is_drawing, noise, 0)
 
     def inverted(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return whether images [n, N] uint8 are on a ground at the other end of the
@@ -101,10 +105,12 @@ class Cleaning:
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return how far each byte is from the ground, [n, H, W, channels] int16."""
-        return np.abs(
-            images.reshape(-1, config.height, config.width, config.channels).astype(np.int16)
-            - self.ground
-        )
+        pixels = images.reshape(-1, config.height, config.width, config.channels)
+        return np.abs(pixels.astype(np.int16) - self.ground)
+
+
+def _is_byte(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= 255
 
 
 @dataclass(frozen=True)
@@ -133,8 +139,10 @@ def read(
     inverted = cleaning.inverted(images, config)
     if clean == "off":
         return Cleaned(images, noise > 0, exact, inverted)
-    # Noise remains where there are strokes; a range of bytes has a
-    # probability where there is a table of all.
-    wide = np.where(noise > 0, np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64), 0)
-    tolerances = wide if config.predicts == "categorical" else exact
+    tolerances = exact
+    # Noise remains where there are strokes. A range of bytes has a probability where there is a
+    # table of all.
+    if config.predicts == "categorical":
+        ranges = np.maximum(TOLERANCE * noise, MIN_TOLERANCE).astype(np.int64)
+        tolerances = np.where(noise > 0, ranges, 0)
     return Cleaned(cleaning.clean(images, config), noise > 0, tolerances, inverted)

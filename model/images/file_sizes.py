@@ -16,10 +16,15 @@ LOSSLESS: dict[str, dict[str, Any]] = {
 def bits_per_dim(images: np.ndarray, most: int) -> dict[str, float]:
     """Return the bits/dim of files of images [n, H, W] or [n, H, W, 3] uint8, by their kinds; where
     there are more than `most`, of that many, evenly spread."""
-    chosen = images[np.linspace(0, len(images) - 1, min(most, len(images))).astype(int)]
-    sizes = dict.fromkeys(LOSSLESS, 0)
+    count = min(most, len(images))
+    numbers = np.linspace(0, len(images) - 1, count).astype(int)
+    chosen = images[numbers]
+    bits = {}
     for kind, options in LOSSLESS.items():
+        size = 0
         for image in chosen:
-            Image.fromarray(image).save(out := io.BytesIO(), **options)
-            sizes[kind] += out.tell()
-    return {kind: 8 * size / chosen.size for kind, size in sizes.items()}
+            file = io.BytesIO()
+            Image.fromarray(image).save(file, **options)
+            size += file.tell()
+        bits[kind] = 8 * size / chosen.size
+    return bits

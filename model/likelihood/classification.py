@@ -66,13 +66,17 @@ class Classification:
     def typical(self) -> np.ndarray | None:
         """Whether each image is like the model's test images, [n] bool; of others the posterior
         means little."""
-        return None if self.tail_probabilities is None else self.tail_probabilities >= TYPICAL
+        if self.tail_probabilities is None:
+            return None
+        return self.tail_probabilities >= TYPICAL
 
     @property
     def known(self) -> np.ndarray:
         """Whether an image is named a class, [n] bool: unless it is not typical for another reason
         than noise, which the class head reads over. An inverted image has no noise."""
-        return np.ones(len(self.noisy), bool) if self.typical is None else self.typical | self.noisy
+        if self.typical is None:
+            return np.ones(len(self.noisy), bool)
+        return self.typical | self.noisy
 
 
 def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
@@ -85,7 +89,8 @@ def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:
     above = bits - least
     if temperature is not None:
         above /= temperature * np.where(least > 0, least, 1.0)
-    weights = np.where(np.isinf(above).all(axis=-1, keepdims=True), 1.0, np.exp2(-above))
+    is_impossible = np.isinf(above).all(axis=-1, keepdims=True)
+    weights = np.where(is_impossible, 1.0, np.exp2(-above))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
@@ -94,22 +99,23 @@ def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float | None:
     `classes` [n] the highest likelihood; None where they are fewer than 100."""
     if len(classes) < 100:
         return None
-    true = np.arange(len(classes)), classes
-    costs = [
-        -np.log(np.maximum(posterior(bits, each)[true], np.finfo(float).tiny)).sum()
-        for each in TEMPERATURES
-    ]
+    rows = np.arange(len(classes))
+    costs = []
+    for temperature in TEMPERATURES:
+        of_true = posterior(bits, temperature)[rows, classes]
+        costs.append(-np.log(np.maximum(of_true, np.finfo(float).tiny)).sum())
     return round(float(TEMPERATURES[np.argmin(costs)]), 6)
 
 
 def read_temperature(data: Any) -> float | None:
     """Return the temperature that an evaluation.json holds under "classes", if any; ValueError
     where it is none."""
-    found = data.get("classification") if isinstance(data, dict) else None
-    value = found.get("temperature") if isinstance(found, dict) else None
+    section = data.get("classification") if isinstance(data, dict) else None
+    value = section.get("temperature") if isinstance(section, dict) else None
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0001 <= value <= 1:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0.0001 <= value <= 1:
         raise ValueError(f"temperature must be a number from 0.0001 to 1, not {value!r}")
     return float(value)
 
@@ -118,9 +124,11 @@ def mixture_bits(bits: np.ndarray) -> np.ndarray:
     """Return the bits [...] of the mean of the probabilities 2^-bits [..., K]: what an image costs
     whose class is drawn, every class equally likely."""
     least = bits.min(axis=-1)
-    above = bits - np.where(np.isinf(least), 0.0, least)[..., None]
+    is_impossible = np.isinf(least)
+    above = bits - np.where(is_impossible, 0.0, least)[..., None]
     with np.errstate(divide="ignore"):
-        return np.where(np.isinf(least), least, least - np.log2(np.exp2(-above).mean(axis=-1)))
+        mean_bits = -np.log2(np.exp2(-above).mean(axis=-1))
+    return np.where(is_impossible, least, least + mean_bits)
 
 
 def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
@@ -129,7 +137,8 @@ def views(config: ModelConfig, images: np.ndarray) -> np.ndarray:
     if not config.mirrored:
         return images[:, None]
     pixels = images.reshape(-1, config.height, config.width, config.channels)
-    return np.stack((images, pixels[:, :, ::-1].reshape(images.shape)), axis=1)
+    mirrored = pixels[:, :, ::-1].reshape(images.shape)
+    return np.stack((images, mirrored), axis=1)
 
 
 def readings(config: ModelConfig) -> int:

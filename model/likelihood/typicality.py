@@ -32,11 +32,13 @@ class Typicality:
     def measure(cls, bits: np.ndarray, images: np.ndarray, noisy: np.ndarray) -> "Typicality":
         """Return the quantiles of the bits [n] float64 of whole test images [n, N] uint8, some of
         them `noisy` [n]."""
-        figures = (
-            tuple(np.quantile(figure, LEVELS).round(4).tolist())
-            for figure in _figures(bits, images)
+        per_dim, per_grey = _figures(bits, images)
+        return cls(
+            images=len(bits),
+            noisy=float(noisy.mean()),
+            bits_per_dim=tuple(np.quantile(per_dim, LEVELS).round(4).tolist()),
+            bits_per_grey=tuple(np.quantile(per_grey, LEVELS).round(4).tolist()),
         )
-        return cls(len(bits), float(noisy.mean()), *figures)
 
     @classmethod
     def from_dict(cls, data: Any) -> "Typicality":
@@ -73,21 +75,21 @@ class Typicality:
         """Return how unusual images [n, N] uint8 are that cost `bits` [n] each, `noisy` [n] bool: a
         bound on the probability [n] that a test image lies as far outside in one of its figures,
         each too low or too high (Bonferroni's), or has noise."""
-        ends = self.bits_per_dim, self.bits_per_grey
+        # The share of test images whose figure is lower.
+        per_dim, per_grey = _figures(bits, images)
         ranks = np.stack(
-            [
-                np.interp(each, at, LEVELS)
-                for each, at in zip(_figures(bits, images), ends, strict=True)
-            ]
+            (
+                np.interp(per_dim, self.bits_per_dim, LEVELS),
+                np.interp(per_grey, self.bits_per_grey, LEVELS),
+            )
         )
-        least = np.minimum(
-            TAILS * np.minimum(ranks, 1 - ranks).min(axis=0), np.where(noisy, self.noisy, 1.0)
-        )
+        tails = TAILS * np.minimum(ranks, 1 - ranks).min(axis=0)
+        least = np.minimum(tails, np.where(noisy, self.noisy, 1.0))
         return np.maximum(least, TAILS / (self.images + 1))
 
 
 def _figures(bits: np.ndarray, images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bits per dimension [n] and bits per grey [n]."""
-    return bits / images.shape[1], bits / np.maximum(
-        ((images > NEAR_END) & (images < 255 - NEAR_END)).sum(axis=1), 1
-    )
+    is_grey = (images > NEAR_END) & (images < 255 - NEAR_END)
+    greys = np.maximum(is_grey.sum(axis=1), 1)
+    return bits / images.shape[1], bits / greys
