@@ -30,7 +30,7 @@ def as_class(value: ClassNames | None) -> str | list[str | None] | None:
     come as numbers, arrays and tensors."""
     value = plain_value(value)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_as_name(each) for each in value]
+        return [_as_name(name) for name in value]
     return _as_name(value)
 
 
@@ -57,7 +57,8 @@ def label_of_class(config: ModelConfig, name: ClassNames | None) -> int:
         reason = "a list of classes is for images that are painted from nothing; give one class"
         raise InvalidInput(f"class: {reason}.", "class")
     folded = plain(text)
-    if label := config.label_of(text):
+    label = config.label_of(text)
+    if label:
         return label
     if folded == NONE:
         return 0
@@ -97,13 +98,12 @@ def listed_in(config: ModelConfig, text: str, param: str = "class") -> list[str]
     where a, n, y, o and e are classes."""
     if plain(text, param) in (ANY, NONE) and param == "class":
         return []
-    found = [*configs.spaced(text)]
-    is_list = (
-        1 < len(found) <= MAX_LISTED
-        and not config.label_of(text)
-        and all(map(config.label_of, found))
-    )
-    return found if is_list else []
+    characters = list(configs.spaced(text))
+    if not 1 < len(characters) <= MAX_LISTED or config.label_of(text):
+        return []
+    if not all(map(config.label_of, characters)):
+        return []
+    return characters
 
 
 def drawn_label(classes: int, seed: int, index: int) -> int:

@@ -26,7 +26,8 @@ UNPAINTED = 128  # the grey that pictures show for a byte that is not painted ye
 
 def grid(count: int, columns: int | None = None) -> tuple[int, int]:
     """Return the rows and the columns of a sheet of so many images."""
-    columns = ceil(sqrt(count)) if columns is None else columns
+    if columns is None:
+        columns = ceil(sqrt(count))
     return ceil(count / columns), columns
 
 
@@ -46,22 +47,20 @@ def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Ima
     count = len(images)
     gap = gap_of(scale)
     rows, columns = grid(count, columns)
-    cells = np.concatenate(
-        (images, np.zeros((rows * columns - count, *images.shape[1:]), np.uint8))
-    )
+    channels = images.shape[3:]
+    unused = np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)
+    cells = np.concatenate((images, unused))
     if scale > 1:  # a sheet that a server sends is not copied for it
         cells = cells.repeat(scale, 1).repeat(scale, 2)
-        cells = np.pad(
-            cells,
-            ((0, 0), (0, gap), (0, gap), *((0, 0),) * (images.ndim - 3)),
-            constant_values=PAPER,
-        )
+        margins = [(0, 0), (0, gap), (0, gap)]
+        margins += [(0, 0)] * len(channels)
+        cells = np.pad(cells, margins, constant_values=PAPER)
     height, width = cells.shape[1:3]
-    cells = cells.reshape(rows, columns, *cells.shape[1:]).swapaxes(1, 2)
-    whole = cells.reshape(rows * height, columns * width, *images.shape[3:])
-    return Image.fromarray(
-        np.ascontiguousarray(whole[: rows * height - gap, : columns * width - gap])
-    )
+    in_rows = cells.reshape(rows, columns, *cells.shape[1:]).swapaxes(1, 2)
+    whole = in_rows.reshape(rows * height, columns * width, *channels)
+    # without the gaps at its right and lower ends
+    whole = whole[: rows * height - gap, : columns * width - gap]
+    return Image.fromarray(np.ascontiguousarray(whole))
 
 
 def class_sheet(
@@ -81,12 +80,15 @@ def class_sheet(
     paper, ink = (0, NAME_GREY) if scale == 1 else (PAPER, INK)
     font = ImageFont.load_default(NAME_SIZE)
     unknown = bytes(font.getmask(UNKNOWN))
-    is_drawn = [all(bytes(font.getmask(letter)) != unknown for letter in name) for name in names]
-    names = [
-        name if drawn else str(row)
-        for row, (name, drawn) in enumerate(zip(names, is_drawn, strict=True), 1)
-    ]
-    left = ceil(max(font.getlength(name) for name in names)) + 2 * MARGIN if names else 0
+    texts = []
+    for row, name in enumerate(names, 1):
+        is_drawn = all(bytes(font.getmask(letter)) != unknown for letter in name)
+        texts.append(name if is_drawn else str(row))
+
+    # The rows, and room for names on the left and titles above.
+    left = 0
+    if texts:
+        left = ceil(max(map(font.getlength, texts))) + 2 * MARGIN
     top = NAME_SIZE + 2 * MARGIN if titles else 0
     bands = len(rows.getbands())
     across = scale * width + gap_of(scale)
@@ -94,23 +96,14 @@ def class_sheet(
     whole = Image.new(rows.mode, (left + rows.width, top + rows.height), (paper,) * bands)
     whole.paste(rows, (left, top))
     draw = ImageDraw.Draw(whole)
-    for row, name in enumerate(names):
-        draw.text(
-            (left - MARGIN, top + row * down + scale * height / 2),
-            name,
-            (ink,) * bands,
-            font,
-            anchor="rm",
-        )
+    colour = (ink,) * bands
+    for row, text in enumerate(texts):
+        middle = top + row * down + scale * height / 2
+        draw.text((left - MARGIN, middle), text, colour, font, anchor="rm")
     for column, title in enumerate(titles):
         if font.getlength(title) <= across:
-            draw.text(
-                (left + column * across + scale * width / 2, top / 2),
-                title,
-                (ink,) * bands,
-                font,
-                anchor="mm",
-            )
+            middle = left + column * across + scale * width / 2
+            draw.text((middle, top / 2), title, colour, font, anchor="mm")
     return whole
 
 

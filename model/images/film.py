@@ -97,12 +97,12 @@ class Film:
         size: height and width. known: bool [n, H, W], or [H, W] of all images, of
         pixels that are there from the start.
         """
-        hidden = ~np.broadcast_to(
-            np.zeros(size, np.bool_) if known is None else known, (n, *size)
-        ).reshape(n, -1)
+        if known is None:
+            known = np.zeros(size, np.bool_)
+        hidden = ~np.broadcast_to(known, (n, *size)).reshape(n, -1)
         painted = hidden.cumsum(axis=1)
         total = hidden.sum(axis=1, keepdims=True)
-        frames = -(-painted * (self.frames - 1) // np.maximum(total, 1))
+        frames = -((-painted * (self.frames - 1)) // np.maximum(total, 1))  # rounded up
         return np.where(hidden, frames, 0).astype(np.uint8).reshape(n, *size)
 
 
@@ -122,8 +122,8 @@ def requested(
     """Return the film that is asked for by `film` or by any of its numbers; None where none is."""
     if not film and frames is None and seconds is None and scale is None:
         return None
-    numbers = (
-        DEFAULT_FRAMES if frames is None else frames,
-        DEFAULT_SECONDS if seconds is None else seconds,
-    )
-    return Film(*numbers, scale)
+    if frames is None:
+        frames = DEFAULT_FRAMES
+    if seconds is None:
+        seconds = DEFAULT_SECONDS
+    return Film(frames, seconds, scale)

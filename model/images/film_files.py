@@ -66,17 +66,11 @@ def _indexed(picture: np.ndarray) -> tuple[np.ndarray, bytes, int]:
     """Return a picture as indices [H, W] of at most COLOURS colours, their palette, and the index
     of UNPAINTED. Of 256 greys, 254 becomes white. Of more colours than fit, Pillow chooses."""
     if picture.ndim == 2:
-        greys = bytes([*range(COLOURS - 1), 255])
-        return (
-            np.minimum(picture, COLOURS - 1),
-            bytes(np.repeat(np.frombuffer(greys, np.uint8), 3)),
-            UNPAINTED,
-        )
-    method = (
-        Image.Quantize.FASTOCTREE
-        if picture.size > 3 * MAX_THOROUGH_PIXELS
-        else Image.Quantize.MEDIANCUT
-    )
+        greys = np.array([*range(COLOURS - 1), 255], np.uint8)
+        return np.minimum(picture, COLOURS - 1), bytes(greys.repeat(3)), UNPAINTED
+    method = Image.Quantize.MEDIANCUT
+    if picture.size > 3 * MAX_THOROUGH_PIXELS:
+        method = Image.Quantize.FASTOCTREE
     few = Image.fromarray(picture).quantize(COLOURS - 1, method, dither=Image.Dither.NONE)
     colours = bytes(few.getpalette() or ())[: 3 * (COLOURS - 1)]
     return np.asarray(few), colours + bytes([UNPAINTED] * 3), len(colours) // 3

@@ -30,14 +30,14 @@ ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
     """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the
     model's shape."""
-    if (picture := _opened(images, config, "images")) is not None:
+    picture = _opened(images, config, "images")
+    if picture is not None:
         return pixels(picture, config).reshape(1, *config.image_shape)
-    if (
-        isinstance(images, list | tuple)
-        and images
-        and not isinstance(images[0], int | float | list | tuple)
-    ):
-        return np.concatenate([read_images(each, config) for each in images])
+    # A list of pictures; one of numbers is an image.
+    if isinstance(images, list | tuple) and len(images) > 0:
+        is_image = isinstance(images[0], int | float | list | tuple)
+        if not is_image:
+            return np.concatenate([read_images(image, config) for image in images])
     return _read_array(images, config, "images", [None, *config.image_shape])
 
 
@@ -58,11 +58,10 @@ def read_completion(
     if keep_rows is not None and mask is not None:
         raise InvalidInput("mask and keep_rows exclude each other; give one.", "keep_rows")
     picture = _opened(image, config, "image")
-    known = (
-        _read_array(image, config, "image", [*config.image_shape])
-        if picture is None
-        else pixels(picture, config)
-    )
+    if picture is None:
+        values = _read_array(image, config, "image", [*config.image_shape])
+    else:
+        values = pixels(picture, config)
     if keep_rows is not None:
         kept = pictures.known_rows(keep_rows, config)
     elif mask is not None:
@@ -71,15 +70,15 @@ def read_completion(
         kept = pictures.known_by_alpha(picture, config)
     else:
         raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-    return read(known.reshape(1, -1), config, cleaning, clean).images[0], kept
+    cleaned = read(values.reshape(1, -1), config, cleaning, clean)
+    return cleaned.images[0], kept
 
 
 def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
     """Return a picture of the model's size, of a file, its bytes or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
-        return pictures.open_picture(
-            read_input(Path(image)), config, str(image), formats=pictures.file_formats()
-        )
+        data = read_input(Path(image))
+        return pictures.open_picture(data, config, str(image), formats=pictures.file_formats())
     if isinstance(image, bytes):
         return pictures.open_picture(image, config, param, formats=pictures.file_formats())
     if not isinstance(image, Image.Image):
@@ -92,51 +91,56 @@ def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | N
     return image
 
 
-def _array(given: Any) -> np.ndarray:
+def _array(value: Any) -> np.ndarray:
     """Return the array of what numpy reads, or of a torch tensor on any device."""
-    if hasattr(given, "detach"):
-        given = given.detach().cpu()
-        given = given.float() if given.is_floating_point() else given  # numpy has no bfloat16
-    return np.asarray(given)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        if value.is_floating_point():
+            value = value.float()  # numpy has no bfloat16
+    return np.asarray(value)
 
 
 def _read_array(
-    given: Any, config: ModelConfig, param: str, expected: list[int | None]
+    value: Any, config: ModelConfig, param: str, expected: list[int | None]
 ) -> np.ndarray:
     """Return images [n, H, W] or [n, H, W, 3] uint8, or one in its own shape where `expected` has
     no n."""
-    array = _array(given)
-    images = _own_shape(array, config)
-    if (
-        images is None
-        or array.dtype.kind not in "uif"
-        or (expected[0] is not None and len(images) > 1)
-    ):
+    array = _array(value)
+    images = _in_shape(array, config)
+    is_one = expected[0] is not None
+    if images is None or array.dtype.kind not in "uif" or (is_one and len(images) > 1):
         shape = ", ".join("n" if size is None else str(size) for size in expected)
         raise InvalidInput(
             f"{param} must be uint8 [{shape}], not {array.dtype} {list(array.shape)}.", param
         )
     if images.dtype != np.uint8:
-        scaled = images.astype(np.float64) * (255 if images.dtype.kind == "f" else 1)
+        scaled = images.astype(np.float64)
+        if images.dtype.kind == "f":
+            scaled *= 255
         whole = scaled.round()
-        if not (np.abs(scaled - whole) <= ROUNDING).all() or whole.min() < 0 or whole.max() > 255:
+        is_whole = (np.abs(scaled - whole) <= ROUNDING).all()
+        if not is_whole or whole.min() < 0 or whole.max() > 255:
             reason = f"{param} must be whole numbers from 0 to 255, or floats that are such numbers divided by 255."
             raise InvalidInput(reason, param)
         images = whole.astype(np.uint8)
-    return images if expected[0] is None else images[0]
+    return images[0] if is_one else images
 
 
-def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
+def _in_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
     """Return one or many images, [n, H, W] or [n, H, W, 3], of an array; None where its shape is
     another."""
     height = config.height
     width = config.width
     channels = config.channels
-    channels_first = channels, height, width
-    for shape in (config.image_shape, (height, width, channels), channels_first, (config.bytes,)):
-        if array.size and array.shape[-len(shape) :] == shape and array.ndim <= len(shape) + 1:
+    channels_first = (channels, height, width)
+    channels_last = (height, width, channels)
+    if not array.size:
+        return None
+    for shape in (config.image_shape, channels_last, channels_first, (config.bytes,)):
+        if array.shape[-len(shape) :] == shape and array.ndim <= len(shape) + 1:
             images = array.reshape(-1, *shape)
-            images = np.moveaxis(images, 1, -1) if shape == channels_first else images
+            if shape == channels_first:
+                images = np.moveaxis(images, 1, -1)
             return images.reshape(-1, *config.image_shape)
     return None
 
@@ -144,7 +148,8 @@ def _own_shape(array: np.ndarray, config: ModelConfig) -> np.ndarray | None:
 def _known(mask: Picture, config: ModelConfig) -> np.ndarray:
     """Return the mask [N] bool of a picture, or of an array of pixels, True where one is kept."""
     param = str(mask) if isinstance(mask, str | os.PathLike) else "mask"
-    if (picture := _opened(mask, config, param)) is not None:
+    picture = _opened(mask, config, param)
+    if picture is not None:
         return pictures.known_by_picture(picture, config, param)
     array = _array(mask)
     size = (config.height, config.width)

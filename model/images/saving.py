@@ -60,7 +60,9 @@ def check_out(out: Path, film: Film | None = None) -> Film | None:
         raise ValueError(
             f"{out} is no folder; give a folder, or a name that ends in .png, .webp, .gif or .npy"
         )
-    return Film() if film is None and kind in FILMS and kind not in SHEETS else film
+    if film is None and kind in FILMS and kind not in SHEETS:
+        return Film()
+    return film
 
 
 def check_sheet(
@@ -73,29 +75,34 @@ def check_sheet(
 ) -> None:
     """Raise InvalidInput where a sheet of so many images of a model, or a film of it, would be too
     large; to be called before they are painted."""
-    if (kind := _form(out)) in FILMS:
-        rows, columns = grid(count, columns)
-        width = columns * config.width
-        height = rows * config.height
-        if film is None:
-            gap = gap_of(scale)
-            check_sides(scale * width + columns * gap, scale * height + rows * gap, kind[1:])
-        else:
-            film.check_size(width, height, config.channels, FILMS[kind])
+    kind = _form(out)
+    if kind not in FILMS:
+        return
+    rows, columns = grid(count, columns)
+    width = columns * config.width
+    height = rows * config.height
+    if film is None:
+        gap = gap_of(scale)
+        check_sides(scale * width + columns * gap, scale * height + rows * gap, kind[1:])
+    else:
+        film.check_size(width, height, config.channels, FILMS[kind])
 
 
 def check_folder(out: Path, count: int) -> None:
     """Raise ValueError where a folder has pictures that are none of `count` images, so
     that two runs would be mixed, or where the table of classes would replace another
     file; to be called before the work."""
-    if (kind := _form(out)) in FILMS:
+    kind = _form(out)
+    if kind in FILMS:
         return
-    names = {file_name(number, count) for number in range(count)}
-    there = () if kind or not out.is_dir() else out.iterdir()
-    others = sorted(
-        path.name for path in there if path.suffix.lower() in PICTURES and path.name not in names
-    )
+    others = []
+    if not kind and out.is_dir():
+        names = {file_name(number, count) for number in range(count)}
+        for path in out.iterdir():
+            if path.suffix.lower() in PICTURES and path.name not in names:
+                others.append(path.name)
     if others:
+        others.sort()
         more = f" and {len(others) - 1:,} more" if len(others) > 1 else ""
         raise ValueError(
             f"{out} has pictures of another run, {others[0]}{more}; give another folder, or empty it"
@@ -122,10 +129,11 @@ def save_classes(
         save_images(images.reshape(-1, *images.shape[2:]), out, classes=classes)
         return
     rows, n, height, width = images.shape[:4]
-    appearance = None if film is None else film.appearance_frame(rows * n, (height, width), known)
-    _write(
-        out, class_sheet(images, names, scale if film is None else 1, titles), appearance, n, film
-    )
+    appearance = None
+    if film is not None:
+        appearance = film.appearance_frame(rows * n, (height, width), known)
+        scale = 1  # its own comes later
+    _write(out, class_sheet(images, names, scale, titles), appearance, n, film)
 
 
 def save_images(
@@ -153,8 +161,11 @@ def save_images(
         write_classes(out, list(map(str, range(len(images)))), classes)
     elif kind:
         n, height, width = images.shape[:3]
-        appearance = None if film is None else film.appearance_frame(n, (height, width), known)
-        _write(out, sheet(images, columns, scale if film is None else 1), appearance, columns, film)
+        appearance = None
+        if film is not None:
+            appearance = film.appearance_frame(n, (height, width), known)
+            scale = 1  # its own comes later
+        _write(out, sheet(images, columns, scale), appearance, columns, film)
     else:
         count = count or len(images)
         check_folder(out, count)
@@ -174,30 +185,31 @@ def write_classes(out: Path, names: Sequence[str], classes: Sequence[str | None]
     """Write the table, with the classes of other images of the folder; where none is known, there
     is no table."""
     path = classes_file(out)
-    others = {} if _form(out) else _read_classes(path)
-    known = others | {
-        name: label or "" for name, label in zip(names, classes or [""] * len(names), strict=True)
-    }
-    if any(known.values()):
-        table = StringIO()
-        csv.writer(table, lineterminator="\n").writerows(
-            [HEADINGS, *sorted(known.items(), key=_in_order)]
-        )
-        write_file(path, table.getvalue())
+    table = {} if _form(out) else _read_classes(path)
+    for name, label in zip(names, classes or [""] * len(names), strict=True):
+        table[name] = label or ""
+    if any(table.values()):
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(HEADINGS)
+        for name in sorted(table, key=_in_order):
+            writer.writerow([name, table[name]])
+        write_file(path, text.getvalue())
     elif path.exists():
         path.unlink()
 
 
-def _in_order(row: tuple[str, str]) -> tuple[int, str]:
-    """Return what sorts rows as their numbers are."""
-    return len(row[0]), row[0]
+def _in_order(name: str) -> tuple[int, str]:
+    """Return what sorts names as their numbers are."""
+    return len(name), name
 
 
 def _read_classes(path: Path) -> dict[str, str]:
     """Return the table; ValueError where the file is another one."""
     if not path.exists():
         return {}
-    rows = list(csv.reader(read_file(path, MAX_TABLE).decode(errors="replace").splitlines()))
+    text = read_file(path, MAX_TABLE).decode(errors="replace")
+    rows = list(csv.reader(text.splitlines()))
     if rows[:1] != [HEADINGS] or any(len(row) != len(HEADINGS) for row in rows):
         raise ValueError(
             f"{path} is not a table of classes that scanline wrote; give another output, or move it"
@@ -208,22 +220,21 @@ def _read_classes(path: Path) -> dict[str, str]:
 def _write(
     out: Path,
     picture: Image.Image,
-    appear: np.ndarray | None,
+    appearance: np.ndarray | None,
     columns: int | None,
     film: Film | None,
 ) -> None:
-    """Write a sheet, or a film of it by the `appear` of its images; what is above and on the left
-    of these is there from the start."""
+    """Write a sheet, or a film of it by the `appearance` frames of its images; what is above and on
+    the left of these is there from the start."""
     kind = _form(out)
-    if film is None or appear is None:
+    if film is None or appearance is None:
         data = encode(picture, kind[1:])
     else:
-        appear = np.asarray(sheet(appear, columns))
-        appear = np.pad(
-            appear,
-            [(side - own, 0) for side, own in zip(picture.size[::-1], appear.shape, strict=True)],
-        )
-        data = encode_film(np.asarray(picture), appear, film, FILMS[kind])
+        frames = np.asarray(sheet(appearance, columns))
+        above = picture.height - frames.shape[0]
+        left = picture.width - frames.shape[1]
+        frames = np.pad(frames, ((above, 0), (left, 0)))
+        data = encode_film(np.asarray(picture), frames, film, FILMS[kind])
     write_output(out, data)
 
 
@@ -232,9 +243,12 @@ def _form(out: Path) -> str:
     if is_stream(out):
         return ".png"
     suffix = out.suffix.lower()
-    return suffix if FORM.fullmatch(suffix) and not out.is_dir() else ""
+    if FORM.fullmatch(suffix) and not out.is_dir():
+        return suffix
+    return ""
 
 
 def file_name(index: int, n: int) -> str:
     """Return the name of one of `n` images in a folder; names sort as indices do."""
-    return f"{index:0{len(str(n - 1))}}.png"
+    digits = len(str(n - 1))
+    return f"{index:0{digits}}.png"
