@@ -114,7 +114,7 @@ def small_room_server(grey_directory: Path) -> Iterator[Server]:
     }
     with serve(grey_directory, *arguments({**ROOM, **limits, **NO_DELAY})) as server:
         yield server
-    log = "".join(server.log)
+    log = server.log_text
     assert "request failed" not in log, log[log.index("request failed") :][:5000]
 
 

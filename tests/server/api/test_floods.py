@@ -33,7 +33,7 @@ def server() -> Iterator[Server]:
         "sk-flood",
     ) as server:
         yield server
-    assert "Traceback" not in "".join(server.log)
+    assert "Traceback" not in server.log_text
 
 
 def slowest(client: httpx.Client) -> tuple[float, float]:

@@ -117,10 +117,10 @@ def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(
             opened.enter_context(connected(shared.url))
         assert_refused(refused_handshake(shared.url), 429, None, "too_many_websockets_of_client")
         with connected(shared.url, source_address=(SECOND_ADDRESS, 0)) as other:
-            assert other.paint(type="generate").order[-1] == "done"
+            assert other.paint().last == "done"
     wait_until_idle(first, "websocket_connections")
     with connected(shared.url) as websocket:
-        assert websocket.paint(type="generate").order[-1] == "done"
+        assert websocket.paint().last == "done"
 
 
 SENTENCE = "The request exceeded the server's limit of 0.5 seconds."
@@ -155,11 +155,9 @@ def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(
         ) as response:
             assert response.status_code == 200
             assert read(response.iter_lines())[-1] == {"error": ERROR}
-        job = websocket.paint(type="generate", id="long", n=LONG)
+        job = websocket.paint(id="long", n=LONG)
         assert job.messages[-1] == {"type": "error", "id": "long", "error": ERROR}
-        assert_error(
-            websocket.paint(type="generate", id="wrong", n=0).messages[-1], "n", "invalid_value"
-        )
+        assert_error(websocket.paint(id="wrong", n=0).messages[-1], "n", "invalid_value")
         wait_until_no_jobs(engine)
 
 
@@ -221,10 +219,7 @@ def test_a_disconnect_in_a_request(
         connection.sendall(post_request(url, fields, x_request_id=f"unsent-{close}")[:-20])
         assert Metrics(limited_client).of("num_images_reserved") == 0
         CLOSES[close](connection)
-        wait_for(
-            lambda: any(f"request_id=unsent-{close}" in line for line in limited_server.log),
-            "a log line",
-        )
+        limited_server.wait_for_log(f"request_id=unsent-{close}")
     now = wait_until_idle(limited_client)
     for name in ("request_success_total", "images_total", "generation_tokens_total"):
         assert now.of(name) == before.of(name)

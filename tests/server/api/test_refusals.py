@@ -140,7 +140,7 @@ def test_on_the_websocket(server: Server, row: Refusal) -> None:
         (error,) = websocket.paint(type=row.task, id="mine", **fields_of(row, "")).messages
         assert (error["type"], error["id"]) == ("error", "mine")
         assert_row(row, error["error"])
-        assert websocket.paint(type="generate", id="mine").order[-1] == "done"
+        assert websocket.paint(id="mine").last == "done"
 
 
 def test_by_the_official_client(server: Server) -> None:

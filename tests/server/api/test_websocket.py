@@ -40,7 +40,7 @@ from tests.support.server.websocket_client import NOT_READING, WebsocketClient, 
 def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
     websocket: WebsocketClient,
 ) -> None:
-    job = websocket.paint(type="generate", id="a", n=70, seed=7)
+    job = websocket.paint(id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
     assert job.messages[0] == {
         "type": "started",
@@ -52,7 +52,7 @@ def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
         **size,
     }
     assert job.messages[-1] == {"type": "done", "id": "a"}
-    assert (job.order[0], job.order[-1]) == ("started", "done")
+    assert (job.order[0], job.last) == ("started", "done")
     last = {what: place for place, what in enumerate(job.order)}
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
@@ -64,10 +64,10 @@ def test_default_ids_are_unused_ones_of_the_connection(
         {"type": "generate", "id": 0, "n": 200}, {"type": "generate"}, {"type": "generate"}
     )
     assert set(websocket.receive_until_finished(3)) == {0, 1, 2}
-    first, second = (websocket.paint(type="generate", id="a").messages[0] for _ in range(2))
+    first, second = (websocket.paint(id="a").messages[0] for _ in range(2))
     assert (first["job"], second["job"]) == (3, 4), "an id that is done can be used again"
     with connected(server.url) as other:
-        assert other.paint(type="generate").messages[0]["id"] == 0
+        assert other.paint().messages[0]["id"] == 0
 
 
 def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
@@ -75,7 +75,7 @@ def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
         {"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"}
     )
     jobs = websocket.receive_until_finished(1)
-    assert (jobs["short"].order[-1], jobs["long"].order[-1] == "done") == ("done", False)
+    assert (jobs["short"].last, jobs["long"].last == "done") == ("done", False)
 
 
 # the parameter that is named, the code, what is sent as it is
@@ -99,7 +99,7 @@ def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
             error = websocket.receive().messages[-1]
             assert (error["type"], error.get("id")) == ("error", None), message
             assert_error(error, param, code)
-    assert websocket.paint(type="generate").order[-1] == "done"
+    assert websocket.paint().last == "done"
 
 
 def test_an_id_is_free_once_its_job_is_cancelled(websocket: WebsocketClient) -> None:
@@ -126,7 +126,7 @@ def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClien
     websocket.send_together(
         {"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"}
     )
-    while (job := websocket.receive()).order[-1] != "error":
+    while (job := websocket.receive()).last != "error":
         pass
     assert_error(job.messages[-1], "id", "invalid_value")
     assert websocket.receive_until_finished(1)["a"].images().shape == (100, 35)
@@ -142,7 +142,7 @@ def test_each_frame_is_counted(
 
     monkeypatch.setattr(FrameThrottle, "pause", pause)
     with connected(in_process_server[0]) as websocket:
-        assert len(websocket.paint(type="generate", n=200).frames) == sum(counted)
+        assert len(websocket.paint(n=200).frames) == sum(counted)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def values(text: str) -> torch.Tensor:
 def test_a_state_snapshot_is_that_of_the_recurrence(
     of_colour: WebsocketClient, colour: Transformer
 ) -> None:
-    job = of_colour.paint(type="generate", n=2, seed=7, state=[1, 0])
+    job = of_colour.paint(n=2, seed=7, state=[1, 0])
     snapshots = [message for message in job.messages if message["type"] == "state"]
     positions = [snapshot["position"] for snapshot in snapshots]
     assert positions == sorted(set(positions))
@@ -173,8 +173,8 @@ def test_a_state_snapshot_is_that_of_the_recurrence(
 
 
 def test_state_snapshots_change_no_image(of_colour: WebsocketClient) -> None:
-    watched = of_colour.paint(type="generate", n=3, seed=7, state=[0, 1])
-    plain = of_colour.paint(type="generate", n=3, seed=7)
+    watched = of_colour.paint(n=3, seed=7, state=[0, 1])
+    plain = of_colour.paint(n=3, seed=7)
     np.testing.assert_array_equal(watched.images(), plain.images())
     assert "state" not in plain.order
 
@@ -184,11 +184,9 @@ def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour: Websocket
         *({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1))
     )
     jobs = of_colour.receive_until_finished(MAX_WATCHED_OF_CLIENT + 1)
-    refused = [
-        job.messages[-1]["error"]["code"] for job in jobs.values() if job.order[-1] == "error"
-    ]
+    refused = [job.messages[-1]["error"]["code"] for job in jobs.values() if job.last == "error"]
     assert refused == ["too_many_state_snapshots"]
-    assert of_colour.paint(type="generate", state=[0, 0]).order[-1] == "done"
+    assert of_colour.paint(state=[0, 0]).last == "done"
 
 
 CANCELLED = {"type": "done", "id": "a", "cancelled": True}
@@ -209,13 +207,13 @@ def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_beg
     limited.send(type="cancel", id="a")
     job = limited.receive_until_finished(2)["a"]
     assert limited.jobs["b"].images().shape == (40, 35)
-    assert (job.messages[-1], job.order[-1]) == (CANCELLED, "done")
+    assert (job.messages[-1], job.last) == (CANCELLED, "done")
     for number in range(10):  # its id can be used again
         limited.send_together({"type": "generate", "id": "c"}, {"type": "cancel", "id": "c"})
         assert limited.receive_until_finished(1)["c"].messages == [CANCELLED | {"id": "c"}] * (
             number + 1
         )
-    assert limited.paint(type="generate", id="a").order[-1] == "done"
+    assert limited.paint(id="a").last == "done"
 
 
 def test_one_websocket_too_many_is_refused(
@@ -230,10 +228,8 @@ def test_one_websocket_too_many_is_refused(
         generate(limited_client)
         for number in range(2, MAX_WEBSOCKETS + 1):  # while fewer clients than the limit have any
             newcomer = {"source_address": (f"127.0.0.{number}", 0)}
-            painted = open_ones.enter_context(connected(limited_server.url, **newcomer)).paint(
-                type="generate"
-            )
-            assert painted.order[-1] == "done"
+            painted = open_ones.enter_context(connected(limited_server.url, **newcomer)).paint()
+            assert painted.last == "done"
             assert_refused(
                 refused_handshake(limited_server.url, **newcomer), 503, None, "too_many_websockets"
             )
@@ -253,12 +249,10 @@ def test_one_job_too_many_is_refused_and_the_others_continue(
         limited.receive()
     assert_error(limited.jobs["more"].messages[-1], None, "too_many_jobs", 429)
     with connected(limited_server.url) as other:
-        assert other.paint(type="generate").order[-1] == "done", (
-            "each websocket has a limit of its own"
-        )
+        assert other.paint().last == "done", "each websocket has a limit of its own"
     limited.send(type="cancel", id=0)
     limited.receive_until_finished(1)
-    assert limited.paint(type="generate", id="more").order[-1] == "done"
+    assert limited.paint(id="more").last == "done"
 
 
 def test_many_large_or_countless_messages_close_it(

@@ -54,7 +54,7 @@ def assert_left(server: Server, status: int) -> None:
     """Assert that a server and its engine end, with that status and no traceback."""
     __tracebackhide__ = True
     assert server.wait_until_exited() == status
-    assert "Traceback" not in "".join(server.log)
+    assert "Traceback" not in server.log_text
 
 
 def without_delays() -> None:
@@ -289,8 +289,8 @@ def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory:
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (few, limits[1]))
         for _ in range(20):
             stack.enter_context(open_connection(server))
-        wait_for(lambda: "out of system resource" in "".join(server.log), "a line in the log")
+        server.wait_for_log("out of system resource")
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, limits)
         assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
         # of thousands; one every ten seconds
-        assert "".join(server.log).count("out of system resource") < 5
+        assert server.log_text.count("out of system resource") < 5

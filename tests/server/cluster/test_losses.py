@@ -54,7 +54,7 @@ def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victims
 def test_a_stream_continues_where_it_was(service: Service, victims: str) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
         painter.send(type="generate", id="a", n=256, seed=12)
-        while painter.receive().order[-1] != "frame 0":
+        while painter.receive().last != "frame 0":
             pass
         kill_in_work(service, victims)
         job = painter.receive_until_finished(1)["a"]

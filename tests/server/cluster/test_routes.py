@@ -62,7 +62,7 @@ def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.
 
 def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
     with connected(service.url, additional_headers=ALLOWED) as painter:
-        job = painter.paint(type="generate", n=40, seed=7, state=[0, 0])
+        job = painter.paint(n=40, seed=7, state=[0, 0])
     assert np.array_equal(job.images().reshape(40, 28, 28), offline(40, 7))
     assert job.messages[-1]["type"] == "done"
 
@@ -170,7 +170,7 @@ if runs_here():  # nginx is installed
             httpx.Client(base_url=proxy.url, timeout=PATIENCE, headers=ALLOWED) as client,
         ):
             with connected(proxy.url, additional_headers=ALLOWED) as websocket:
-                job = websocket.paint(type="generate", n=4, seed=7)
+                job = websocket.paint(n=4, seed=7)
             assert np.array_equal(job.images().reshape(4, 28, 28), offline(4, 7))
             # Serve ends a request after as long as its client says;
             # nginx does not let a client say it.

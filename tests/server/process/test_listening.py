@@ -96,7 +96,7 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(
         assert stat.S_IMODE(path.stat().st_mode) == 0o666
         assert client.post("/v1/images/generations", json={}).status_code == 200
         assert client.get("/v1/models", headers={"host": "evil.example"}).status_code == 421
-        wait_for(lambda: any("client=unix" in line for line in server.log), "a line of the log")
+        server.wait_for_log("client=unix")
         assert (
             refused("serve", "--unix-socket", path)
             == f"cannot listen on {path}: another server does"
@@ -169,7 +169,7 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(
 ) -> None:
     cert, key = files
     assert tls_server.url.startswith("https://127.0.0.1:")
-    assert f"API documentation at {tls_server.url}/docs" in "".join(tls_server.log)
+    assert f"API documentation at {tls_server.url}/docs" in tls_server.log_text
     trusting = ssl.create_default_context(cafile=str(cert))
     with tls_server.client(verify=trusting) as client:
         assert (
@@ -179,21 +179,18 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(
             == 200
         )
         with connected(tls_server.url, ssl=trusting, origin=tls_server.url) as websocket:
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
             # A key that does not fit keeps the first certificate.
             write_certificate(key.parent / "other.pem", key, "other")
-            wait_for(
-                lambda: "the key is another certificate's" in "".join(tls_server.log),
-                "a line about the key",
-            )
+            tls_server.wait_for_log("the key is another certificate's")
             assert subject(tls_server) == "first"
             # A new pair is used by new connections; the old ones go on.
             write_certificate(cert, key, "second")
             wait_for(lambda: subject(tls_server) == "second", "the second certificate")
             assert client.get("/healthz").status_code == 200
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
     cert.unlink()
-    wait_for(lambda: "No such file" in "".join(tls_server.log), "a line about the missing file")
+    tls_server.wait_for_log("No such file")
     assert subject(tls_server) == "second"
 
 
@@ -210,7 +207,7 @@ def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server: Server
         httpx.get(tls_server.url.replace("https", "http"), timeout=PATIENCE)
     with tls_server.client() as client:
         assert client.get("/healthz").status_code == 200
-    assert "Traceback" not in "".join(tls_server.log)
+    assert "Traceback" not in tls_server.log_text
 
 
 def test_files_that_cannot_be_used_are_refused_in_a_sentence(files: Files, tmp_path: Path) -> None:

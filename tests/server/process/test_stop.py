@@ -110,12 +110,12 @@ def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory
             websocket = stack.enter_context(connected(server.url))
         begin(websocket, LONG)
         server.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: "drained" in "".join(server.log), "the idle one's end of work")
+        server.wait_for_log("drained")
         assert not listens(server, server.process.pid), (
             "connections would wait for a process that accepts none"
         )
         for _ in range(20):
-            while not websocket.receive().order[-1].startswith("image"):
+            while not websocket.receive().last.startswith("image"):
                 pass
             assert idle in server.api_processes()
         with only(server, idle), server.client() as client:

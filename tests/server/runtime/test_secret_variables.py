@@ -80,7 +80,7 @@ def test_no_process_that_a_server_starts_has_a_secret(
             os.kill(before, signal.SIGKILL)
             server.wait_for_engine(after=before)
             server.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: "was reloaded" in "".join(server.log), "the end of a reload")
+            server.wait_for_log("was reloaded")
             assert_no_secrets(server)
             assert client.get("/v1/models").status_code == 200
         with server.client() as stranger:

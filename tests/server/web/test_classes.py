@@ -38,7 +38,7 @@ def choose(visitor: Visitor, tab: str, name: str) -> None:
 
 
 def expect_title(visitor: Visitor, field: str, sentence: str) -> None:
-    expect(visitor.see(field)).to_have_attribute("title", re.compile(sentence))
+    visitor.expect_attribute(field, "title", re.compile(sentence))
 
 
 def test_guided_images_of_a_class_are_the_apis(
@@ -46,63 +46,61 @@ def test_guided_images_of_a_class_are_the_apis(
 ) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2", done=4)
     assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
-    saved = [np.load(visitor.saved("#save-array"))]
+    saved = [visitor.saved_images()]
     choose(visitor, "paint", "horse")
-    expect(visitor.page).to_have_url(re.compile("&class=horse&guidance=2#paint$"))
+    visitor.expect_url("&class=horse&guidance=2#paint$")
     expect_title(
         visitor, "#guidance-field", "more typical of their class and less varied.*two slots"
     )
-    visitor.see("#guidance").fill("2.5")
-    expect(visitor.see("#guidance-shown")).to_have_text("2.50")
-    visitor.see("#paint-form .primary").click()
-    expect(visitor.page).to_have_url(re.compile(r"&class=horse&guidance=2\.5#paint$"))
+    visitor.fill("#guidance", "2.5")
+    visitor.expect_text("#guidance-shown", "2.50")
+    visitor.click("#paint-form .primary")
+    visitor.expect_url(r"&class=horse&guidance=2\.5#paint$")
     visitor.expect_done(4)
-    expect(visitor.see("#after")).to_be_visible()
-    saved.append(np.load(visitor.saved("#save-array")))
+    visitor.expect_visible("#after")
+    saved.append(visitor.saved_images())
     for images, name, guidance in zip(saved, ("7", "horse"), (2, 2.5), strict=True):
         fields = {"model": "guided", "n": 4, "seed": 3, "guidance": guidance, "class": name}
         assert (images == painted(api, **fields)).all()
     second = visit(visitor.page.url, done=4)
-    expect(second.see("#guidance")).to_have_value("2.5")
-    assert (np.load(second.saved("#save-array")) == saved[1]).all()
+    second.expect_value("#guidance", "2.5")
+    assert (second.saved_images() == saved[1]).all()
 
     # The viewer says which class was asked for, and of which the image is most probably.
     visitor.see(".tile").first.click()
-    expect(visitor.see("#viewer-figures")).to_contain_text(
-        "class horse · seed 3 · temperature 0.97 · guidance 2.5"
+    visitor.expect_contains(
+        "#viewer-figures", "class horse · seed 3 · temperature 0.97 · guidance 2.5"
     )
-    visitor.see("#what summary").click()
-    expect(visitor.see("#posterior li")).to_have_count(2)
+    visitor.click("#what summary")
+    visitor.expect_count("#posterior li", 2)
     answer = post(api, CLASSIFICATIONS, model="guided", image=text(encode(saved[1][0])))
     percents = [
         f"{100 * probability:.1f} %" for probability in answer["data"][0]["posterior"].values()
     ]
     assert visitor.see("#posterior .figures").all_inner_texts() == percents
     assert answer["data"][0]["posterior_by_bits"] is None
-    expect(visitor.see("#unusual")).to_contain_text(
-        "A classifier trained on this model's features names the class."
+    visitor.expect_contains(
+        "#unusual", "A classifier trained on this model's features names the class."
     )
-    visitor.see("#viewer-close").click()
+    visitor.click("#viewer-close")
 
     # Without a class there is no guidance; arrow keys choose another class.
     choose(visitor, "paint", "none")
-    expect(visitor.page).to_have_url(
-        re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
-    )
-    expect(visitor.see("#guidance")).to_be_disabled()
+    visitor.expect_url(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
+    visitor.expect_disabled("#guidance")
     expect_title(visitor, "#guidance-field", "choose one to use it")
     visitor.see("#paint-class input").first.focus()
-    visitor.page.keyboard.press("ArrowRight")
+    visitor.press("ArrowRight")
     expect(visitor.see("#paint-class input").nth(1)).to_be_focused()
-    expect(visitor.page).to_have_url(re.compile(r"&class=7&guidance=2\.5#paint$"))
+    visitor.expect_url(r"&class=7&guidance=2\.5#paint$")
 
 
 def test_the_page_first_paints_any_class_and_says_which(
     visit: Visit, classified: Server, api: httpx.Client
 ) -> None:
     visitor = visit(f"{classified.url}/?model=guided")
-    expect(visitor.page).to_have_url(re.compile(r"&class=any&guidance=2#paint$"))
-    expect(visitor.see("#after")).to_be_visible()
+    visitor.expect_url(r"&class=any&guidance=2#paint$")
+    visitor.expect_visible("#after")
     link = parse_qs(urlsplit(visitor.page.url).query)
     fields = {
         "model": "guided",
@@ -112,15 +110,15 @@ def test_the_page_first_paints_any_class_and_says_which(
         "guidance": 2,
     }
     response = post(api, GENERATIONS, **fields)
-    assert (np.load(visitor.saved("#save-array")) == images_of(response)).all()
+    assert (visitor.saved_images() == images_of(response)).all()
     for index in (0, 5):
         visitor.see(".tile").nth(index).click()
         named = f"class {response['data'][index]['class']} · seed"
-        expect(visitor.see("#viewer-figures")).to_contain_text(named)
-        visitor.see("#viewer-close").click()
+        visitor.expect_contains("#viewer-figures", named)
+        visitor.click("#viewer-close")
     for model, temperature in (("plain", "1"), ("guided", "0.97")):
         visitor.see("#model").select_option(model)
-        expect(visitor.see("#temperature")).to_have_value(temperature)
+        visitor.expect_value("#temperature", temperature)
 
 
 def test_a_link_without_a_class_paints_without_one(
@@ -128,11 +126,9 @@ def test_a_link_without_a_class_paints_without_one(
 ) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4", done=4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
-    expect(visitor.page).to_have_url(
-        re.compile(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
-    )
+    visitor.expect_url(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
     expected = painted(api, model="guided", n=4, seed=3, **{"class": "none"})
-    assert (np.load(visitor.saved("#save-array")) == expected).all()
+    assert (visitor.saved_images() == expected).all()
 
 
 def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(
@@ -140,15 +136,15 @@ def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(
 ) -> None:
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=7")
     visitor.expect_notice("The guidance must be from 1 to 4, in steps of 0.25, not 7.")
-    expect(visitor.see(".tile")).to_have_count(0)
-    expect(visitor.see("#guidance")).to_be_focused()
+    visitor.expect_count(".tile", 0)
+    visitor.expect_focused("#guidance")
     visitor.page.goto(f"{classified.url}/?seed=3&n=4&class=zebra")
     visitor.expect_notice("The model has no class zebra.")
-    expect(visitor.see(".tile")).to_have_count(0)
+    visitor.expect_count(".tile", 0)
     expect(visitor.see("#paint-class input").first).to_be_focused()
-    visitor.see("#paint-form .primary").click()
+    visitor.click("#paint-form .primary")
     visitor.expect_done(4)
-    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.expect_hidden("#notice")
 
 
 def test_a_model_without_classes_has_neither_buttons_nor_slider(
@@ -157,16 +153,16 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(
     """The chosen class is kept where the next model has it."""
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2", done=4)
     visitor.see("#model").select_option("pixels")
-    expect(visitor.page).to_have_url(re.compile("model=pixels.*&class=horse.*#paint$"))
+    visitor.expect_url("model=pixels.*&class=horse.*#paint$")
     assert buttons(visitor, "paint") == ["any", "dog", "horse", "none"]
     visitor.see("#model").select_option("plain")
-    expect(visitor.page).to_have_url(re.compile("model=plain&seed=3&temperature=1&n=4#paint$"))
+    visitor.expect_url("model=plain&seed=3&temperature=1&n=4#paint$")
     for tab in ("paint", "complete", "device"):
-        visitor.see(f"#tab-{tab}").click()
-        expect(visitor.see(f"#{tab}")).to_be_visible()
-        expect(visitor.see(f"#{tab}-class")).to_be_hidden()
+        visitor.click(f"#tab-{tab}")
+        visitor.expect_visible(f"#{tab}")
+        visitor.expect_hidden(f"#{tab}-class")
         if tab in SLIDERS:
-            expect(visitor.see(f"#{SLIDERS[tab]}")).to_be_hidden()
+            visitor.expect_hidden(f"#{SLIDERS[tab]}")
     visitor.see("#model").select_option("guided")
     expect_title(visitor, "#device-class", "only the server offers it")
 
@@ -177,14 +173,14 @@ def test_guided_completions_exclude_particles(
     visitor = visit(f"{classified.url}/?model=guided#complete")
     visitor.expect_ready()
     upload(visitor, encode(IMAGE))
-    expect(visitor.see("#complete-guidance")).to_be_disabled()
+    visitor.expect_disabled("#complete-guidance")
     choose(visitor, "complete", "horse")
-    visitor.see("#complete-guidance").fill("3")
+    visitor.fill("#complete-guidance", "3")
     hide(visitor)
-    expect(visitor.see("#complete-guidance")).to_be_disabled()  # 16 particles
+    visitor.expect_disabled("#complete-guidance")  # 16 particles
     expect_title(visitor, "#complete-guidance-field", "choose 1 particle to use it")
     choose_particles(visitor, 1)
-    expect(visitor.see("#complete-guidance")).to_be_enabled()
+    visitor.expect_enabled("#complete-guidance")
     complete(visitor)
     fields = {"model": "guided", "n": 3, "guidance": 3, "class": "horse"}
     expected = completed(api, IMAGE, mask=mask_of(visitor), **fields)

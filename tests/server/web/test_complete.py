@@ -26,15 +26,15 @@ def upload(visitor: Visitor, data: bytes) -> None:
     visitor.see("#upload").set_input_files(
         {"name": "one.png", "mimeType": "image/png", "buffer": data}
     )
-    expect(visitor.see("#drawing-hint")).to_be_hidden()
+    visitor.expect_hidden("#drawing-hint")
 
 
 def complete(visitor: Visitor, n: int = N, images: int = 0) -> None:
     """Complete with SEED, to the end of so many images."""
     visitor.unfold()
-    visitor.see("#complete-count").fill(str(n))
-    visitor.see("#complete-seed").fill(str(SEED))
-    visitor.see("#complete-form .primary").click()
+    visitor.fill("#complete-count", str(n))
+    visitor.fill("#complete-seed", str(SEED))
+    visitor.click("#complete-form .primary")
     visitor.expect_done(images or n, "#complete-meter")
 
 
@@ -62,7 +62,7 @@ def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
 
 def hide(visitor: Visitor) -> None:
     """Hides pixels that known ones follow."""
-    visitor.see("#rows").fill(str(HEIGHT))
+    visitor.fill("#rows", str(HEIGHT))
     visitor.page.get_by_text("Hide", exact=True).click()
     stroke(visitor, (0.4, 0.4), (0.6, 0.4))
 
@@ -79,7 +79,7 @@ def mask_of(visitor: Visitor) -> str:
 
 def assert_bits_are_shown(visitor: Visitor, bits: np.ndarray) -> None:
     """What costs more is brighter."""
-    expect(visitor.see("#results")).to_have_attribute("data-over", "likelihood")
+    visitor.expect_attribute("#results", "data-over", "likelihood")
     brightness = visitor.pixels(visitor.see("#results .over").first)[..., :3].sum(-1).reshape(-1)
     order = np.minimum(bits.reshape(-1), 8).argsort()
     assert (np.diff(brightness[order].astype(int)) >= -3).all()
@@ -89,13 +89,13 @@ def assert_bits_are_shown(visitor: Visitor, bits: np.ndarray) -> None:
 def drawing(visit: Visit, server: Server) -> Visitor:
     visitor = visit(f"{server.url}/#complete")
     visitor.expect_ready()
-    expect(visitor.see("#drawing-hint")).to_be_visible()
+    visitor.expect_visible("#drawing-hint")
     return visitor
 
 
 def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: httpx.Client) -> None:
     stroke(drawing, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
-    expect(drawing.see("#drawing-hint")).to_be_hidden()
+    drawing.expect_hidden("#drawing-hint")
     complete(drawing)
     before = drawing.pixels("#drawing")
     original, given, *completions = shown(drawing)
@@ -109,10 +109,10 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     # A completion is opened and completed in turn; Ctrl+Z takes that back, and
     # a reload has the completions again.
     drawing.see("#results button").nth(2).click()
-    expect(drawing.see("#viewer-title")).to_have_text("Completion 2")
-    drawing.see("#viewer-complete").click()
+    drawing.expect_text("#viewer-title", "Completion 2")
+    drawing.click("#viewer-complete")
     assert not (drawing.pixels("#drawing") == before).all()
-    drawing.page.keyboard.press("Control+z")
+    drawing.press("Control+z")
     assert (drawing.pixels("#drawing") == before).all()
     drawing.page.reload()
     drawing.expect_done(N, "#complete-meter")
@@ -123,7 +123,7 @@ def test_an_image_of_the_models_size_keeps_its_values(
     drawing: Visitor, client: httpx.Client
 ) -> None:
     upload(drawing, encode(IMAGE))
-    drawing.see("#rows").fill("5")
+    drawing.fill("#rows", "5")
     complete(drawing)
     original, _, *completions = shown(drawing)
     assert (original[..., 0] == IMAGE).all()
@@ -138,9 +138,9 @@ def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Vis
     Image.new("RGBA", (50, 70)).save(transparent, "PNG")
     upload(drawing, transparent.getvalue())
     assert (drawing.pixels("#drawing")[0, 0, :3] == 255).all()
-    expect(drawing.see("#dark-on-white")).to_be_visible()
-    drawing.see("#invert").click()
-    expect(drawing.see("#dark-on-white")).to_be_hidden()
+    drawing.expect_visible("#dark-on-white")
+    drawing.click("#invert")
+    drawing.expect_hidden("#dark-on-white")
     upload(drawing, encode(np.kron(IMAGE, np.ones((20, 20), np.uint8))))
     complete(drawing, 1)
     assert np.abs(shown(drawing)[0][..., 0].astype(int) - IMAGE).mean() < 16
@@ -151,28 +151,28 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(
 ) -> None:
     upload(drawing, encode(IMAGE))
     complete(drawing, 2)
-    drawing.see("#overlay >> text=Known pixels").click()
+    drawing.click("#overlay >> text=Known pixels")
     over = drawing.pixels(drawing.see("#results .over").nth(2))
     assert (over[:3, :, 3] > 0).all()
     assert (over[3:, :, 3] == 0).all()
     with drawing.page.expect_response("**/v1/images/likelihoods") as response:
-        drawing.see("text=Likelihood").click()
-    expect(drawing.see("#legend")).to_be_visible()
+        drawing.click("text=Likelihood")
+    drawing.expect_visible("#legend")
     bits = post(client, LIKELIHOODS, image=text(encode(IMAGE)), per_pixel=True)["data"][0][
         "per_pixel"
     ]
     assert response.value.json()["data"][0]["per_pixel"] == bits
     assert_bits_are_shown(drawing, np.array(bits))
     # a model without the bits of its test images
-    expect(drawing.see("#outlier-note")).to_be_hidden()
+    drawing.expect_hidden("#outlier-note")
 
 
 def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
-    images = np.load(visitor.saved("#save-array"))
+    images = visitor.saved_images()
     visitor.see(".tile").nth(1).click()
-    visitor.see("#viewer-complete").click()
-    expect(visitor.see("#tab-complete")).to_be_focused()
+    visitor.click("#viewer-complete")
+    visitor.expect_focused("#tab-complete")
     complete(visitor, 1)
     assert (shown(visitor)[0][..., 0] == images[1]).all()
     visitor.see(".thumbnail").nth(2).click()
@@ -183,25 +183,25 @@ def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> N
 def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> None:
     drawing.see("#drawing").focus()
     for key in ("Space", "ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Tab"):
-        drawing.page.keyboard.press(key)
-    expect(drawing.see("#drawing-hint")).to_be_hidden()
+        drawing.press(key)
+    drawing.expect_hidden("#drawing-hint")
     drawn = drawing.pixels("#drawing")
     assert drawn[..., 0].any()
     drawing.page.reload()
     drawing.expect_ready()
-    expect(drawing.see("#drawing-hint")).to_be_hidden()
+    drawing.expect_hidden("#drawing-hint")
     assert (drawing.pixels("#drawing") == drawn).all()
-    drawing.see("#undo").click()
-    expect(drawing.see("#drawing-hint")).to_be_visible()
+    drawing.click("#undo")
+    drawing.expect_visible("#drawing-hint")
 
 
 def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(
     drawing: Visitor,
 ) -> None:
-    drawing.see("#rows").fill(str(HEIGHT))
-    drawing.see("#complete-form .primary").click()
+    drawing.fill("#rows", str(HEIGHT))
+    drawing.click("#complete-form .primary")
     drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")
-    expect(drawing.see("#rows")).to_be_focused()
+    drawing.expect_focused("#rows")
     drawing.see("#upload").set_input_files(
         {"name": "one.txt", "mimeType": "text/plain", "buffer": b"text"}
     )
@@ -212,23 +212,22 @@ def test_colours_unlike_the_test_images(
     visit: Visit, classified: Server, api: httpx.Client
 ) -> None:
     visitor = visit(f"{classified.url}/?model=pixels#complete")
-    expect(visitor.see("#colour-field")).to_be_visible()
+    visitor.expect_visible("#colour-field")
     image = noise(4, 5, 3)
     upload(visitor, encode(image))
-    visitor.see("#rows").fill("2")
+    visitor.fill("#rows", "2")
     complete(visitor)
     images = np.array(shown(visitor)[2:])[..., :3]
     assert (images == completed(api, image, model="pixels", n=N, keep_rows=2)).all()
-    expect(visitor.see("#outlier-note")).to_contain_text(
-        "The original is unlike the images that the model was"
-    )
-    visitor.see("text=Likelihood").click()
+    visitor.expect_contains("#outlier-note", "The original is unlike the images that the model was")
+    visitor.click("text=Likelihood")
     body = {"model": "pixels", "image": text(encode(image)), "per_pixel": True}
     bits = np.array(post(api, LIKELIHOODS, **body)["data"][0]["per_pixel"])
     assert_bits_are_shown(visitor, bits.mean(axis=-1))
-    expect(visitor.see("#outlier-note")).to_have_text(
+    visitor.expect_text(
+        "#outlier-note",
         "The original is unlike the images that the model was tested on (p ≤ 0.0040), so its completions may be poor."
-        f" It has {bits.mean():.2f} bits per dimension; 99 % of those have 1.20 to 1.80."
+        f" It has {bits.mean():.2f} bits per dimension; 99 % of those have 1.20 to 1.80.",
     )
 
 
@@ -267,7 +266,7 @@ def test_hidden_pixels_are_painted_by_the_particles_of_the_api(
     assert hidden.see("#results figcaption").all_inner_texts()[2:] == captions(
         answer, effective=True
     )
-    expect(hidden.see("#particles-legend")).to_be_visible()
+    hidden.expect_visible("#particles-legend")
     name = hidden.see("#results .stack canvas:first-child").nth(2).get_attribute("aria-label")
     assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
 
@@ -299,14 +298,12 @@ def test_completions_with_one_particle_stand_above_those_with_several(
 
 def test_particles_are_closed_where_nothing_known_follows_a_hidden_pixel(drawing: Visitor) -> None:
     expect(drawing.see("#particles input").first).to_be_disabled()
-    expect(drawing.see("#particles-hint")).to_contain_text(
-        "only where known pixels follow hidden ones"
-    )
+    drawing.expect_contains("#particles-hint", "only where known pixels follow hidden ones")
     hide(drawing)
     expect(drawing.see("#particles input").first).to_be_enabled()
-    expect(drawing.see("#particles-hint")).to_contain_text("painted by that many particles")
-    drawing.see("#uncover").click()
+    drawing.expect_contains("#particles-hint", "painted by that many particles")
+    drawing.click("#uncover")
     expect(drawing.see("#particles input").first).to_be_disabled()
-    drawing.see("#rows").fill("3")
+    drawing.fill("#rows", "3")
     complete(drawing, 2)
     assert "effective" not in drawing.see("#results").inner_text()

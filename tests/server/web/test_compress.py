@@ -24,23 +24,23 @@ def code_of(client: httpx.Client, image: np.ndarray) -> bytes:
 
 
 def type_code(visitor: Visitor, code: str) -> None:
-    visitor.see("#code-text").fill(code)
-    visitor.see("#coded-form .primary").click()
+    visitor.fill("#code-text", code)
+    visitor.click("#coded-form .primary")
 
 
 def test_a_code_paints_its_picture_a_flipped_bit_another(
     visit: Visit, server: Server, client: httpx.Client
 ) -> None:
     visitor = visit(f"{server.url}/#compress", reduced_motion="reduce")
-    expect(visitor.see("#coded-status")).to_have_text(SAME)  # of an example
+    visitor.expect_text("#coded-status", SAME)  # of an example
     example = visitor.see("#code-text").input_value()
     file = encode(IMAGE)
     visitor.see("#coded-upload").set_input_files(
         {"name": "one.png", "mimeType": "image/png", "buffer": file}
     )
     code = code_of(client, IMAGE)
-    expect(visitor.see("#code-text")).to_have_value(code.hex())
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    visitor.expect_value("#code-text", code.hex())
+    visitor.expect_text("#coded-status", SAME)
     assert (visitor.pixels("#coded-painted")[..., 0] == IMAGE).all()
     assert read(visitor.saved("#code-save").read_bytes()).codes.codes == (code,)
 
@@ -48,18 +48,18 @@ def test_a_code_paints_its_picture_a_flipped_bit_another(
     bits = visitor.see("#bits")
     bits.focus()
     for _ in range(20):
-        visitor.page.keyboard.press("ArrowRight")
-    visitor.page.keyboard.press("Space")
-    expect(visitor.see("#coded-status")).to_contain_text("another picture from row ")
+        visitor.press("ArrowRight")
+    visitor.press("Space")
+    visitor.expect_contains("#coded-status", "another picture from row ")
     expect(bits.locator(".flipped")).to_have_attribute("d", "M220 0h10v10h-10z")
     painted = visitor.pixels("#coded-painted")[..., 0]
     assert painted[0, 0] == IMAGE[0, 0]
     assert (painted != IMAGE).any()
     flipped = bytes([*code[:2], code[2] ^ 8, *code[3:]])
-    expect(visitor.see("#code-text")).to_have_value(flipped.hex())
+    visitor.expect_value("#code-text", flipped.hex())
 
     # The slider shows the rows that some of the bits paint; a click flips the bit back.
-    visitor.see("#coded-rows").fill("1")
+    visitor.fill("#coded-rows", "1")
     assert (visitor.pixels("#coded-painted")[..., 3] > 0).sum(axis=1).tolist() == [
         5,
         0,
@@ -70,24 +70,24 @@ def test_a_code_paints_its_picture_a_flipped_bit_another(
         0,
     ]
     place = f"1 of 7 rows, {bits_of_first_row(client, painted)} of {8 * len(code)} bits"
-    expect(visitor.see("#coded-place")).to_have_text(place)
+    visitor.expect_text("#coded-place", place)
     bits.click(position={"x": 225, "y": 5})
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
-    expect(visitor.see("#code-restore")).to_be_disabled()
+    visitor.expect_text("#coded-status", SAME)
+    visitor.expect_disabled("#code-restore")
 
     # A code that is typed, of another length or none of a picture, is
     # painted; what is no code is refused.
     type_code(visitor, code[:3].hex())
-    expect(visitor.see("#coded-status")).to_contain_text("another picture")
-    visitor.see("text=Base64").click()
-    expect(visitor.see("#code-text")).to_have_value(text(code[:3]))
+    visitor.expect_contains("#coded-status", "another picture")
+    visitor.click("text=Base64")
+    visitor.expect_value("#code-text", text(code[:3]))
     type_code(visitor, text(code))
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
-    visitor.see("text=Hex").click()
+    visitor.expect_text("#coded-status", SAME)
+    visitor.click("text=Hex")
     type_code(visitor, "xyz")
     visitor.expect_notice("The code must be two hexadecimal digits for each byte.")
     type_code(visitor, example)
-    expect(visitor.see("#coded-status")).to_contain_text("another picture")
+    visitor.expect_contains("#coded-status", "another picture")
 
 
 def bits_of_first_row(client: httpx.Client, image: np.ndarray) -> int:

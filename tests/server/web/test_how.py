@@ -24,55 +24,55 @@ LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 @pytest.fixture
 def visitor(visit: Visit, colour_server: Server) -> Visitor:
     page = visit(f"{colour_server.url}/#how&seed=5&step=2&screen=4")
-    expect(page.see("#read-cell")).to_be_visible()
+    page.expect_visible("#read-cell")
     return page
 
 
 def expect_step(visitor: Visitor, place: str) -> None:
     """Waits until the numbers of that step are shown."""
-    expect(visitor.see("#how-place")).to_have_text(place)
-    expect(visitor.see("#how")).to_have_attribute("aria-busy", "false")
+    visitor.expect_text("#how-place", place)
+    visitor.expect_attribute("#how", "aria-busy", "false")
 
 
 def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transformer) -> None:
     visitor.see("#moment").focus()
-    visitor.page.keyboard.press("Home")
+    visitor.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
     assert not visitor.pixels("#heat-before")[..., 3].any()  # s_0 = 0
     after = visitor.pixels("#heat-s")
     assert after.shape[:2] == (colour.config.key_width, colour.config.value_width)
     assert np.array_equal(visitor.pixels("#heat-outer"), after)
     # itself
-    expect(visitor.see("#say-weights")).to_contain_text("at most 100 %, in row 1, column 1;")
-    visitor.page.keyboard.press("ArrowRight")
+    visitor.expect_contains("#say-weights", "at most 100 %, in row 1, column 1;")
+    visitor.press("ArrowRight")
     expect_step(visitor, "Step 2 of 36: row 1, column 1, green")
     assert np.array_equal(visitor.pixels("#heat-before"), after)
-    visitor.see("#how-down").click()
+    visitor.click("#how-down")
     expect_step(visitor, "Step 14 of 36: row 2, column 1, green")
     shown = re.search(
         rf"= {NUMBER} \+ {NUMBER} . {NUMBER} = {NUMBER}$", visitor.see("#cell").inner_text()
     )
     before, key, value, sum_ = (float(re.sub(r"^[^\d.]", "-", part)) for part in shown.groups())
     assert before + key * value == pytest.approx(sum_, abs=0.02 * (abs(before) + abs(key * value)))
-    visitor.see("#how-last").click()
-    expect(visitor.see("#how-place")).to_contain_text("Step 36 of 36")
-    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 2.78 %.")
+    visitor.click("#how-last")
+    visitor.expect_contains("#how-place", "Step 36 of 36")
+    visitor.expect_contains("#say-weights", "if all were equal, each would be 2.78 %.")
     assert (visitor.pixels("#heat-weights")[..., 3] > 0).all()
-    expect(visitor.see("#say-cost")).to_contain_text("of all 36 steps:")
-    expect(visitor.see("#say-measured")).to_contain_text("and step 16,384 took")
-    visitor.page.keyboard.press("Home")
+    visitor.expect_contains("#say-cost", "of all 36 steps:")
+    visitor.expect_contains("#say-measured", "and step 16,384 took")
+    visitor.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
     assert np.array_equal(visitor.pixels("#heat-s"), after)
 
 
 def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor) -> None:
-    visitor.page.keyboard.press("End")  # the link has the focus on the slider
+    visitor.press("End")  # the link has the focus on the slider
     expect_step(visitor, "Step 36 of 36: row 3, column 4, blue")
     for screen, legend in enumerate(LEGENDS, 1):
         visitor.see("#screens label").nth(screen - 1).click()
-        expect(visitor.see("#how-pixel")).to_have_text(legend)
+        visitor.expect_text("#how-pixel", legend)
     visitor.see("#screens label").first.click()
-    expect(visitor.see("#how-pixel")).to_have_text(LEGENDS[0])
+    visitor.expect_text("#how-pixel", LEGENDS[0])
     total = 0.0
     box = visitor.see("#watched").bounding_box()
     assert box
@@ -81,7 +81,7 @@ def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor)
         x = (column + 0.5) * box["width"] / 4
         y = (row + 0.5) * box["height"] / 3
         visitor.page.mouse.move(box["x"] + x, box["y"] + y)
-        expect(visitor.see("#how-pixel")).to_contain_text(f"Row {row + 1}, column {column + 1}: ")
+        visitor.expect_contains("#how-pixel", f"Row {row + 1}, column {column + 1}: ")
         total += float(
             visitor.see("#how-pixel").inner_text().split("weight ")[1].removesuffix(" %")
         )
@@ -99,22 +99,22 @@ def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
     behind = np.searchsorted(softmax, linear[-1], side="right")
     sentence = f"Pixels after {linear[-1]:.0f} s: 16,384 with (s, z), {behind:,} with softmax"
     visitor.see("#screens label").last.click()
-    expect(visitor.see("#race-place")).to_have_text(sentence)
-    expect(visitor.see("#say-race")).to_contain_text(
-        f"{linear[-1]:.0f} s with (s, z) and {softmax[-1]:.0f} s with softmax"
+    visitor.expect_text("#race-place", sentence)
+    visitor.expect_contains(
+        "#say-race", f"{linear[-1]:.0f} s with (s, z) and {softmax[-1]:.0f} s with softmax"
     )
     assert behind < 8192
     visitor.page.clock.install()
-    visitor.see("#race-go").click()
+    visitor.click("#race-go")
     visitor.page.clock.run_for(1000)
     expect(visitor.see("#race-place")).not_to_have_text(sentence)
     visitor.page.clock.run_for(4500)
-    expect(visitor.see("#race-place")).to_have_text(sentence)
+    visitor.expect_text("#race-place", sentence)
     visitor.page.emulate_media(media="print")
     visitor.page.evaluate("dispatchEvent(new Event('beforeprint'))")
     for part in (".equation", "#say-window", "#heat-s", "#bars"):
         expect(visitor.see(part).first).to_be_visible()
-    expect(visitor.see("#screens")).to_be_hidden()
+    visitor.expect_hidden("#screens")
 
 
 def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(

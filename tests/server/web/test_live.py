@@ -86,13 +86,13 @@ def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_se
         visitor.page.goto(f"{server.url}/#complete")
         visitor.expect_ready()
         visitor.unfold()
-        visitor.see("#complete-seed").fill(str(SEED))
+        visitor.fill("#complete-seed", str(SEED))
 
         stroke(visitor, (0.3, 0.2), (0.7, 0.2))
         wait_for_completions(visitor, client)
         visitor.see("#drawing").focus()
         for key in ("Space", "ArrowDown", "Space"):
-            visitor.page.keyboard.press(key)
+            visitor.press(key)
         wait_for_completions(visitor, client)
 
         # A stroke cancels the job of the one before, which cannot end by itself.
@@ -108,7 +108,7 @@ def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_se
         other.page.goto(f"{server.url}/?seed=3&n={2 * SLOTS}")
         others.wait_for("started", 1)
         visitor.page.mouse.up()
-        expect(visitor.see("#live-status")).to_have_text(BUSY)
+        visitor.expect_text("#live-status", BUSY)
         kill(server.engine, signal.SIGCONT)
         other.expect_done(2 * SLOTS)
         wait_for_completions(visitor, client)
@@ -116,7 +116,7 @@ def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_se
 
         # A completion is opened; one that is not wanted is not painted.
         visitor.see("#live-row button").nth(2).click()
-        expect(visitor.see("#viewer-title")).to_have_text("Completion 3")
-        visitor.see("#viewer-close").click()
-        visitor.see("#clear").click()
+        visitor.expect_text("#viewer-title", "Completion 3")
+        visitor.click("#viewer-close")
+        visitor.click("#clear")
         expect(visitor.see("#live-row button").first).to_be_disabled()

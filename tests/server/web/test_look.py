@@ -52,47 +52,47 @@ def test_every_tab_is_accessible_and_fits(
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         if tab.get_attribute("id") == "tab-compress":
-            expect(visitor.see("#coded-form")).to_be_visible()
+            visitor.expect_visible("#coded-form")
         if tab.get_attribute("id") == "tab-how":
-            expect(visitor.see("#screens")).to_be_visible()
+            visitor.expect_visible("#screens")
         if tab.get_attribute("id") != "tab-complete":  # which is looked at when it shows more
             assert_fits_and_is_accessible(visitor)
-    visitor.see("#tab-complete").click()
-    visitor.see("#rows").fill("7")
+    visitor.click("#tab-complete")
+    visitor.fill("#rows", "7")
     visitor.see("text=Hide").first.click()
-    visitor.see("#drawing").click()
+    visitor.click("#drawing")
     visitor.unfold()
     visitor.see("#particles-compare").check()
-    visitor.see("#complete-form .primary").click()
+    visitor.click("#complete-form .primary")
     visitor.expect_done(16, "#complete-meter")
     assert_fits_and_is_accessible(visitor)
-    visitor.see("#tab-paint").click()
+    visitor.click("#tab-paint")
     visitor.see(".tile").first.click()
-    expect(visitor.see("#viewer")).to_be_visible()
+    visitor.expect_visible("#viewer")
     assert_fits_and_is_accessible(visitor)
 
 
 def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete", color_scheme="light")
     assert visitor.page.evaluate(BACKGROUND) == LIGHT
-    visitor.see("#theme").click()
+    visitor.click("#theme")
     assert visitor.page.evaluate(BACKGROUND) == DARK
     visitor.page.reload()
     assert visitor.page.evaluate(BACKGROUND) == DARK
-    expect(visitor.see("#theme")).to_have_attribute("aria-label", "Use the light theme")
+    visitor.expect_attribute("#theme", "aria-label", "Use the light theme")
 
 
 def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/#complete")
     visitor.expect_ready()
     visitor.see("#tab-complete").focus()
-    visitor.page.keyboard.press("ArrowLeft")
-    expect(visitor.see("#tab-paint")).to_be_focused()
-    expect(visitor.see("#paint")).to_be_visible()
-    expect(visitor.see("#complete")).to_be_hidden()
-    visitor.page.keyboard.press("ArrowRight")
-    expect(visitor.see("#complete")).to_be_visible()
-    visitor.page.keyboard.press("Tab")
+    visitor.press("ArrowLeft")
+    visitor.expect_focused("#tab-paint")
+    visitor.expect_visible("#paint")
+    visitor.expect_hidden("#complete")
+    visitor.press("ArrowRight")
+    visitor.expect_visible("#complete")
+    visitor.press("Tab")
     assert visitor.page.evaluate("document.activeElement.closest('main') !== null")
 
 
@@ -100,13 +100,13 @@ def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> N
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     visitor.see("#count").focus()
     visitor.page.keyboard.type("2")
-    visitor.page.keyboard.press("Control+A")
+    visitor.press("Control+A")
     visitor.page.keyboard.type("2")
-    visitor.page.keyboard.press("Enter")
+    visitor.press("Enter")
     visitor.expect_done(2)
     reached = set()
     for _ in range(30):
-        visitor.page.keyboard.press("Tab")
+        visitor.press("Tab")
         reached.add(
             visitor.page.evaluate("document.activeElement.id || document.activeElement.className")
         )
@@ -136,7 +136,7 @@ def test_on_a_phone_tab_goes_down_the_window(visit: Visit, classified: Server, t
     tops: list[float] = []
     while not tops or visitor.page.evaluate(IN_MAIN):
         tops.append(visitor.page.evaluate(TOP_OF_FOCUS))
-        visitor.page.keyboard.press("Tab")
+        visitor.press("Tab")
     assert len(tops) > 10
     assert all(after > before - ROW for before, after in pairwise(tops)), tops
 

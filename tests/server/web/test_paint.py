@@ -30,11 +30,11 @@ def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
     visit: Visit, server: Server
 ) -> None:
     visitor = visit(server.url, done=32)
-    expect(visitor.see(".tile.done")).to_have_count(32)
-    expect(visitor.see("#facts")).to_contain_text(" 7 grey ")
+    visitor.expect_count(".tile.done", 32)
+    visitor.expect_contains("#facts", " 7 grey ")
     assert re.fullmatch(r".*/\?model=grey&seed=\d+&temperature=1&n=32#paint", visitor.page.url)
     second = visit(visitor.page.url, done=32)
-    assert (np.load(visitor.saved("#save-array")) == np.load(second.saved("#save-array"))).all()
+    assert (visitor.saved_images() == second.saved_images()).all()
 
 
 def test_a_link_paints_what_the_api_paints(
@@ -42,7 +42,7 @@ def test_a_link_paints_what_the_api_paints(
 ) -> None:
     visitor = visit(f"{server.url}/?model=grey&seed={LARGEST}&temperature=0.8&n=5", done=5)
     images = painted(client, n=5, seed=LARGEST, temperature=0.8)
-    assert (np.load(visitor.saved("#save-array")) == images).all()
+    assert (visitor.saved_images() == images).all()
 
 
 def test_colour_images_are_painted(
@@ -50,7 +50,7 @@ def test_colour_images_are_painted(
 ) -> None:
     visitor = visit(f"{colour_server.url}/?seed=3&n=4", done=4)
     images = painted(colour_client, n=4, seed=3)
-    assert (np.load(visitor.saved("#save-array")) == images).all()
+    assert (visitor.saved_images() == images).all()
     assert (visitor.gallery_image(3)[..., :3] == images[3]).all()
 
 
@@ -63,14 +63,14 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
 ) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=5", done=5)
     visitor.see(".tile").nth(2).click()
-    expect(visitor.see("#viewer-title")).to_have_text("Image 3 of 5")
+    visitor.expect_text("#viewer-title", "Image 3 of 5")
     image = np.asarray(Image.open(visitor.saved("#viewer-save")).convert("L"))
     assert (image == painted(client, n=5, seed=3)[2]).all()
-    visitor.page.keyboard.press("ArrowRight")
-    visitor.see("#viewer-next").click()
-    visitor.page.keyboard.press("ArrowRight")  # there is no sixth
-    expect(visitor.see("#viewer-title")).to_have_text("Image 5 of 5")
-    visitor.page.keyboard.press("Escape")
+    visitor.press("ArrowRight")
+    visitor.click("#viewer-next")
+    visitor.press("ArrowRight")  # there is no sixth
+    visitor.expect_text("#viewer-title", "Image 5 of 5")
+    visitor.press("Escape")
     expect(visitor.see(".tile").nth(4)).to_be_focused()
     sheet = np.asarray(Image.open(visitor.saved("#save-sheet")).convert("L"))
     answer = client.post(
@@ -89,10 +89,10 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
         "/v1/images/generations", json={"n": 5, "seed": 3}, headers={"accept": "image/gif"}
     )
     assert visitor.saved("#save-film").read_bytes() == film.content
-    expect(visitor.see("#save-film")).to_have_text("Save film (GIF)")
+    visitor.expect_text("#save-film", "Save film (GIF)")
 
     # The code that the page shows paints the same.
-    visitor.see("#view-code").click()
+    visitor.click("#view-code")
     subprocess.run(
         visitor.see("#code").inner_text(), shell=True, check=True, cwd=tmp_path, capture_output=True
     )
@@ -107,16 +107,16 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
 
 def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
-    first = np.load(visitor.saved("#save-array"))
-    visitor.see("#again").click()
-    expect(visitor.see("#after")).to_be_visible()
+    first = visitor.saved_images()
+    visitor.click("#again")
+    visitor.expect_visible("#after")
     visitor.expect_done(4)
-    assert (np.load(visitor.saved("#save-array")) == first).all()
-    visitor.see("#seed").fill("")
-    visitor.see("#paint-form .primary").click()
+    assert (visitor.saved_images() == first).all()
+    visitor.fill("#seed", "")
+    visitor.click("#paint-form .primary")
     expect(visitor.page).not_to_have_url(re.compile("seed=3&"))
     visitor.expect_done(4)
-    assert (np.load(visitor.saved("#save-array")) != first).any()
+    assert (visitor.saved_images() != first).any()
 
 
 def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client) -> None:
@@ -124,17 +124,17 @@ def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client
     engine = server.engine
     kill(engine, signal.SIGSTOP)  # the job must not end before Stop is pressed
     try:
-        visitor.see("#count").fill("200")
-        visitor.see("#paint-form .primary").click()
-        expect(visitor.see(".tile")).to_have_count(200)
-        visitor.see("#paint-stop").click()
-        expect(visitor.see("#paint-status")).to_have_text("Stopped.")
-        expect(visitor.see("#paint-stop")).to_be_hidden()
-        expect(visitor.see("#after")).to_be_hidden()
+        visitor.fill("#count", "200")
+        visitor.click("#paint-form .primary")
+        visitor.expect_count(".tile", 200)
+        visitor.click("#paint-stop")
+        visitor.expect_text("#paint-status", "Stopped.")
+        visitor.expect_hidden("#paint-stop")
+        visitor.expect_hidden("#after")
     finally:
         kill(engine, signal.SIGCONT)
-    visitor.see("#count").fill("2")
-    visitor.see("#paint-form .primary").click()
+    visitor.fill("#count", "2")
+    visitor.click("#paint-form .primary")
     visitor.expect_done(2)
 
 
@@ -146,15 +146,15 @@ def test_a_new_job_replaces_the_running_one(
     kill(engine, signal.SIGSTOP)  # the first job must not end before the second is sent
     try:
         for count, seed in (("200", "4"), ("5", "6")):
-            visitor.see("#count").fill(count)
-            visitor.see("#seed").fill(seed)
-            visitor.see("#paint-form .primary").click()
-            expect(visitor.see(".tile")).to_have_count(int(count))
+            visitor.fill("#count", count)
+            visitor.fill("#seed", seed)
+            visitor.click("#paint-form .primary")
+            visitor.expect_count(".tile", int(count))
     finally:
         kill(engine, signal.SIGCONT)
     visitor.expect_done(5)
-    expect(visitor.see("#paint-stop")).to_be_hidden()
-    assert (np.load(visitor.saved("#save-array")) == painted(client, n=5, seed=6)).all()
+    visitor.expect_hidden("#paint-stop")
+    assert (visitor.saved_images() == painted(client, n=5, seed=6)).all()
 
 
 def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
@@ -167,10 +167,10 @@ def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
         ("ArrowLeft", 2),
         ("Home", 0),
     ):
-        visitor.page.keyboard.press(key)
+        visitor.press(key)
         expect(visitor.see(".tile").nth(index)).to_be_focused()
-    visitor.page.keyboard.press("Enter")
-    expect(visitor.see("#viewer-title")).to_have_text("Image 1 of 4")
+    visitor.press("Enter")
+    visitor.expect_text("#viewer-title", "Image 1 of 4")
 
 
 WIDE = {"layers": 2, "heads": 8, "key_width": 32, "value_width": 32, "feed_forward": 512}
@@ -247,8 +247,8 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
             tile.scroll_into_view_if_needed()
             box = tile.bounding_box()
             press(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            expect(visitor.see("#viewer-title")).to_have_text(f"Image {index + 1} of 7")
-            visitor.see("#viewer-close").click()
+            visitor.expect_text("#viewer-title", f"Image {index + 1} of 7")
+            visitor.click("#viewer-close")
 
 
 def test_images_of_an_unfinished_job_are_shown_and_named_so(
@@ -257,15 +257,15 @@ def test_images_of_an_unfinished_job_are_shown_and_named_so(
     visitor = visit(f"{long_server.url}/?seed=3&n=16")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
-    visitor.see("#paint-stop").click()
-    expect(visitor.see("#paint-status")).to_have_text("Stopped.")
+    visitor.click("#paint-stop")
+    visitor.expect_text("#paint-status", "Stopped.")
     unpainted = visitor.gallery_image(1)[..., 3].reshape(-1) == 0
     assert (np.diff(unpainted.astype(int)) >= 0).all(), (
         "pixels are not shown in the order in which they are painted"
     )
     first.click()
-    expect(visitor.see("#viewer-figures")).to_contain_text("not finished")
-    expect(visitor.see("#viewer-complete")).to_be_disabled()
+    visitor.expect_contains("#viewer-figures", "not finished")
+    visitor.expect_disabled("#viewer-complete")
 
 
 def test_the_gallery_is_drawn_at_most_ten_times_a_second(visit: Visit, long_server: Server) -> None:

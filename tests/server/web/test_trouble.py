@@ -9,7 +9,6 @@ from os import kill
 from pathlib import Path
 
 import httpx
-import numpy as np
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import KEY, Visit, Visitor, painted
@@ -52,14 +51,14 @@ def started_again(model: Path, port: str, visitor: Visitor) -> Iterator[Server]:
 def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -> None:
     visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
     for field, text, message in INVALID:
-        visitor.see(field).fill(text)
-        visitor.see("#paint-form .primary").click()
+        visitor.fill(field, text)
+        visitor.click("#paint-form .primary")
         visitor.expect_notice(message)
-        expect(visitor.see(field)).to_be_focused()
-        expect(visitor.see(field)).to_have_attribute("aria-invalid", "true")
-        visitor.see(field).fill("4")
-        visitor.see("#paint-form .primary").click()
-        expect(visitor.see("#notice")).to_be_hidden()
+        visitor.expect_focused(field)
+        visitor.expect_attribute(field, "aria-invalid", "true")
+        visitor.fill(field, "4")
+        visitor.click("#paint-form .primary")
+        visitor.expect_hidden("#notice")
         expect(visitor.see(field)).not_to_have_attribute("aria-invalid", "true")
         visitor.expect_done(4)
 
@@ -68,8 +67,8 @@ def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
     visitor = visit("about:blank")
     for query in ("seed=x", "seed=3&n=two", "seed=3&n=2000", "seed=3&temperature=3", "write=2026"):
         visitor.page.goto(f"{server.url}/?{query}")
-        expect(visitor.see("#notice")).to_be_visible()
-        expect(visitor.see(".tile")).to_have_count(0)
+        visitor.expect_visible("#notice")
+        visitor.expect_count(".tile", 0)
     visitor.expect_notice("This model cannot write: its classes are no characters.")
 
 
@@ -80,7 +79,7 @@ def test_a_server_that_is_away_at_first_is_waited_for(visit: Visit, server: Serv
     visitor.expect_notice("The server cannot be reached. Retrying.")
     visitor.page.unroute("**/v1/models")
     visitor.expect_done(2)
-    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.expect_hidden("#notice")
     visitor.expect_errors("ERR_CONNECTION_REFUSED")
 
 
@@ -93,23 +92,23 @@ def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(
     visit: Visit, locked: Server
 ) -> None:
     visitor = visit(f"{locked.url}/?seed=3&n=2")
-    expect(visitor.see("#key")).to_be_focused()
-    expect(visitor.see("#key-error")).to_be_hidden()
-    visitor.page.keyboard.press("Escape")
-    expect(visitor.see("#key-dialog")).to_be_visible()
-    visitor.see("#key").fill("sk-wrong")
-    visitor.page.keyboard.press("Enter")
-    expect(visitor.see("#key-error")).to_have_text(error_message(locked, "sk-wrong", n=2))
-    visitor.see("#key").fill(KEY)
-    visitor.see("#key-form .primary").click()
+    visitor.expect_focused("#key")
+    visitor.expect_hidden("#key-error")
+    visitor.press("Escape")
+    visitor.expect_visible("#key-dialog")
+    visitor.fill("#key", "sk-wrong")
+    visitor.press("Enter")
+    visitor.expect_text("#key-error", error_message(locked, "sk-wrong", n=2))
+    visitor.fill("#key", KEY)
+    visitor.click("#key-form .primary")
     visitor.expect_done(2)
     visitor.page.reload()
     visitor.expect_done(2)
-    expect(visitor.see("#key-dialog")).to_be_hidden()
+    visitor.expect_hidden("#key-dialog")
     assert KEY not in visitor.page.url
     visitor.page.goto(f"{locked.url}/?seed=3&n=9")
     visitor.expect_notice(error_message(locked, KEY, n=9))
-    expect(visitor.see("#paint-stop")).to_be_hidden()
+    visitor.expect_hidden("#paint-stop")
     visitor.expect_errors("401")
 
 
@@ -121,10 +120,10 @@ def test_a_killed_server_started_again_continues_the_same_images(
         port = server.url.rsplit(":", 1)[1]
         engine = server.engine
         kill(engine, signal.SIGSTOP)  # the job must not end before the server is killed
-        visitor.see("#seed").fill("")
-        visitor.see("#count").fill("6")
-        visitor.see("#paint-form .primary").click()
-        expect(visitor.see("#paint-meter")).to_have_text("6 images · waiting for the first pixel")
+        visitor.fill("#seed", "")
+        visitor.fill("#count", "6")
+        visitor.click("#paint-form .primary")
+        visitor.expect_text("#paint-meter", "6 images · waiting for the first pixel")
         for process in (server.process.pid, engine):
             kill(process, signal.SIGKILL)
         visitor.expect_notice(
@@ -133,11 +132,11 @@ def test_a_killed_server_started_again_continues_the_same_images(
         server.wait_until_exited()
     with started_again(grey_directory, port, visitor) as server, server.client() as client:
         visitor.expect_done(6)
-        expect(visitor.see("#notice")).to_be_hidden()
+        visitor.expect_hidden("#notice")
         images = painted(client, n=6, seed=int(httpx.URL(visitor.page.url).params["seed"]))
-        assert (np.load(visitor.saved("#save-array")) == images).all()
+        assert (visitor.saved_images() == images).all()
         visitor.expect_errors("ERR_|WebSocket|503")
         visitor.page.go_back()
         visitor.expect_done(2)
-        assert (np.load(visitor.saved("#save-array")) == painted(client, n=2, seed=3)).all()
+        assert (visitor.saved_images() == painted(client, n=2, seed=3)).all()
         visitor.page.close()

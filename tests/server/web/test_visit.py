@@ -49,7 +49,7 @@ OTHER_WEIGHTS = (
 @pytest.fixture
 def visitor(visit: Visit, server: Server) -> Visitor:
     visitor = visit(f"{server.url}/?seed=3&n=3#compress", reduced_motion="reduce")
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    visitor.expect_text("#coded-status", SAME)
     return visitor
 
 
@@ -68,21 +68,19 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(
         compress, how, late = (
             visit(f"{server.url}/?seed=3&n=2#{tab}") for tab in ("compress", "how", "paint")
         )
-        expect(compress.see("#coded-status")).to_have_text(SAME)
-        expect(how.see("#screens")).to_be_visible()
+        compress.expect_text("#coded-status", SAME)
+        how.expect_visible("#screens")
         late.expect_done(2)
         kill(engine, signal.SIGSTOP)  # no answer before the server is killed
         choose(compress, "#coded-upload", "one.png", encode(IMAGE))
         how.see("#layer").dispatch_event("change")
-        expect(compress.see("#coded-status")).to_have_text("Asking for the code of this picture.")
+        compress.expect_text("#coded-status", "Asking for the code of this picture.")
         for of_another in ("#coded-form", "#lengths", "#coded-place"):
-            expect(compress.see(of_another)).to_be_hidden()
-        expect(how.see("#how-status")).to_have_text(
-            "Asking the server for the numbers of this image."
-        )
+            compress.expect_hidden(of_another)
+        how.expect_text("#how-status", "Asking the server for the numbers of this image.")
         for process in (server.process.pid, engine):
             kill(process, signal.SIGKILL)
-        late.see("#tab-compress").click()
+        late.click("#tab-compress")
         for visitor in (compress, how, late):
             visitor.expect_notice("The server cannot be reached. Retrying.")
         server.wait_until_exited()
@@ -90,11 +88,11 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(
     try:
         server.wait_until_ready()
         with server.client() as client:
-            expect(compress.see("#code-text")).to_have_value(code_of(client, IMAGE).hex())
+            compress.expect_value("#code-text", code_of(client, IMAGE).hex())
         expect(how.see("#how-status")).not_to_contain_text("Asking")
-        expect(late.see("#coded-status")).to_have_text(SAME)
+        late.expect_text("#coded-status", SAME)
         for visitor in (compress, how, late):
-            expect(visitor.see("#notice")).to_be_hidden()
+            visitor.expect_hidden("#notice")
             visitor.expect_errors("ERR_|WebSocket|503")
             visitor.page.close()
     finally:
@@ -104,13 +102,13 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(
 def test_saved_files_open_and_an_error_leaves_with_its_tab(
     visitor: Visitor, client: httpx.Client
 ) -> None:
-    visitor.see("#tab-paint").click()
+    visitor.click("#tab-paint")
     visitor.expect_done(3)
     array, archive, film, sheet = (
         visitor.saved(f"#save-{kind}") for kind in ("array", "zip", "film", "sheet")
     )
     images = np.load(array)
-    visitor.see("#tab-compress").click()
+    visitor.click("#tab-compress")
     visitor.see("#coded-upload").set_input_files(array)
     own = visitor.see("#code-text")
     expect(own).to_have_value(code_of(client, images[0]).hex())
@@ -121,18 +119,16 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(
         expect(own).to_have_value(code_of(client, images[0]).hex())
     for file in (film, sheet):  # of 2 x 2 images: the film's last frame shows them finished
         visitor.see("#coded-upload").set_input_files(file)
-        expect(visitor.see("#coded-status")).to_contain_text(" pixels was shrunk to 5 \u00d7 7.")
+        visitor.expect_contains("#coded-status", " pixels was shrunk to 5 \u00d7 7.")
         assert visitor.pixels("#coded-picture")[..., 0].mean() == pytest.approx(
             images.sum() / 4 / 35, abs=8
         )
     choose(visitor, "#coded-upload", "noise.png", encode(noise(60, 80, 3)))
-    expect(visitor.see("#coded-status")).to_contain_text(
-        "was cropped, shrunk to 5 \u00d7 7 and made grey."
-    )
+    visitor.expect_contains("#coded-status", "was cropped, shrunk to 5 \u00d7 7 and made grey.")
     choose(visitor, "#coded-upload", "one.svg", b"<svg/>")
     visitor.expect_notice("The browser cannot read one.svg as an image.")
-    visitor.see("#tab-paint").click()
-    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.click("#tab-paint")
+    visitor.expect_hidden("#notice")
 
 
 def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
@@ -145,7 +141,7 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
     expect(visitor.page).to_have_url(re.compile(address))
     link = visitor.page.url
     visitor.see("#bits").focus()
-    visitor.page.keyboard.press("Space")
+    visitor.press("Space")
     expect(visitor.page).not_to_have_url(link)
     flipped = visitor.page.url
     found = visitor.pixels("#coded-painted")[..., 0]
@@ -153,7 +149,7 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
         visitor.page.goto("about:blank")
         visitor.page.goto(address)
         sentence = f"The link is this picture: its code of {len(code)} bytes is in the address."
-        expect(visitor.see("#coded-status")).to_have_text(sentence)
+        visitor.expect_text("#coded-status", sentence)
         assert (visitor.pixels("#coded-painted")[..., 0] == expected).all()
         file = visitor.saved("#code-save").read_bytes()
         assert (painted(client, "decodings", code=b64encode(file).decode())[0] == expected).all()
@@ -171,18 +167,16 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
 
 def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server) -> None:
     visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10&screen=3")
-    expect(visitor.see("#how-place")).to_contain_text("Step 10 of ")
-    visitor.page.keyboard.press("ArrowRight")  # without a click: the link is on a slide
+    visitor.expect_contains("#how-place", "Step 10 of ")
+    visitor.press("ArrowRight")  # without a click: the link is on a slide
     # is printed too
-    expect(visitor.see("#say-weights")).to_contain_text("if all were equal, each would be 9.09 %")
-    visitor.page.keyboard.press("PageUp")
-    expect(visitor.page).to_have_url(
-        re.compile("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$")
-    )
+    visitor.expect_contains("#say-weights", "if all were equal, each would be 9.09 %")
+    visitor.press("PageUp")
+    visitor.expect_url("#how&model=grey&seed=7&layer=1&head=2&step=11&screen=2$")
     shown = []
     for _ in range(2):
-        expect(visitor.see("#how-place")).to_contain_text("Step 11 of ")
-        expect(visitor.see("#how[aria-busy=false] #projected")).to_be_visible()
+        visitor.expect_contains("#how-place", "Step 11 of ")
+        visitor.expect_visible("#how[aria-busy=false] #projected")
         shown.append(visitor.see("#heat-s").get_attribute("aria-label"))
         visitor.page.reload()
     assert shown[0] == shown[1]
@@ -222,14 +216,14 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(
     ]
     assert tops == sorted(tops)
     assert tops[1] < 422  # half of the window
-    visitor.see("#paint-form .primary").click()
+    visitor.click("#paint-form .primary")
     visitor.expect_done(40)
     assert (
         0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
     )
-    visitor.see("#tab-complete").click()
+    visitor.click("#tab-complete")
     upload(visitor, encode(IMAGE))
-    visitor.see("#complete-form .primary").click()
+    visitor.click("#complete-form .primary")
     visitor.expect_done(8, "#complete-meter")
     assert (
         0
@@ -259,8 +253,8 @@ def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(
         visitor.expect_done(32)
         rows: list[np.ndarray] = []
         for _ in range(2):
-            visitor.see("#write").fill("2026")
-            visitor.page.keyboard.press("Enter")
+            visitor.fill("#write", "2026")
+            visitor.press("Enter")
             visitor.expect_done(4)
             rows.append(np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0])
             seed = int(httpx.URL(visitor.page.url).params["seed"])

@@ -41,6 +41,49 @@ class Visitor:
     def see(self, selector: str) -> Locator:
         return self.page.locator(selector)
 
+    def click(self, selector: str) -> None:
+        self.see(selector).click()
+
+    def fill(self, selector: str, text: str) -> None:
+        self.see(selector).fill(text)
+
+    def press(self, key: str) -> None:
+        self.page.keyboard.press(key)
+
+    def expect_text(self, selector: str, text: str | re.Pattern[str]) -> None:
+        expect(self.see(selector)).to_have_text(text)
+
+    def expect_contains(self, selector: str, text: str) -> None:
+        expect(self.see(selector)).to_contain_text(text)
+
+    def expect_visible(self, selector: str) -> None:
+        expect(self.see(selector)).to_be_visible()
+
+    def expect_hidden(self, selector: str) -> None:
+        expect(self.see(selector)).to_be_hidden()
+
+    def expect_focused(self, selector: str) -> None:
+        expect(self.see(selector)).to_be_focused()
+
+    def expect_enabled(self, selector: str) -> None:
+        expect(self.see(selector)).to_be_enabled()
+
+    def expect_disabled(self, selector: str) -> None:
+        expect(self.see(selector)).to_be_disabled()
+
+    def expect_value(self, selector: str, value: str) -> None:
+        expect(self.see(selector)).to_have_value(value)
+
+    def expect_count(self, selector: str, count: int) -> None:
+        expect(self.see(selector)).to_have_count(count)
+
+    def expect_attribute(self, selector: str, name: str, value: str | re.Pattern[str]) -> None:
+        expect(self.see(selector)).to_have_attribute(name, value)
+
+    def expect_url(self, pattern: str) -> None:
+        """Waits until the pattern is found in the page's address."""
+        expect(self.page).to_have_url(re.compile(pattern))
+
     def expect_ready(self) -> None:
         """Waits until the models are known: before that, the page ignores all input."""
         expect(self.see("#model")).to_be_enabled()
@@ -87,6 +130,9 @@ class Visitor:
         path = self.downloads / download.value.suggested_filename
         download.value.save_as(path)
         return path
+
+    def saved_images(self) -> np.ndarray:
+        return np.load(self.saved("#save-array"))
 
     def expect_errors(self, pattern: str) -> None:
         """Removes the errors that the test has caused."""

@@ -220,7 +220,7 @@ class Jobs:
             else:
                 socket.send_together(*map(as_json, self.jobs))
                 received = 0
-                while sum(job.order[-1] in LAST for job in socket.jobs.values()) < len(self.jobs):
+                while sum(job.last in LAST for job in socket.jobs.values()) < len(self.jobs):
                     socket.receive()
                     received += 1
                     for name in self.cancelled if received == self.after else ():
@@ -228,7 +228,7 @@ class Jobs:
         answer: Answer = {}
         for name in (job["id"] for job in kept):
             job = socket.jobs[name]
-            assert job.order[-1] == "done", job.messages[-1]
+            assert job.last == "done", job.messages[-1]
             started, *messages = job.messages
             answer[f"job {name}"] = {**started, "job": 0}
             answer[f"pixels of {name}"] = job.images().tobytes()

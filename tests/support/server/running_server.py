@@ -54,13 +54,13 @@ class Server:
 
     def wait_until_listening(self) -> None:
         assert self._listens.wait(PATIENCE), "the server does not start"
-        assert self.url, "".join(self.log)
+        assert self.url, self.log_text
 
     def wait_until_ready(self) -> None:
         self.wait_until_listening()
 
         def is_ready() -> bool:
-            assert self._reader.is_alive(), "".join(self.log)
+            assert self._reader.is_alive(), self.log_text
             return client.get("/readyz").status_code == 200
 
         with self.client() as client:
@@ -82,6 +82,13 @@ class Server:
         self._reader.join(PATIENCE)
         assert not self._reader.is_alive(), "the server has exited, its engine has not"
         return status
+
+    @property
+    def log_text(self) -> str:
+        return "".join(self.log)
+
+    def wait_for_log(self, text: str) -> None:
+        wait_for(lambda: text in self.log_text, f"{text!r} in the log")
 
     @property
     def engine(self) -> int:

@@ -73,5 +73,5 @@ def serve_with(model: Path, options: dict[str, object]) -> Iterator[Server]:
     """A server with these options, whose log has no traceback at its end."""
     with serve(model, *arguments(options)) as server:
         yield server
-    log = "".join(server.log)
+    log = server.log_text
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:5000]

@@ -30,6 +30,11 @@ class JobMessages:
     frames: list[tuple[int, int, bytes]] = field(default_factory=list)
     order: list[str] = field(default_factory=list)  # "started", "frame 3", "image 3", "done"
 
+    @property
+    def last(self) -> str:
+        """What was received last."""
+        return self.order[-1]
+
     def image(self, index: int) -> bytes:
         """The frames of an image, concatenated; each must begin where the one before it ended."""
         data = b""
@@ -83,13 +88,13 @@ class WebsocketClient:
     def receive_until_finished(self, jobs: int) -> dict[object, JobMessages]:
         """Receives until so many more jobs have had their last message; returns all jobs by id."""
         while jobs:
-            jobs -= self.receive().order[-1] in LAST
+            jobs -= self.receive().last in LAST
         return self.jobs
 
-    def paint(self, **message: object) -> JobMessages:
+    def paint(self, type: str = "generate", **message: object) -> JobMessages:
         """Sends a job and receives until it has finished."""
-        self.send(**message)
-        while (job := self.receive()).order[-1] not in LAST:
+        self.send(type=type, **message)
+        while (job := self.receive()).last not in LAST:
             pass
         return job
 

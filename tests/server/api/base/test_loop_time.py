@@ -167,7 +167,7 @@ def test_a_message_and_a_job_of_a_websocket_pay(
     monkeypatch.setattr(owner, name, slow)
     with connected(in_process_server[0]) as socket:
         for job in range(2):
-            assert socket.paint(type="generate", id=job).order[-1] == "done"
+            assert socket.paint(id=job).last == "done"
             assert sum(charges) >= (UNITS - FREE_SECONDS / UNIT_SECONDS) * (job + 1)
 
 

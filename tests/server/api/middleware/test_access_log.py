@@ -116,14 +116,14 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(
             == 401
         )
         line_of(guarded_server, f"keyless{len(path)}", path=logged)
-    assert "wrong-place" not in "".join(guarded_server.log)
+    assert "wrong-place" not in guarded_server.log_text
 
 
 def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
     with connected(
         guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}
     ) as websocket:
-        assert websocket.paint(type="generate", n=2, seed=5).order[-1] == "done"
+        assert websocket.paint(n=2, seed=5).last == "done"
         job = {
             "type": "generate",
             "job": 0,
@@ -178,7 +178,7 @@ def test_the_console_format_is_plain_text(server: Server) -> None:
     )
     assert [part for part in ("[info", "seed=7", "status=200") if part not in line] == []
     assert "\x1b" not in line
-    assert "a-probe" not in "".join(server.log)
+    assert "a-probe" not in server.log_text
 
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -256,7 +256,7 @@ def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Trace
     assert set(children_of(collector, span, 1)) == {"score"}
     with connected(server.url, additional_headers={"x-request-id": "socket"}) as websocket:
         for seed in (5, 6):
-            websocket.paint(type="generate", n=2, seed=seed)
+            websocket.paint(n=2, seed=seed)
     spans = spans_of(collector, "socket", 3)
     (connection,) = [span for span in spans if span.name == f"WEBSOCKET {STREAM}"]
     jobs = [span for span in spans if span.name == "websocket job"]

@@ -150,7 +150,7 @@ def test_behind_a_proxy_with_its_own_authorization_the_key_has_another_header(
         for proxy in ({}, BASIC, TOKEN):
             assert keyless.get("/v1/models", headers={name: KEY, **proxy}).status_code == 200
         with connected(guarded_server.url, additional_headers={name: KEY, **BASIC}) as websocket:
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
         assert keyless.get("/v1/models", headers={name: WRONG, **bearer(KEY)}).status_code == 200
         for wrong in (
             [(name, WRONG)],
@@ -183,9 +183,9 @@ def test_a_websocket_opens_with_a_subprotocol_or_a_header(
     ):
         with connected(url, subprotocols=subprotocols(key, "scanline")) as websocket:
             assert websocket.socket.subprotocol == "scanline"
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
         with connected(url, additional_headers=bearer(key)) as websocket:
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
 
 
 @pytest.mark.parametrize(
@@ -230,8 +230,8 @@ def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.Monkey
 
 def test_the_log_states_whether_keys_are_needed(guarded_server: Server, server: Server) -> None:
     needed = "API key required on every route except probes, the page and /docs (2 keys set)"
-    assert needed in "".join(guarded_server.log)
-    assert "No API key set: anyone who can reach this address can use it." in "".join(server.log)
+    assert needed in guarded_server.log_text
+    assert "No API key set: anyone who can reach this address can use it." in server.log_text
 
 
 def test_an_invalid_key_option_or_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +346,7 @@ def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(
         with server.client(headers=bearer(ALICE)) as client:
             assert client.post("/v1/images/generations", json={"n": 3}).status_code == 200
             with connected(server.url, additional_headers=bearer(BOB)) as websocket:
-                assert websocket.paint(type="generate", n=2).order[-1] == "done"
+                assert websocket.paint(n=2).last == "done"
                 path.write_text(f"alice {ALICE}\n")
                 with pytest.raises(ConnectionClosed, match=r"1008.*The API key was revoked"):
                     websocket.receive()
@@ -369,15 +369,9 @@ def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(
         assert [status(key) for key in (ALICE, BOB, KEY)] == [401, 401, 200]
         # A broken file changes nothing, nor does one that is gone.
         path.write_text("alice\n")
-        wait_for(
-            lambda: any("line 1 must be a name" in line for line in server.log),
-            "a line about the file",
-        )
+        server.wait_for_log("line 1 must be a name")
         path.unlink()
-        wait_for(
-            lambda: any("No such file" in line for line in server.log),
-            "a line about the missing file",
-        )
+        server.wait_for_log("No such file")
         assert status("sk-alice-0002") == 200
     events = [json.loads(line) for line in server.log]
     requests = [
@@ -389,5 +383,5 @@ def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(
     assert [line["key"] for line in events if line["event"] == "job"] == ["bob"]
     assert all("key" not in line for line in events if line.get("status") == 401)
     assert not [
-        key for key in (ALICE, BOB, KEY, "sk-alice-0002", "sk-nobody") if key in "".join(server.log)
+        key for key in (ALICE, BOB, KEY, "sk-alice-0002", "sk-nobody") if key in server.log_text
     ]

@@ -71,7 +71,7 @@ def signalled(server: Server, continues: bool) -> Observed:
             os.kill(engine, signal.SIGCONT)
         closed = websocket.closing_code()
         responses = (posted.result(PATIENCE), events.result(PATIENCE), websocket.jobs, closed)
-    return Observed(*responses, server.wait_until_exited(), "".join(server.log), others)
+    return Observed(*responses, server.wait_until_exited(), server.log_text, others)
 
 
 def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def test_accepted_work_is_completed_and_the_server_exits_without_an_error(
             each.reshape(len(each), 35), paint(grey, len(each), seed=seed).images
         )
     assert [len(each) for each in found] == [12, 12, 5, 5]
-    assert [drained.jobs[name].order[-1] for name in ("a", "b")] == ["done", "done"]
+    assert [drained.jobs[name].last for name in ("a", "b")] == ["done", "done"]
     assert drained.status == 0
     assert "Traceback" not in drained.log
 

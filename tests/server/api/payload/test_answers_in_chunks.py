@@ -163,7 +163,7 @@ def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: Websock
         (LIKELIHOODS, pictures, {}),
     ):
         assert_loop_is_free(client, lambda: client.post(url, json=fields, headers=headers))  # noqa: B023
-    assert_loop_is_free(client, lambda: websocket.paint(type="generate", **request))
+    assert_loop_is_free(client, lambda: websocket.paint(**request))
 
 
 def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:

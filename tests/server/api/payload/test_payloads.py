@@ -215,7 +215,7 @@ def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> Non
     with connected(server.url) as websocket:
         for _ in range(20):
             websocket.socket.send(message)
-            assert websocket.receive().order[-1] == "error"
+            assert websocket.receive().last == "error"
     assert peak(server) - before < FACTOR * len(message) + BASE
 
 
@@ -231,5 +231,5 @@ def paints_afterwards(server: Server) -> Iterator[None]:
         )
         == 4
     )
-    log = "".join(server.log)
+    log = server.log_text
     assert "request failed" not in log, log[log.index("request failed") :][:5000]

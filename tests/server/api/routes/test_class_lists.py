@@ -81,7 +81,7 @@ def test_all_faces_paint_the_same_row_and_name_its_classes(
     }
     assert [completed[index] for index in range(len(ROW))] == SHOWN
     with connected(server.url) as websocket:
-        job = websocket.paint(type="generate", **fields)
+        job = websocket.paint(**fields)
     assert (job.images().reshape(row.shape) == row).all()
     assert model.sample(2, class_name="none", seed=3).classes == ()
 

@@ -115,7 +115,7 @@ def test_responses_are_counted_by_route_and_errors_by_code(
             client.request("PROPFIND", f"/nothing/{number}")
         client.post(GENERATIONS, json={"model": "white"})
         with connected(full_queue_server.url) as websocket:
-            websocket.paint(type="generate", n=0)
+            websocket.paint(n=0)
         return Metrics(client)
 
     # a counter is there once something was counted

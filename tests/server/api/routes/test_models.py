@@ -129,12 +129,12 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(
         assert response.headers["x-should-retry"] == "false"
     with connected(several.url) as websocket:
         assert_error(
-            websocket.paint(type="generate", model="broken").messages[-1],
+            websocket.paint(model="broken").messages[-1],
             "model",
             "model_failed",
             503,
         )
-        assert websocket.paint(type="generate", model="grey").order[-1] == "done"
+        assert websocket.paint(model="grey").last == "done"
 
 
 # label: cores, models, settings; share and threads of each

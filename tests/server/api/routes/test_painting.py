@@ -40,7 +40,6 @@ from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sse_reader import images, named, post_for_events
 from tests.support.server.websocket_client import connected
 from tests.support.shapes import ROOM, SLOTS
-from tests.support.waiting import wait_for
 
 FACTS = ("class", "bits_per_dim", "evidence_bits", "effective_particles")
 STAR = {"class": "star", "seed": 7, "temperature": 0.8}
@@ -207,7 +206,7 @@ def test_a_request_that_says_nothing_gets_the_models_defaults(
     assert (unsaid["guidance"], unsaid["temperature"]) == (1.5, 0.9)
     assert all(image["class"] for image in unsaid["data"])
     with connected(guided_server.url) as websocket:
-        job = websocket.paint(type="generate", n=3, seed=7)
+        job = websocket.paint(n=3, seed=7)
     np.testing.assert_array_equal(job.images(), painted(unsaid).reshape(3, 35))
     assert generate(guided, **{"class": "none"})["data"][0]["class"] is None
     edit = post(guided, EDITS, **MASKED, **{"class": None})
@@ -267,7 +266,7 @@ def test_the_limits_count_every_particle(
     assert [one["effective_particles"] for one in data] == [1.0] * (ROOM - 1)
     assert Metrics(shapes_client).of("num_images_reserved") == 0
     post(shapes_client, EDITS, particles=7, n=2, **MASKED)
-    wait_for(lambda: any("slots=14" in line for line in shapes_server.log), "a line of the log")
+    shapes_server.wait_for_log("slots=14")
 
 
 def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: httpx.Client) -> None:
@@ -277,4 +276,4 @@ def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: ht
     assert f"{GUIDED_ROOM + 2} images, each guided image counted as two, " in response.text
     assert len(post(guided, GENERATIONS, **STAR, guidance=3.75, n=most)["data"]) == most
     assert Metrics(guided).of("num_images_reserved") == 0
-    wait_for(lambda: any(f"slots={2 * most}" in line for line in guided_server.log), "a log line")
+    guided_server.wait_for_log(f"slots={2 * most}")

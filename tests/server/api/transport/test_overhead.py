@@ -111,7 +111,7 @@ def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
         for _ in range(BURST + BEYOND + 1):
             websocket.socket.send("{")
         for _ in range(BURST + BEYOND + 1):
-            assert websocket.receive().order[-1] == "error"
+            assert websocket.receive().last == "error"
         assert time.monotonic() - began > DELAY * 0.9
 
 
@@ -121,7 +121,7 @@ def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
             generate(client)
     for _ in range(BURST // 2):
         with connected(server.url, source_address=("127.0.1.8", 0)) as websocket:
-            assert websocket.paint(type="generate").order[-1] == "done"
+            assert websocket.paint().last == "done"
     assert not delays(server, "127.0.1.8")
 
 

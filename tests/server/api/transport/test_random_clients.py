@@ -146,7 +146,7 @@ def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
             assert not [
                 one for one in Metrics(client).samples if one.labels.get("code") == "internal_error"
             ]
-    log = "".join(server.log)
+    log = server.log_text
     assert "[error" not in log, log[log.index("[error") :][:5000]
 
 

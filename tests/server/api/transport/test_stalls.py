@@ -231,19 +231,19 @@ def draining(directory: Path, holders: dict[str, Holder], *options: str) -> Iter
 def test_no_client_that_stalls_holds_a_drain(grey_directory: Path) -> None:
     """The server exits with status 0, long before the drain would time out."""
     with draining(grey_directory, HOLDERS, "--drain-seconds", str(10 * PATIENCE)) as server:
-        assert server.wait_until_exited() == 0, "".join(server.log)
+        assert server.wait_until_exited() == 0, server.log_text
     assert_clean_end(server)
 
 
 def test_answers_that_nobody_reads_end_with_the_drain(grey_directory: Path) -> None:
     """They are accepted work, so that the drain waits for them until it times out."""
     with draining(grey_directory, UNREAD, "--drain-seconds", "0.5", *arguments(ROOM)) as server:
-        assert server.wait_until_exited() == 1, "".join(server.log)
+        assert server.wait_until_exited() == 1, server.log_text
     assert_clean_end(server)
 
 
 def assert_clean_end(server: Server) -> None:
-    log = "".join(server.log)
+    log = server.log_text
     assert "drain" in log
     assert "Traceback" not in log, log
     assert "Cancel " not in log, log  # uvicorn had to cancel no task

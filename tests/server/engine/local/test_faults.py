@@ -176,13 +176,13 @@ def test_work_is_refused_and_no_picture_decoded(loading: Server, client: httpx.C
         assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
     assert client.post(GENERATIONS, json={"n": 0}).status_code == 400
     with connected(loading.url) as websocket:
-        assert websocket.paint(type="generate").messages[0]["error"]["code"] == "not_ready"
+        assert websocket.paint().messages[0]["error"]["code"] == "not_ready"
 
 
 def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
     client.get("/readyz")
     client.post(GENERATIONS, json={}, headers={"x-request-id": "behind"})
-    wait_for(lambda: any("request_id=behind" in line for line in loading.log), "a log line")
+    loading.wait_for_log("request_id=behind")
     assert not [line for line in loading.log if "/readyz" in line]
 
 

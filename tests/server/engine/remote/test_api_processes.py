@@ -60,7 +60,7 @@ def begin(socket: WebsocketClient, seed: int, images: int = IMAGES) -> None:
 def assert_finishes(socket: WebsocketClient, model: Transformer, seed: int) -> None:
     __tracebackhide__ = True
     received = socket.receive_until_finished(1)["job"]
-    assert received.order[-1] == "done"
+    assert received.last == "done"
     np.testing.assert_array_equal(received.images(), paint(model, IMAGES, seed=seed).images)
 
 
@@ -147,7 +147,7 @@ def test_a_killed_process_is_replaced(
         idle = wait_until_idle(client)
         assert idle.of("generation_tokens_total") - painted_before < LONG * small_models.GREY.bytes
         assert_paints(client, grey)
-    assert "an API process ended (signal SIGKILL)" in "".join(shared_server.log)
+    assert "an API process ended (signal SIGKILL)" in shared_server.log_text
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
@@ -179,7 +179,7 @@ def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(
         os.kill(hanging, signal.SIGSTOP)
         wait_for(lambda: hanging not in server.api_processes(), "the end of the process that hangs")
         killed = re.compile("an API process is silent for [16]0 seconds and is killed")
-        wait_for(lambda: killed.search("".join(server.log)), "the line of the log that says so")
+        wait_for(lambda: killed.search(server.log_text), "the line of the log that says so")
         both = wait_for_processes(server)
         assert other in both
         sockets = [websocket_of(server, process, stack) for process in both]
@@ -227,18 +227,15 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(
         assert ONE_SENTENCE.fullmatch(error["message"])
         server.process.send_signal(signal.SIGHUP)
         failed = "reload of the model changing failed"
-        wait_for(lambda: "".join(server.log).count(failed) == 2, "a second attempt")
-        assert "SIGHUP" not in "".join(server.log), "a failure is logged once"
+        wait_for(lambda: server.log_text.count(failed) == 2, "a second attempt")
+        assert "SIGHUP" not in server.log_text, "a failure is logged once"
         for client in clients:
             assert_paints(client, new)
 
 
 def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: Path) -> None:
     server = Server(grey_directory, *OPTIONS)
-    wait_for(
-        lambda: "an API process has started" in "".join(server.log),
-        "a process that is not ready yet",
-    )
+    server.wait_for_log("an API process has started")
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_until_exited() == 0
 
@@ -253,7 +250,7 @@ def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path
             for number in signals:
                 server.process.send_signal(number)
                 wait_for(
-                    lambda: server.process.poll() is not None or "draining" in "".join(server.log),
+                    lambda: server.process.poll() is not None or "draining" in server.log_text,
                     "a reaction",
                 )
             # which waits until all processes have closed the log
@@ -267,7 +264,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")
     server = Server(tmp_path / "broken", *OPTIONS)
     assert server.wait_until_exited() == 2
-    log = "".join(server.log)
+    log = server.log_text
     assert "Traceback" not in log
     assert (
         len([line for line in log.splitlines() if "model.safetensors" in line and "[" not in line])
@@ -381,16 +378,14 @@ def test_both_use_a_renewed_certificate(
 def have_read(server: Server) -> bool:
     """Whether both processes, and the one that starts them, have read the changed files: each once,
     if those changed at once, and were not read half written."""
-    return "".join(server.log).count(" again") >= 3
+    return server.log_text.count(" again") >= 3
 
 
 def replace_one(server: Server) -> None:
     """Kill an API process once it is logged that a file is broken, and
     return when another one has its place.
     """
-    wait_for(
-        lambda: "the previous content stays in use" in "".join(server.log), "a line about the file"
-    )
+    server.wait_for_log("the previous content stays in use")
     first, _ = wait_for_processes(server)
     os.kill(first, signal.SIGKILL)
     wait_for(

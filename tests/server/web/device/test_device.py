@@ -77,27 +77,27 @@ def all_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def wait_for_size(visitor: Visitor) -> Visitor:
     """Waits until the button shows the size of the download."""
-    expect(visitor.see("#device-go")).to_have_text(re.compile(r"^Download \d+\.\d MB and paint$"))
+    visitor.expect_text("#device-go", re.compile(r"^Download \d+\.\d MB and paint$"))
     return visitor
 
 
 def paint(visitor: Visitor, seed: str = LARGEST) -> None:
     """Paints to the end."""
-    visitor.see("#device-count").fill(str(IMAGES))
-    visitor.see("#device-seed").fill(seed)
-    visitor.see("#device-go").click()
+    visitor.fill("#device-count", str(IMAGES))
+    visitor.fill("#device-seed", seed)
+    visitor.click("#device-go")
     done = re.compile(
         rf"^Seed {seed} · 100 % · [\d,]+ pixels/s in this browser · \d+\.\d+ bits/dim$"
     )
-    expect(visitor.see("#device-meter")).to_have_text(done)
-    expect(visitor.see("#device-compare")).to_be_visible()
-    expect(visitor.see("#device-gallery canvas")).to_have_count(IMAGES)
+    visitor.expect_text("#device-meter", done)
+    visitor.expect_visible("#device-compare")
+    visitor.expect_count("#device-gallery canvas", IMAGES)
 
 
 def compare(visitor: Visitor) -> tuple[int, float]:
     """The number of images and the percentage of bytes that are equal on the server."""
-    visitor.see("#device-compare").click()
-    expect(visitor.see("#device-status")).to_have_text(EQUAL)
+    visitor.click("#device-compare")
+    visitor.expect_text("#device-status", EQUAL)
     ((images, percentage),) = EQUAL.findall(visitor.see("#device-status").inner_text())
     return int(images), float(percentage)
 
@@ -110,13 +110,13 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
         "**/assets/*.gz",
         lambda route: route.continue_() if route.request.method == "HEAD" else None,
     )
-    visitor.see("#device-go").click()
-    expect(visitor.see("#device-meter")).to_contain_text(" of ")
-    expect(visitor.see("#device-progress")).to_be_visible()
-    visitor.see("#device-stop").click()
-    expect(visitor.see("#device-stop")).to_be_hidden()
-    expect(visitor.see("#notice")).to_be_hidden()
-    expect(visitor.see("#device-progress")).to_be_hidden()
+    visitor.click("#device-go")
+    visitor.expect_contains("#device-meter", " of ")
+    visitor.expect_visible("#device-progress")
+    visitor.click("#device-stop")
+    visitor.expect_hidden("#device-stop")
+    visitor.expect_hidden("#notice")
+    visitor.expect_hidden("#device-progress")
     assert visitor.page.workers == []
     visitor.page.unroute("**/assets/*.gz")
     broken: list[Route] = []
@@ -130,7 +130,7 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
     visitor.page.route("**/onnx", break_once)
     paint_as_the_server(visitor, models, "pixels")
     assert broken
-    expect(visitor.see("#notice")).to_be_hidden()
+    visitor.expect_hidden("#notice")
     visitor.expect_errors("ERR_CONNECTION_RESET")
     follow_a_drawing(visitor, models)
 
@@ -139,10 +139,10 @@ def follow_a_drawing(visitor: Visitor, server: Server) -> None:
     """Completions of a drawing, painted in this browser after each stroke:
     those of the API with one particle.
     """
-    visitor.see("#tab-complete").click()
+    visitor.click("#tab-complete")
     visitor.unfold()
-    visitor.see("#complete-seed").fill(str(SEED))
-    visitor.see("#live-by >> text=in this browser").click()
+    visitor.fill("#complete-seed", str(SEED))
+    visitor.click("#live-by >> text=in this browser")
     with server.client() as client:
         for end in (0.4, 0.2):
             stroke(visitor, (0.3, 0.1), (0.7, end))
@@ -160,13 +160,13 @@ def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
     """Paints and compares: images equal up to rounding, which can change single
     bytes; their bits are the API's.
     """
-    expect(visitor.see("#model")).to_have_value(name)
+    visitor.expect_value("#model", name)
     wait_for_size(visitor)
     paint(visitor)
     images, percentage = compare(visitor)
     assert images >= IMAGES - 1
     assert percentage > 95
-    expect(visitor.see("#device-gallery .differs")).to_have_count(IMAGES - images)
+    visitor.expect_count("#device-gallery .differs", IMAGES - images)
     fields = {
         "model": name,
         "n": IMAGES,
@@ -188,7 +188,7 @@ def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: 
     class is drawn, each is one of them.
     """
     visitor = visit(f"{all_models.url}/?model={model}#device")
-    expect(visitor.see("#model")).to_have_value(model)
+    visitor.expect_value("#model", model)
     images = []
     for name in ("none", "7", "horse", "any"):
         visitor.see("#device-class label").get_by_text(name, exact=True).click()
@@ -218,26 +218,24 @@ def test_codes_are_made_and_painted_in_the_browser(
     """From a model that was downloaded."""
     visitor = visit(f"{all_models.url}/?model={name}#device", reduced_motion="reduce")
     paint(wait_for_size(visitor))
-    visitor.see("#tab-compress").click()
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    visitor.click("#tab-compress")
+    visitor.expect_text("#coded-status", SAME)
     by_the_server = len(visitor.see("#code-text").input_value())
-    visitor.see("#coded-by >> text=in this browser").click()
-    expect(visitor.see("#code-save")).to_be_hidden()
-    expect(visitor.see("#coded-status")).to_have_text(SAME)
+    visitor.click("#coded-by >> text=in this browser")
+    visitor.expect_hidden("#code-save")
+    visitor.expect_text("#coded-status", SAME)
     assert len(visitor.see("#code-text").input_value()) == pytest.approx(by_the_server, abs=2)
     visitor.see("#bits").focus()
-    visitor.page.keyboard.press("Space")
-    expect(visitor.see("#coded-status")).to_contain_text("another picture from row 1, column 1 on.")
+    visitor.press("Space")
+    visitor.expect_contains("#coded-status", "another picture from row 1, column 1 on.")
 
     # Its link waits for the model.
     visitor.page.reload()
-    expect(visitor.see("#notice")).to_contain_text(
-        "load the model under “On your device”, then come back."
-    )
-    visitor.see("#tab-device").click()
+    visitor.expect_contains("#notice", "load the model under “On your device”, then come back.")
+    visitor.click("#tab-device")
     paint(wait_for_size(visitor))
-    visitor.see("#tab-compress").click()
-    expect(visitor.see("#coded-status")).to_contain_text("The link is this picture: its code of ")
+    visitor.click("#tab-compress")
+    visitor.expect_contains("#coded-status", "The link is this picture: its code of ")
 
 
 def test_workers_share_the_images_and_one_download_on_request(visit: Visit, models: Server) -> None:
@@ -252,7 +250,7 @@ def test_workers_share_the_images_and_one_download_on_request(visit: Visit, mode
     assert {method for method, url in requests if LARGE.search(url)} == {"HEAD"}
     for seed in ("1", LARGEST):
         paint(visitor, seed)
-        expect(visitor.see("#device-go")).to_have_text("Paint")
+        visitor.expect_text("#device-go", "Paint")
         assert len(visitor.page.workers) == 2
         fetched = [url for method, url in requests if method == "GET" and LARGE.search(url)]
         assert len(fetched) == 2 + 2
@@ -261,14 +259,14 @@ def test_workers_share_the_images_and_one_download_on_request(visit: Visit, mode
 
 def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
     visitor = wait_for_size(visit(f"{models.url}/?model=long#device"))
-    visitor.see("#device-count").fill("64")  # so many that it is not done before it is stopped
-    visitor.see("#device-go").click()
-    expect(visitor.see("#device-meter")).to_contain_text("pixels/s")
-    visitor.see("#device-stop").click()
-    expect(visitor.see("#device-stop")).to_be_hidden()
+    visitor.fill("#device-count", "64")  # so many that it is not done before it is stopped
+    visitor.click("#device-go")
+    visitor.expect_contains("#device-meter", "pixels/s")
+    visitor.click("#device-stop")
+    visitor.expect_hidden("#device-stop")
     expect(visitor.see("#device-meter")).not_to_contain_text("100 %")
-    expect(visitor.see("#device-compare")).to_be_hidden()
-    expect(visitor.see("#device-go")).to_have_text("Paint")
+    visitor.expect_hidden("#device-compare")
+    visitor.expect_text("#device-go", "Paint")
 
 
 @pytest.mark.slow
@@ -278,8 +276,8 @@ def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
     for model in ("long", "without-start"):
         visitor.see("#model").select_option(model)
         wait_for_size(visitor)
-        expect(visitor.see("#device-gallery canvas")).to_have_count(0)
-        expect(visitor.see("#device-compare")).to_be_hidden()
+        visitor.expect_count("#device-gallery canvas", 0)
+        visitor.expect_hidden("#device-compare")
     paint(visitor)
     assert compare(visitor)[0] >= IMAGES - 1
 
@@ -309,7 +307,7 @@ def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before
         wait_for_size(visitor).see("#device-go").click()
     visitor.expect_notice(error["message"])
     if not before:
-        expect(visitor.see("#device-go")).to_be_enabled()
+        visitor.expect_enabled("#device-go")
     visitor.expect_errors("501")
 
 
@@ -321,9 +319,9 @@ def test_an_invalid_field_is_reported_and_nothing_is_downloaded(
         ("count", "65", "4", "The number of images must be an integer from 1 to 64."),
         ("seed", "-1", "4", "The seed must be an integer from 0 to 9223372036854775807."),
     ):
-        visitor.see(f"#device-{field}").fill(wrong)
-        visitor.see("#device-go").click()
+        visitor.fill(f"#device-{field}", wrong)
+        visitor.click("#device-go")
         visitor.expect_notice(message)
-        expect(visitor.see(f"#device-{field}")).to_be_focused()
-        visitor.see(f"#device-{field}").fill(right)
+        visitor.expect_focused(f"#device-{field}")
+        visitor.fill(f"#device-{field}", right)
     assert visitor.page.workers == []
