@@ -134,6 +134,7 @@ SERVED = rows(
     ("complete", {"keep_rows": 3, "image": LOW}, "image is 5x6; the model needs exactly 5x7.", "wrong_size"),
     ("complete", {"image": np.dstack((IMAGE, ALL))}, "image leaves nothing to paint: no pixel has alpha 0.", "invalid_mask"),
     ("complete", {"keep_rows": 3, "image": [IMAGE, CUT]}, "Picture 2 of 2: image is not a readable PNG, WebP, JPEG or BMP picture.", "invalid_image"),
+    ("score", {"image": [IMAGE, LOW]}, "Picture 2 of 2: image is 5x6; the model needs exactly 5x7.", "wrong_size"),
     ("score", {"particles": 16}, "particles needs a mask or keep_rows."),
     ("score", {"temperature": 0.9}, "temperature is not a field of this request.", "unknown_parameter"),
     ("estimate", {"mask": HOLE, "particles": SLOTS + 1}, "This server has 16 slots, and an image of 17 particles needs one for each."),

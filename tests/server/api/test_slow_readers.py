@@ -26,7 +26,6 @@ from tests.support.pictures import painted
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.in_process_server import serve_in_process, wait_until_no_jobs
 from tests.support.server.json_requests import generate
-from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.sse_reader import images, named, read, slow_stream
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
@@ -143,19 +142,6 @@ def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served)
     # a tick paints at most 32 of 35 bytes: an image in one frame was merged
     frames = Counter(index for index, _, _ in received.frames)
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
-
-
-def test_pings_of_a_client_that_does_not_read_add_no_memory(in_process_server: Served) -> None:
-    url, _ = in_process_server
-    with not_reading(url) as (websocket, _), httpx.Client(base_url=url, timeout=PATIENCE) as client:
-        before = Metrics(client)
-        for number in range(1000):
-            websocket.socket.ping(b"%125d" % number)
-        websocket.send(type="cancel", id="nobody")  # handled after them
-        wait_for_metrics(
-            client, lambda now: now.errors("job_not_found") > before.errors("job_not_found")
-        )
-        assert Metrics(client).of("connection_unread_bytes") <= before.of("connection_unread_bytes")
 
 
 def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(

@@ -15,6 +15,7 @@ import typer
 
 import scanline as scanline_package
 from scanline.model.base import extras
+from scanline.model.datasets import WORDS
 from scanline.model.formats.checkpoint import save_model
 from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
@@ -44,6 +45,11 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "sample --model shapes --each-class --cluster auto --out new": "--each-class paints on this machine;",
     "score grey.png --particles 4": "--particles is for estimates; give --keep-rows",
     "evaluate digits --data broken": "t10k-images-idx3-ubyte.gz is truncated",
+    "evaluate digits --data data --precision int4": "unknown precision 'int4'",
+    "evaluate digits --data data --samples 49": "--samples must be 0 or at least 50, not 49",
+    "evaluate digits --data data --samples 50 --guidance 2": "This model cannot be guided: it knows no classes",
+    "evaluate ten --data data --samples 0 --guidance 4": "--guidance compares samples of each class; leave out",
+    "evaluate horses --data data --samples 50 --guidance 3": "the classes of mnist, which the model does not know",
     "evaluate grey --data data": "no data set has images of 7 x 5 x 1",
     "evaluate digits --data empty": "empty holds no files",
     "train --preset imagenet --data data --out new": "there is no preset 'imagenet'",
@@ -158,6 +164,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
     save_model(
         small_models.model(small_models.config(height=28, width=28, layers=1)), folder / "digits"
     )
+    for name, classes in (("ten", WORDS["mnist"]), ("horses", (("horse",), ("dog",)))):
+        config = small_models.config(
+            height=28, width=28, layers=1, predicts="categorical", classes=classes
+        )
+        save_model(small_models.model(config), folder / name)
     for name in ("shapes", "pointer"):
         shapes.save(folder / name, shapes.GUIDED)
     (folder / "pointer" / "model.safetensors").write_text(

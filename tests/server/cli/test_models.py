@@ -53,30 +53,6 @@ def test_an_imported_model_paints_and_goes_back(state: State, tmp_path: Path) ->
     )
 
 
-def test_a_file_of_another_kind_is_refused_in_one_sentence(state: State, tmp_path: Path) -> None:
-    file = tmp_path / "weights.pth"
-    torch.save({"model_state": state | {"predictor.weight": torch.zeros(4, 64)}}, file)
-    assert "weights.pth: tensor 'predictor.weight' has 4 rows" in refused(
-        "import", file, tmp_path / "out"
-    )
-    file.write_bytes(b"PK nothing")
-    assert "is not a torch checkpoint of plain tensors" in refused("import", file, tmp_path / "out")
-    assert "is missing" in refused("import", tmp_path / "nothing.pth", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_model_that_the_authors_code_cannot_express_is_not_exported(tmp_path: Path) -> None:
-    save_model(small_models.model(small_models.config(**THEIRS | {"norm": "pre"})), tmp_path)
-    for model, said in (
-        ("mnist-small", "step of 'pixel', only 'byte'"),
-        (tmp_path, "norm of 'pre'"),
-    ):
-        assert f"the authors' code has no {said}" in refused(
-            "export", model, tmp_path / "weights.pth"
-        )
-    assert not (tmp_path / "weights.pth").exists()
-
-
 def test_the_option_or_the_name_of_the_file_asks_for_onnx(
     grey_directory: Path, tmp_path: Path
 ) -> None:

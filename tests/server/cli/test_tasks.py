@@ -3,184 +3,167 @@ form that the command line asks for.
 """
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from scanline.model.inference import Model, load
+from scanline.model.inference import load
 from tests.support import shapes
-from tests.support.commands import done, refused, scanline
+from tests.support.commands import done, scanline
 from tests.support.pictures import encode, film_frames, noise
 from tests.support.server.json_requests import HOLE, IMAGE, NOISY
 
-Command = tuple[object, ...]
+KNOWN = HOLE == 255
+GUIDED = {"class": "Box", "guidance": 2.5}
+STAR = {"class": "Star", "particles": 4}
 
 
 @pytest.fixture
-def sample(grey_directory: Path) -> Command:
-    """The command, but for where the images go."""
-    return ("sample", "--model", grey_directory, "-n", 5, "--seed", 3, "--out")
+def directory(tmp_path):
+    """A model of three classes, which can be guided."""
+    return shapes.save(tmp_path / "guided", shapes.GUIDED)
 
 
 @pytest.fixture
-def complete(grey_directory: Path, tmp_path: Path) -> Command:
-    (tmp_path / "picture.png").write_bytes(encode(IMAGE))
-    return ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--out")
+def plain(tmp_path):
+    """A model of three classes."""
+    return shapes.save(tmp_path / "shapes")
 
 
-def guided_by(asked: dict[str, Any], folder: Path) -> tuple[Command, Model, dict[str, Any]]:
-    """The model and the options of a command, and the same in Python."""
-    directory = shapes.save(folder / "shapes", shapes.GUIDED)
-    given = [part for name, value in asked.items() for part in (f"--{name}", value)]
-    how = {
-        "class_name" if name == "class" else name: value
-        for name, value in asked.items()
-        if name != "backend"
-    }
-    return (
-        ("--model", directory, *given),
-        load(directory, device="cpu", backend=asked.get("backend", "auto")),
-        how,
-    )
+@pytest.fixture
+def picture(tmp_path):
+    return saved(tmp_path, IMAGE)[0]
+
+
+def saved(folder, *images):
+    folder.mkdir(exist_ok=True)
+    files = []
+    for index, image in enumerate(images):
+        files.append(folder / f"{index}.png")
+        files[-1].write_bytes(encode(image))
+    return files
+
+
+def options(asked):
+    """The same options as words of a command, and as arguments in Python."""
+    words = [part for name, value in asked.items() for part in (f"--{name}", value)]
+    arguments = {name: value for name, value in asked.items() if name != "backend"}
+    if "class" in arguments:
+        arguments["class_name"] = arguments.pop("class")
+    return words, arguments
+
+
+def opened(path):
+    return np.asarray(Image.open(path).convert("L"))
+
+
+def as_json(*command):
+    return json.loads(done(*command, "--json"))
 
 
 @pytest.mark.parametrize("name", ["sheet.webp", "SHEET.PNG", "digits.npy", "film.gif"])
-def test_a_file_is_that_of_python(
-    tmp_path: Path, sample: Command, grey_directory: Path, name: str
-) -> None:
-    film = {"frames": 3, "scale": 2} if name == "film.gif" else {}
-    done(
-        *sample,
-        tmp_path / name,
-        *(part for key, value in film.items() for part in (f"--{key}", value)),
-    )
+def test_a_file_is_that_of_python(tmp_path, grey_directory, name):
+    words, film = options({"frames": 3, "scale": 2} if name == "film.gif" else {})
+    command = ("sample", "--model", grey_directory, "-n", 5, "--seed", 3)
+    done(*command, *words, "--out", tmp_path / name)
     (tmp_path / "python").mkdir()
     load(grey_directory, device="cpu").sample(5, seed=3).save(tmp_path / "python" / name, **film)
     assert (tmp_path / name).read_bytes() == (tmp_path / "python" / name).read_bytes()
 
 
-def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(
-    tmp_path: Path, sample: Command
-) -> None:
-    for out in (f"{tmp_path / 'digits'}/", tmp_path / "digits.npy"):
-        done(*sample, out)
-    pictures = [np.asarray(Image.open(file)) for file in sorted((tmp_path / "digits").iterdir())]
+def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(tmp_path, grey_directory):
+    command = ("sample", "--model", grey_directory, "-n", 5, "--seed", 3, "--out")
+    done(*command, f"{tmp_path / 'digits'}/")
+    done(*command, tmp_path / "digits.npy")
+    pictures = [opened(file) for file in sorted((tmp_path / "digits").iterdir())]
     np.testing.assert_array_equal(pictures, np.load(tmp_path / "digits.npy"))
-    done(*sample, tmp_path / "film.webp", "--film")
-    assert len(film_frames((tmp_path / "film.webp").read_bytes())[0]) == 32
-
-
-GUIDED = {"class": "Box", "guidance": 2.5}
+    done(*command, tmp_path / "film.webp", "--film")
+    frames, _ = film_frames((tmp_path / "film.webp").read_bytes())
+    assert len(frames) == 32
 
 
 @pytest.mark.parametrize(
     "asked", [{}, {"temperature": 0.5}, {"backend": "eager"}, GUIDED, {"class": "any"}], ids=str
 )
-def test_options_are_handed_on_and_json_reports_the_images(
-    tmp_path: Path, asked: dict[str, Any]
-) -> None:
-    given, model, how = guided_by(asked, tmp_path)
+def test_options_are_handed_on_and_json_reports_the_images(tmp_path, directory, asked):
+    words, arguments = options(asked)
     out = tmp_path / "images.npy"
-    result = json.loads(done("sample", *given, "-n", 9, "--out", out, "--json"))
-    expected = model.sample(9, seed=result["seed"], **how)
+    result = as_json("sample", "--model", directory, *words, "-n", 9, "--out", out)
+    model = load(directory, device="cpu", backend=asked.get("backend", "auto"))
+    expected = model.sample(9, seed=result["seed"], **arguments)
     np.testing.assert_array_equal(np.load(out), expected.array)
-    said = {
+    assert result.pop("classes", []) == [*expected.classes]
+    assert result == {
         "out": str(out),
         "n": 9,
         "seed": expected.seed,
         "bits_per_dim": expected.bits_per_dim.tolist(),
-    }
-    classes = {"classes": [*expected.classes]} if expected.classes else {}
-    assert result == {
-        **said,
         "temperature": expected.temperature,
         "guidance": expected.guidance,
-        **classes,
     }
 
 
-def test_images_are_inverted_as_they_are_written(tmp_path: Path) -> None:
-    given = ("sample", "--model", shapes.save(tmp_path / "shapes"), "-n", 3, "--seed", 3)
+def test_images_are_inverted_as_they_are_written(tmp_path, plain):
+    command = ("sample", "--model", plain, "-n", 3, "--seed", 3, "--out")
     for name in ("images.npy", "sheet.png"):
-        done(*given, "--out", tmp_path / name)
-        done(*given, "--out", tmp_path / f"inverted-{name}", "--invert")
-    own = np.load(tmp_path / "images.npy")
+        done(*command, tmp_path / name)
+        done(*command, tmp_path / f"inverted-{name}", "--invert")
     inverted = np.load(tmp_path / "inverted-images.npy")
-    np.testing.assert_array_equal(inverted, 255 - own)
+    np.testing.assert_array_equal(inverted, 255 - np.load(tmp_path / "images.npy"))
     assert inverted.dtype == np.uint8
-    sheet = np.asarray(Image.open(tmp_path / "inverted-sheet.png"))
-    np.testing.assert_array_equal(
-        sheet[:7, :5], 255 - np.asarray(Image.open(tmp_path / "sheet.png"))[:7, :5]
-    )
-    with_cluster = refused(
-        "sample", "--cluster", "127.0.0.1:1", "--invert", "--out", tmp_path / "out"
-    )
-    assert (
-        with_cluster
-        == "--invert is for images that this machine paints; leave it out with --cluster"
-    )
+    first, own = opened(tmp_path / "inverted-sheet.png"), opened(tmp_path / "sheet.png")
+    np.testing.assert_array_equal(first[:7, :5], 255 - own[:7, :5])
 
 
-def test_each_class_has_the_images_that_it_has_alone(tmp_path: Path) -> None:
-    given, model, _ = guided_by({}, tmp_path)
-    command = ("sample", *given, "--each-class", "-n", 2, "--seed", 3, "--json")
-    result = json.loads(done(*command, "--out", tmp_path / "all.npy"))
-    expected = np.stack(
-        [model.sample(2, class_name=name, seed=3).array for name in model.class_names]
-    )
-    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), expected.reshape(6, 7, 5))
+def test_each_class_has_the_images_that_it_has_alone(tmp_path, directory):
+    model = load(directory, device="cpu")
+    command = ("sample", "--model", directory, "--each-class", "-n", 2, "--seed", 3)
+    result = as_json(*command, "--out", tmp_path / "all.npy")
+    rows = [model.sample(2, class_name=name, seed=3).array for name in model.class_names]
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), np.concatenate(rows))
     assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
-    sheet = np.asarray(Image.open(tmp_path / "all.png").convert("L"))
     # too low for names
-    np.testing.assert_array_equal(sheet, np.block([[*row] for row in expected]))
-    done("sample", *given, "--each-class", "--out", tmp_path / "all.npy")
+    np.testing.assert_array_equal(opened(tmp_path / "all.png"), np.block([[*row] for row in rows]))
+    done("sample", "--model", directory, "--each-class", "--out", tmp_path / "all.npy")
     # ten of each, where no number is given
     assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)
 
 
 def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(
-    tmp_path: Path, complete: Command
-) -> None:
-    (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
+    tmp_path, grey_directory, picture
+):
+    command = ("complete", "--model", grey_directory, "-n", 3, "--seed", 4)
     out = tmp_path / "completions.npy"
-    known = HOLE == 255
-    done(*complete, out, tmp_path / "hole.png")  # its own alpha is the mask
-    np.testing.assert_array_equal(np.load(out)[:, known], np.stack([IMAGE[known]] * 3))
-    kept = (tmp_path / "picture.png", "--keep-rows", 4)
-    done(*complete, out, *kept)
-    done(*complete, tmp_path / "sheet.png", *kept)
-    completions = np.load(out)
-    np.testing.assert_array_equal(completions[:, :4], np.stack([IMAGE[:4]] * 3))
+    (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
+    done(*command, tmp_path / "hole.png", "--out", out)  # its own alpha is the mask
+    np.testing.assert_array_equal(np.load(out)[:, KNOWN], [IMAGE[KNOWN]] * 3)
+    rows = (*command, picture, "--keep-rows", 4, "--out")
+    done(*rows, out)
+    np.testing.assert_array_equal(np.load(out)[:, :4], [IMAGE[:4]] * 3)
     occluded = np.concatenate((IMAGE[:4], np.full((3, 5), 128, np.uint8)))
-    row = np.hstack((occluded, *completions, IMAGE))
-    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "sheet.png")), row)
-    done(*complete, tmp_path / "film.webp", *kept, "--frames", 2, "--scale", 1)
+    row = np.hstack((occluded, *np.load(out), IMAGE))
+    done(*rows, tmp_path / "sheet.png")
+    np.testing.assert_array_equal(opened(tmp_path / "sheet.png"), row)
+    done(*rows, tmp_path / "film.webp", "--frames", 2, "--scale", 1)
     frames, _ = film_frames((tmp_path / "film.webp").read_bytes())
     np.testing.assert_array_equal(frames[..., 0], [np.hstack((*[occluded] * 4, IMAGE)), row])
-
-
-STAR = {"class": "Star", "particles": 4}
 
 
 @pytest.mark.parametrize(
     "asked", [{}, {"particles": 8}, STAR, GUIDED, {"backend": "eager"}], ids=str
 )
-def test_options_are_handed_on_and_the_numbers_of_completions_reported(
-    tmp_path: Path, asked: dict[str, Any]
-) -> None:
-    given, model, how = guided_by(asked, tmp_path)
-    files = (tmp_path / "picture.png", tmp_path / "mask.png")
+def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path, directory, asked):
+    words, arguments = options(asked)
+    image, mask = saved(tmp_path, IMAGE, HOLE)
     out = tmp_path / "completions.npy"
-    for file, picture in zip(files, (IMAGE, HOLE), strict=True):
-        file.write_bytes(encode(picture))
-    command = ("complete", files[0], "--mask", files[1], *given, "-n", 2, "--seed", 4, "--out", out)
-    result = json.loads(done(*command, "--json"))
-    expected = model.complete(IMAGE, mask=HOLE == 255, n=2, seed=4, **how)
+    command = ("complete", image, "--mask", mask, "--model", directory, *words, "-n", 2)
+    command += ("--seed", 4, "--out", out)
+    result = as_json(*command)
+    model = load(directory, device="cpu", backend=asked.get("backend", "auto"))
+    expected = model.complete(IMAGE, mask=KNOWN, n=2, seed=4, **arguments)
     np.testing.assert_array_equal(np.load(out), expected.array)
     assert (result["out"], result["n"], result["seed"]) == (str(out), 2, 4)
     assert result.get("class") == (expected.classes[0] if expected.classes else None)
@@ -188,230 +171,176 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(
     assert (result["guidance"], result["particles"]) == (expected.guidance, particles)
     for name in ("bits_per_dim", "evidence_bits", "effective_particles"):
         assert result[name] == getattr(expected, name).tolist()
-    assert expected.evidence_bits is not None
-    assert expected.effective_particles is not None
     words = f", {expected.evidence_bits.mean():.2f} bits for the known pixels"
     if particles > 1:
-        words += f", at least {expected.effective_particles.min():.1f} of {particles} particles effective"
+        least = expected.effective_particles.min()
+        words += f", at least {least:.1f} of {particles} particles effective"
     assert done(*command).endswith(f"{words}\n")
 
 
-def saved(folder: Path, *images: np.ndarray) -> list[Path]:
-    folder.mkdir(exist_ok=True)
-    files = [folder / f"{index}.png" for index in range(len(images))]
-    for file, image in zip(files, images, strict=True):
-        file.write_bytes(encode(image))
-    return files
-
-
 @pytest.mark.parametrize("name", [None, "circle"])
-def test_the_bits_of_each_picture_are_printed(tmp_path: Path, name: str | None) -> None:
-    directory = shapes.save(tmp_path / "shapes")
+def test_the_bits_of_each_picture_are_printed(tmp_path, plain, name):
     images = noise(2, 7, 5)
     files = saved(tmp_path / "pictures", *images)
-    law = load(directory, device="cpu").score(images, class_name=name).tolist()
-    command = ("score", "--model", directory, *(("--class", "Disc") if name else ()))
-    rows = [
-        {"picture": str(file), "bits_per_dim": x, "noisy": False}
-        for file, x in zip(files, law, strict=True)
-    ]
-    assert json.loads(done(*command, *files, "--json")) == {"data": rows}
-    lines = done(*command, tmp_path / "pictures").splitlines()  # a folder: its pictures by name
+    law = load(plain, device="cpu").score(images, class_name=name).tolist()
+    command = ("score", "--model", plain, *(("--class", "Disc") if name else ()))
+    rows = as_json(*command, *files)["data"]
+    assert [row["picture"] for row in rows] == [*map(str, files)]
+    assert [row["bits_per_dim"] for row in rows] == law
+    assert [row["noisy"] for row in rows] == [False, False]
     mean = f"mean {np.mean(law):.4f} +- {np.std(law, ddof=1) / 2**0.5:.4f} bits/dim (2 images)"
-    assert lines == [*(f"{row['bits_per_dim']:.4f}  {row['picture']}" for row in rows), mean]
+    lines = [f"{bits:.4f}  {file}" for bits, file in zip(law, files, strict=True)]
+    # a folder: its pictures by name
+    assert done(*command, tmp_path / "pictures").splitlines() == [*lines, mean]
 
 
 @pytest.mark.parametrize("option", ["--mask", "--keep-rows"])
-def test_known_pixels_are_scored_with_their_standard_error(
-    grey_directory: Path, tmp_path: Path, option: str
-) -> None:
+def test_known_pixels_are_scored_with_their_standard_error(grey_directory, tmp_path, option):
     file, mask = saved(tmp_path, IMAGE, HOLE)
     is_masked = option == "--mask"
-    command = (
-        "score",
-        "--model",
-        grey_directory,
-        file,
-        option,
-        mask if is_masked else 3,
-        "--seed",
-        5,
-    )
-    command += ("--particles", 4, "--repeats", 3)
-    found = json.loads(done(*command, "--json"))
-    known = {"mask": HOLE == 255} if is_masked else {"keep_rows": 3}
-    law = load(grey_directory, device="cpu").score_known(
-        IMAGE, **known, particles=4, repeats=3, seed=5
-    )
-    (row,) = found["data"]
-    assert found["seed"] == 5
-    assert row == {
+    command = ("score", "--model", grey_directory, file, option, mask if is_masked else 3)
+    command += ("--seed", 5, "--particles", 4, "--repeats", 3)
+    found = as_json(*command)
+    known = {"mask": KNOWN} if is_masked else {"keep_rows": 3}
+    model = load(grey_directory, device="cpu")
+    law = model.score_known(IMAGE, **known, particles=4, repeats=3, seed=5)
+    row = {
         "picture": str(file),
         "bits_per_dim": law.bits_per_dim,
         "standard_error": law.standard_error_per_dim,
         "known_bytes": 29 if is_masked else 15,
         "particles": 4 if is_masked else 1,
     }
-    assert (row["standard_error"] > 0) == is_masked
-    assert (
-        done(*command) == f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {file}\n"
-    )
+    assert (found["seed"], found["data"]) == (5, [row])
+    assert (law.standard_error_per_dim > 0) == is_masked
+    line = f"{law.bits_per_dim:.4f} +/- {law.standard_error_per_dim:.4f}  {file}\n"
+    assert done(*command) == line
 
 
-def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path: Path) -> None:
-    directory = shapes.save(tmp_path / "shapes")
-    model = load(directory, device="cpu")
-    images = np.concatenate(
-        [model.sample(1, class_name=name, seed=2).array for name in model.class_names]
-    )
+def test_the_best_class_its_probability_and_the_bits_under_every_class(tmp_path, plain):
+    model = load(plain, device="cpu")
+    images = [model.sample(1, class_name=name, seed=2).array[0] for name in model.class_names]
     files = saved(tmp_path / "pictures", *images)
     law = model.classify(images)
-    lines = done("classify", "--model", directory, *files).splitlines()
-    best = law.posterior.max(axis=1)
-    assert lines == [
-        f"{name}  {share:.4f}  {file}"
-        for name, share, file in zip(law.best, best, files, strict=True)
-    ]
-    # a folder: by name
-    assert done("classify", "--model", directory, tmp_path / "pictures").splitlines() == lines
-    rows = json.loads(done("classify", "--model", directory, *files, "--json"))["data"]
-    assert [(row["picture"], row["class"]) for row in rows] == [
-        *zip(map(str, files), law.best, strict=True)
-    ]
-    for row, posterior, bits in zip(rows, law.posterior, law.bits / 35, strict=True):
-        assert [*row["probabilities"]] == [*row["bits_per_dim"]] == list(model.class_names)
-        assert [*row["probabilities"].values()] == pytest.approx(posterior, rel=1e-6)
-        assert [*row["bits_per_dim"].values()] == pytest.approx(bits, rel=1e-6)
+    shares = law.posterior.max(axis=1)
+    lines = "".join(
+        f"{name}  {share:.4f}  {file}\n"
+        for name, share, file in zip(law.best, shares, files, strict=True)
+    )
+    command = ("classify", "--model", plain)
+    assert done(*command, *files) == lines
+    assert done(*command, tmp_path / "pictures") == lines  # a folder: by name
+    for index, row in enumerate(as_json(*command, *files)["data"]):
+        assert (row["picture"], row["class"]) == (str(files[index]), law.best[index])
+        assert [*row["probabilities"]] == [*row["bits_per_dim"]] == [*model.class_names]
+        posterior = [*row["probabilities"].values()]
+        assert posterior == pytest.approx(law.posterior[index], rel=1e-6)
+        bits = [*row["bits_per_dim"].values()]
+        assert bits == pytest.approx(law.bits[index] / 35, rel=1e-6)
         assert (row["read_by"], row["probabilities_by_bits"]) == ("bits", row["probabilities"])
 
 
 def test_the_answer_of_a_class_head_comes_first_and_bits_are_read_where_they_are_asked_for(
-    tmp_path: Path,
-) -> None:
+    tmp_path, picture
+):
     directory = shapes.save(tmp_path / "headed", class_head=True)
-    file = tmp_path / "noise.png"
-    image = noise(1, 7, 5)
-    file.write_bytes(encode(image[0]))
-    law = load(directory, device="cpu").classify(image, by_bits=True)
-    assert law.posterior_by_bits is not None
-    line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}"
-    assert done("classify", "--model", directory, file) == f"{line}\n"
+    law = load(directory, device="cpu").classify(IMAGE, by_bits=True)
+    command = ("classify", "--model", directory, picture)
+    line = f"{law.best[0]}  {law.posterior.max():.4f}  {picture}"
+    assert done(*command) == f"{line}\n"
     name = law.class_names[law.posterior_by_bits.argmax()]
     by_bits = f"  by bits: {name}  {law.posterior_by_bits.max():.4f}"
-    assert done("classify", "--model", directory, file, "--by-bits") == f"{line}{by_bits}\n"
-    (row,) = json.loads(done("classify", "--model", directory, file, "--json"))["data"]
+    assert done(*command, "--by-bits") == f"{line}{by_bits}\n"
+    (row,) = as_json(*command)["data"]
     assert (row["read_by"], row["class"], row["bits_per_dim"]) == ("head", law.best[0], None)
 
 
-def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_path: Path) -> None:
-    directory, (file,) = shapes.evaluate(shapes.save(tmp_path / "shapes")), saved(tmp_path, NOISY)
-    model = load(directory, device="cpu")
+def test_noise_is_removed_and_a_picture_unlike_the_test_images_is_marked(tmp_path, plain):
+    shapes.evaluate(plain)
+    model = load(plain, device="cpu")
+    clean = np.where(NOISY == 3, 0, 254).astype(np.uint8)
+    file, clean_file, inverted = saved(tmp_path, NOISY, clean, 255 - NOISY)
     law = model.classify(NOISY)
-    words = f"unlike what the model knows (p <= {law.tail_probabilities[0]:.4f})"
+    command = ("classify", "--model", plain)
     line = f"{law.best[0]}  {law.posterior.max():.4f}  {file}  with noise\n"
-    assert done("classify", "--model", directory, file) == line
-    (tmp_path / "clean.png").write_bytes(encode(np.where(NOISY == 3, 0, 254).astype(np.uint8)))
+    assert done(*command, file) == line
+    unlike = "unlike what the model knows (p <= "
     # without noise, and not a test image
-    said = done("classify", "--model", directory, tmp_path / "clean.png")
-    assert said.startswith(f"-  -  {tmp_path / 'clean.png'}  unlike what the model knows (p <= ")
-    Image.open(file).point(lambda value: 255 - value).save(tmp_path / "inverted.png")
-    said = done("classify", "--model", directory, tmp_path / "inverted.png")
-    assert said.startswith(f"-  -  {tmp_path / 'inverted.png'}  unlike what the model knows (p <= ")
-    assert said.endswith(
-        "): it is dark on light, and the model's images are light on dark; try --invert\n"
-    )
-    said = done("classify", "--model", directory, tmp_path / "inverted.png", "--invert")
-    assert said == line.replace(str(file), str(tmp_path / "inverted.png"))
-    (row,) = json.loads(done("classify", "--model", directory, file, "--clean", "off", "--json"))[
-        "data"
-    ]
-    assert (row["typical"], row["tail_probability"]) == (
-        False,
-        pytest.approx(law.tail_probabilities[0]),
-    )
-    assert [*row["bits_per_dim"].values()] == pytest.approx(
-        (model.classify(NOISY, clean="off").bits / 35)[0], rel=1e-6
-    )
-    assert done("score", "--model", directory, file).endswith(f"{file}  {words}\n")
+    assert done(*command, clean_file).startswith(f"-  -  {clean_file}  {unlike}")
+    said = done(*command, inverted)
+    assert said.startswith(f"-  -  {inverted}  {unlike}")
+    assert "it is dark on light, and the model's images are light on dark; try --invert" in said
+    assert done(*command, inverted, "--invert") == line.replace(str(file), str(inverted))
+    (row,) = as_json(*command, file, "--clean", "off")["data"]
+    assert row["typical"] is False
+    assert row["tail_probability"] == pytest.approx(law.tail_probabilities[0])
+    bits = model.classify(NOISY, clean="off").bits[0] / 35
+    assert [*row["bits_per_dim"].values()] == pytest.approx(bits, rel=1e-6)
+    words = f"{file}  {unlike}{law.tail_probabilities[0]:.4f})"
+    assert done("score", "--model", plain, file).endswith(f"{words}\n")
 
 
 def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
-    tmp_path: Path, complete: Command
-) -> None:
-    picture = tmp_path / "picture.png"
+    tmp_path, grey_directory, picture
+):
     folder = tmp_path / "pictures"
-    folder.mkdir()
-    for name in ("b", "a"):
-        (folder / f"{name}.png").write_bytes(picture.read_bytes())
-    plain, labelled, alone = (
-        tmp_path / name for name in ("plain.png", "labelled.png", "alone.npy")
-    )
-    done(*complete, plain, folder, "--keep-rows", 4, "--scale", 3)
-    done(*complete, labelled, folder, "--keep-rows", 4, "--scale", 3, "--labels")
-    done(*complete, alone, picture, "--keep-rows", 4)
-    figure = np.asarray(Image.open(plain))
-    both = np.asarray(Image.open(labelled))
+    saved(folder, IMAGE, IMAGE)
+    command = ("complete", "--model", grey_directory, "-n", 3, "--seed", 4, "--keep-rows", 4)
+    done(*command, folder, "--scale", 3, "--out", tmp_path / "plain.png")
+    done(*command, folder, "--scale", 3, "--labels", "--out", tmp_path / "labelled.png")
+    done(*command, picture, "--out", tmp_path / "alone.npy")
+    figure = opened(tmp_path / "plain.png")
+    labelled = opened(tmp_path / "labelled.png")
     assert figure.shape == (2 * 21 + 3, 5 * 15 + 4 * 3)  # gaps of 3 pixels
     assert (figure[21:24] == 255).all()
     # beside a second
-    np.testing.assert_array_equal(figure[:21, 18:33], np.load(alone)[0].repeat(3, 0).repeat(3, 1))
-    np.testing.assert_array_equal(both[-figure.shape[0] :, -figure.shape[1] :], figure)
-    assert both.min() < 128 < both.max() == 255
+    alone = np.load(tmp_path / "alone.npy")[0]
+    np.testing.assert_array_equal(figure[:21, 18:33], alone.repeat(3, 0).repeat(3, 1))
+    height, width = figure.shape
+    np.testing.assert_array_equal(labelled[-height:, -width:], figure)
+    assert labelled.min() < 128 < labelled.max() == 255
 
 
 def test_a_file_that_cannot_be_read_is_left_out_and_an_array_of_another_size_is_named(
-    tmp_path: Path,
-) -> None:
-    directory = shapes.save(tmp_path / "shapes")
+    tmp_path, plain
+):
     folder = tmp_path / "pictures"
-    folder.mkdir()
-    (folder / "1.png").write_bytes(encode(noise(7, 5)))
+    saved(folder, IMAGE)
     (folder / "2.png").symlink_to("/proc/self/mem")  # which fails to be read, for root too
-    command = ("score", folder, "--model", directory)
-    ran = scanline(*command)
-    assert (ran.status, ran.err) == (
-        1,
-        f"1 left out: {folder}/2.png: it cannot be read: Input/output error\n",
-    )
+    ran = scanline("score", folder, "--model", plain)
+    reason = f"1 left out: {folder}/2.png: it cannot be read: Input/output error\n"
+    assert (ran.status, ran.err) == (1, reason)
     np.save(folder / "3.npy", noise(2, 9, 8))
-    assert refused(*command).endswith(f"{folder}/3.npy:0 is 8x9; the model needs exactly 5x7.")
+    ran = scanline("score", folder, "--model", plain)
+    assert ran.err.endswith(f"{folder}/3.npy:0 is 8x9; the model needs exactly 5x7.\n")
 
 
-def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(
-    tmp_path: Path,
-) -> None:
-    directory, (one, two, ten, eleven) = shapes.save(tmp_path / "shapes"), noise(4, 7, 5)
+def test_a_folder_is_read_by_what_its_files_are_and_what_is_left_out_is_said(tmp_path, plain):
     folder = tmp_path / "pictures"
     folder.mkdir()
-    for name, image, kind in (("10.TIF", ten, "TIFF"), ("2", two, "PNG"), ("1.jfif", one, "PNG")):
-        (folder / name).write_bytes(encode(image, kind))
-    np.savez(folder / "more.npz", images=eleven[None])
+    images = noise(4, 7, 5)
+    (folder / "1.jfif").write_bytes(encode(images[0]))
+    (folder / "2").write_bytes(encode(images[1]))
+    (folder / "10.TIF").write_bytes(encode(images[2], "TIFF"))
+    np.savez(folder / "more.npz", images=images[3:])
     (folder / "notes.txt").write_text("?")
-    command = ("score", folder, "--model", directory)
-    ran = scanline(*command)
+    ran = scanline("score", folder, "--model", plain)
     assert (ran.status, ran.err) == (0, f"1 left out: {folder}/notes.txt: it is not a picture\n")
-    names = [folder / name for name in ("1.jfif", "2", "10.TIF", "more.npz:0")]
-    law = load(directory, device="cpu").score(np.stack((one, two, ten, eleven)))
-    assert ran.out.splitlines()[:4] == [
-        f"{bits:.4f}  {name}" for bits, name in zip(law, names, strict=True)
-    ]
-    (folder / "half.png").write_bytes(encode(one)[:60])
-    for ran in (scanline(*command, "--json"), scanline("classify", *command[1:], "--json")):
-        found = json.loads(ran.out)
-        broken = {
+    law = load(plain, device="cpu").score(images)
+    names = ("1.jfif", "2", "10.TIF", "more.npz:0")
+    lines = [f"{bits:.4f}  {folder / name}" for bits, name in zip(law, names, strict=True)]
+    assert ran.out.splitlines()[:4] == lines
+    (folder / "half.png").write_bytes(encode(images[0])[:60])
+    left_out = [
+        {
             "file": f"{folder}/half.png",
             "reason": "it is a broken picture: image file is truncated",
-        }
-        assert (ran.status, len(found["data"])) == (1, 4)
-        assert found["left_out"] == [
-            broken,
-            {"file": f"{folder}/notes.txt", "reason": "it is not a picture"},
-        ]
-    completed = scanline(
-        "complete", *command[1:], "--keep-rows", 3, "-n", 1, "--out", tmp_path / "a.npy", "--json"
-    )
-    assert (
-        completed.status,
-        json.loads(completed.out)["n"],
-        len(json.loads(completed.out)["left_out"]),
-    ) == (1, 4, 2)
+        },
+        {"file": f"{folder}/notes.txt", "reason": "it is not a picture"},
+    ]
+    completing = ("complete", "--keep-rows", 3, "-n", 1, "--out", tmp_path / "a.npy")
+    for command in (("score",), ("classify",), completing):
+        ran = scanline(*command, folder, "--model", plain, "--json")
+        found = json.loads(ran.out)
+        assert (ran.status, found["left_out"]) == (1, left_out)
+        assert len(found.get("data", range(found.get("n", 0)))) == 4

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -30,57 +29,6 @@ async def drained(
     (ended,) = await asyncio.gather(task, return_exceptions=True)
     assert not lifecycle.timeouts
     return in_time, ended
-
-
-async def test_a_drain_waits_for_work_that_ends() -> None:
-    async def work(lifecycle: Lifecycle) -> str:
-        async with lifecycle.interruptible():
-            await lifecycle.draining.wait()
-            await asyncio.sleep(0)
-            return "done"
-
-    assert await drained(work) == (True, "done")
-    assert await Lifecycle().drain(0) == 0
-
-
-async def test_unfinished_work_is_interrupted() -> None:
-    async def work(lifecycle: Lifecycle) -> None:
-        async with lifecycle.interruptible():
-            await asyncio.sleep(LONG)
-
-    in_time, ended = await drained(work, 0.01)
-    assert not in_time
-    assert isinstance(ended, DrainTimeoutError)
-
-
-async def test_interrupted_work_has_time_to_send_its_error() -> None:
-    async def work(lifecycle: Lifecycle) -> str:
-        with lifecycle.tracked(), suppress(DrainTimeoutError):
-            async with lifecycle.interruptible():
-                await asyncio.sleep(LONG)
-        with lifecycle.tracked():
-            await asyncio.sleep(0.01)
-            return "sent"
-
-    assert await drained(work, 0.01) == (False, "sent")
-
-
-async def test_a_drain_waits_until_a_websocket_has_ended() -> None:
-    sent = []
-
-    async def send(message: Any) -> None:
-        sent.append(message["type"])
-
-    async def visit(lifecycle: Lifecycle) -> None:
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            await lifecycle.draining.wait()
-            await asyncio.sleep(0.01)
-            await send({"type": "websocket.close"})
-
-        await DrainingMiddleware(app, lifecycle)({"type": "websocket"}, send, send)
-
-    assert await drained(visit) == (True, None)
-    assert sent == ["websocket.close"]
 
 
 async def test_only_the_work_of_a_connection_is_interrupted() -> None:

@@ -37,12 +37,6 @@ def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
     assert (visitor.saved_images() == second.saved_images()).all()
 
 
-def test_a_link_paints_what_the_api_paints(
-    visit: Visit, server: Server, client: httpx.Client
-) -> None:
-    visitor = visit(f"{server.url}/?model=grey&seed={LARGEST}&temperature=0.8&n=5", done=5)
-    images = painted(client, n=5, seed=LARGEST, temperature=0.8)
-    assert (visitor.saved_images() == images).all()
 
 
 def test_colour_images_are_painted(

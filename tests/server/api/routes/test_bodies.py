@@ -1,19 +1,16 @@
 """Pictures, forms and bodies that cannot be read: each a 4xx error that names what is wrong."""
 
 import gzip
-import io
 import json
 import zlib
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
-from PIL import Image
 
-from tests.support.pictures import encode, noise, text
+from tests.support.pictures import encode, text
 from tests.support.server.error_answers import assert_refused
-from tests.support.server.hostile_pictures import END, SIGNATURE, chunk, header, of_scans, pixels
+from tests.support.server.hostile_pictures import chunk
 from tests.support.server.json_requests import IMAGE, MASKED
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
 
@@ -24,48 +21,6 @@ JSON = {"content-type": "application/json"}
 def with_chunk(kind: bytes, data: bytes) -> bytes:
     """The picture with another chunk behind its header."""
     return FILE[:33] + chunk(kind, data) + FILE[33:]
-
-
-def claiming(size: int) -> bytes:
-    """A small PNG whose header claims that it is large."""
-    return SIGNATURE + header(size, size) + pixels() + END
-
-
-def animated(kind: str) -> bytes:
-    out = io.BytesIO()
-    second = Image.fromarray(noise(7, 5, seed=1))
-    Image.fromarray(IMAGE).save(out, kind, save_all=True, append_images=[second])
-    return out.getvalue()
-
-
-BOMB = b"a\0\0" + zlib.compress(bytes(10_000_000))
-PICTURES = {  # the code: unsupported pictures
-    "invalid_image": [
-        b"",
-        b"a picture of a seven",
-        FILE[:8],
-        encode(IMAGE, "GIF"),
-        animated("PNG"),
-        animated("WEBP"),
-        claiming(60_000),
-        of_scans(5000),
-        with_chunk(b"zTXt", BOMB),
-        with_chunk(b"iCCP", BOMB),
-    ],
-    "wrong_size": [
-        encode(np.zeros((28, 28), np.uint8)),
-        encode(np.zeros((5, 7), np.uint8)),
-        encode(np.zeros((4000, 4000), np.uint8)),
-        claiming(9000),
-    ],
-}
-
-
-@pytest.mark.parametrize("code", PICTURES)
-def test_an_unsupported_picture_is_refused(client: httpx.Client, code: str) -> None:
-    for data in PICTURES[code]:
-        response = client.post(LIKELIHOODS, json={"image": text(data)})
-        assert_refused(response, 400, "image", code)
 
 
 def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(

@@ -308,15 +308,6 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
     assert_refused(client.post(EDITS, data=RESIZE, files=other), 400, "mask", "wrong_size")
 
 
-@pytest.mark.parametrize(("route", "data"), [(EDITS, {"keep_rows": "3"}), (LIKELIHOODS, {})])
-def test_of_several_pictures_the_refused_one_is_named(
-    client: httpx.Client, route: str, data: dict
-) -> None:
-    refused = client.post(route, data=data, files=[("image", SMALL), ("image", ENLARGED)])
-    assert_refused(refused, 400, "image", "wrong_size")
-    assert refused.json()["error"]["message"].startswith("Picture 2 of 2: image is 50x70;")
-
-
 @pytest.mark.parametrize("route", [LIKELIHOODS, CLASSIFICATIONS])
 def test_a_server_that_resizes_scores_pictures_of_any_size(
     shapes_client: httpx.Client, route: str

@@ -17,36 +17,15 @@ import pytest
 from scanline.server.engine.job import EngineFailedError
 from scanline.server.engine.local import engine_client, engine_process
 from scanline.server.engine.worker.process import EngineOptions
-from scanline.server.settings import Settings
 from tests.support.engine import engines
-from tests.support.engine.engines import FaultyOptions, RecordingClient, with_deadline
+from tests.support.engine.engines import RecordingClient, with_deadline
 from tests.support.pictures import text
-from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.forked_server import AVAILABLE
-from tests.support.server.in_process_server import serve_in_process
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.running_server import Server, serve
 from tests.support.server.websocket_client import connected
-from tests.support.waiting import PATIENCE, wait_for
-
-
-def test_a_request_that_crashes_the_engine_must_not_be_retried(grey_directory: Path) -> None:
-    settings = Settings(models=(str(grey_directory),), slots=4, threads=1)
-    with (
-        serve_in_process(settings, FaultyOptions) as (at, _),
-        httpx.Client(base_url=at, timeout=PATIENCE) as client,
-    ):
-        crashing = client.post(GENERATIONS, json={"seed": engines.CRASHING_SEED})
-        error = crashing.json()["error"]
-        assert (crashing.status_code, error["type"], error["code"]) == (
-            500,
-            "server_error",
-            "engine_failed",
-        )
-        assert crashing.headers["x-should-retry"] == "false"
-        assert ONE_SENTENCE.fullmatch(error["message"])
-        assert client.post(GENERATIONS, json={"seed": 5}).status_code == 200
+from tests.support.waiting import wait_for
 
 
 def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory: Path) -> None:

@@ -107,18 +107,6 @@ def test_counters_keep_what_a_stopped_or_ended_process_counted(
         assert Metrics(client).of("http_requests_total") >= requests
 
 
-def test_a_killed_engine_costs_no_byte(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
-    with ExitStack() as stack:
-        sockets = [websocket_of(shared_server, process, stack) for process in processes]
-        for seed, socket in enumerate(sockets):
-            begin(socket, seed)
-        os.kill(shared_server.engine, signal.SIGKILL)
-        for seed, socket in enumerate(sockets):
-            assert_finishes(socket, grey, seed)
-
-
 def test_a_killed_process_is_replaced(
     shared_server: Server, processes: list[int], grey: Transformer
 ) -> None:
