@@ -37,13 +37,11 @@ def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
     assert (visitor.saved_images() == second.saved_images()).all()
 
 
-
-
 def test_colour_images_are_painted(
     visit: Visit, colour_server: Server, colour_client: httpx.Client
 ) -> None:
-    visitor = visit(f"{colour_server.url}/?seed=3&n=4", done=4)
-    images = painted(colour_client, n=4, seed=3)
+    visitor = visit(f"{colour_server.url}/?seed={LARGEST}&temperature=0.8&n=4", done=4)
+    images = painted(colour_client, n=4, seed=LARGEST, temperature=0.8)
     assert (visitor.saved_images() == images).all()
     assert (visitor.gallery_image(3)[..., :3] == images[3]).all()
 
