@@ -3,29 +3,25 @@ whose limits are compatible with it.
 """
 
 import functools
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from scanline.model.inference import Model, load
-from scanline.model.network.transformer import Transformer
+from scanline.model.inference import load
 from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
-from tests.support.server.running_server import Server, client_of, serve
+from tests.support.server.running_server import client_of, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
 from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
-from tests.support.server.websocket_client import WebsocketClient, connected
+from tests.support.server.websocket_client import connected
 
 # One for all clients of this process: loading the system's certificates takes 50 ms of each.
 httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def engines_on_the_cpu() -> Iterator[None]:
+def engines_on_the_cpu():
     """Also on a machine with a GPU: what is tested here is the server, and
     images are compared with the CPU's.
     """
@@ -35,7 +31,7 @@ def engines_on_the_cpu() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def server(grey_directory: Path) -> Iterator[Server]:
+def server(grey_directory):
     """Default limits, except for many slots and large requests."""
     with serve(
         grey_directory, "--slots", "64", "--max-images-per-request", "2000", *arguments(NO_DELAY)
@@ -44,7 +40,7 @@ def server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def colour_server(colour_directory: Path) -> Iterator[Server]:
+def colour_server(colour_directory):
     with serve(
         colour_directory, "--slots", "24", "--max-body-bytes", "100000", *arguments(NO_DELAY)
     ) as server:
@@ -52,12 +48,12 @@ def colour_server(colour_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def shapes_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shapes_directory(tmp_path_factory):
     return shapes.evaluate(shapes.save(tmp_path_factory.mktemp("models") / "shapes"))
 
 
 @pytest.fixture(scope="session")
-def digits_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def digits_directory(tmp_path_factory):
     """A guided model of digits and a word."""
     classes = (("2", "two"), ("0",), ("6",), ("horse",))
     config = small_models.config(
@@ -67,13 +63,13 @@ def digits_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def shapes_model(shapes_directory: Path) -> Model:
+def shapes_model(shapes_directory):
     """The model of `shapes_server` in this process."""
     return load(shapes_directory, device="cpu")
 
 
 @pytest.fixture(scope="session")
-def shapes_server(shapes_directory: Path) -> Iterator[Server]:
+def shapes_server(shapes_directory):
     """A model with classes, fewer slots than an image may have particles, and
     what other projects' clients need.
     """
@@ -90,7 +86,7 @@ def shapes_server(shapes_directory: Path) -> Iterator[Server]:
 
 def server_with(options: dict[str, Any]) -> Any:
     @pytest.fixture(scope="session")
-    def server(grey_directory: Path) -> Iterator[Server]:
+    def server(grey_directory):
         with serve(grey_directory, *arguments(options)) as server:
             yield server
 
@@ -103,7 +99,7 @@ guarded_server = server_with(GUARDED)
 
 
 @pytest.fixture(scope="session")
-def small_room_server(grey_directory: Path) -> Iterator[Server]:
+def small_room_server(grey_directory):
     """So little room that one leaked slot shows; at the end, no request
     may have failed inside the server.
     """
@@ -119,7 +115,7 @@ def small_room_server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def full_request_images(grey: Transformer) -> np.ndarray:
+def full_request_images(grey):
     """What `assert_server_healthy` requests, painted offline."""
     return paint(grey, FULL_REQUEST["n"], seed=FULL_REQUEST["seed"]).images.reshape(-1, 7, 5)
 
@@ -130,6 +126,6 @@ shapes_client = client_of("shapes_server")
 
 
 @pytest.fixture
-def websocket(server: Server) -> Iterator[WebsocketClient]:
+def websocket(server):
     with connected(server.url) as websocket:
         yield websocket

@@ -7,9 +7,7 @@ import resource
 import shutil
 import signal
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -42,9 +40,7 @@ def served(directory: Path) -> None:
 
 # of each reader: a file's name, how that is read, beside a
 # model's others, and what it is refused by
-READERS: dict[
-    str, tuple[str, Callable[[Path], Any], type[Exception] | tuple[type[Exception], ...]]
-] = {
+READERS = {
     "configuration": ("config.json", lambda path: model_dir.load_config(path.parent), FileError),
     "defaults": (
         "generation_config.json",
@@ -92,7 +88,7 @@ READERS: dict[
     "curve": ("loss.csv", lambda path: curve.Curve(path.parent, until=9), FileError),
 }
 MAY_BE_EMPTY = ("card", "keys", "curve")
-PLANTS: dict[str, Callable[[Path], object]] = {
+PLANTS = {
     "a pipe": os.mkfifo,
     "a link to a pipe": lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
     "a link to a device": lambda path: path.symlink_to("/dev/zero"),
@@ -100,7 +96,7 @@ PLANTS: dict[str, Callable[[Path], object]] = {
     "nothing": Path.touch,
     "2^40 bytes": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
 }
-VALID: dict[str, Callable[[Path], object]] = {  # writes a file that is read
+VALID = {  # writes a file that is read
     "curve": lambda path: path.write_text(",".join(curve.Row.__annotations__) + 2 * "\n5,1,1,1,1,"),
     "parquet": lambda path: write_parquet(path, range(4)),
     "IDX": lambda path: path.write_bytes(struct.pack(">IIII", mnist.MAGIC, 2, 7, 5) + bytes(70)),
@@ -111,7 +107,7 @@ VALID: dict[str, Callable[[Path], object]] = {  # writes a file that is read
 
 
 @pytest.fixture
-def place(tmp_path: Path, grey_directory: Path) -> Path:
+def place(tmp_path, grey_directory):
     place = tmp_path / "place"
     shutil.copytree(grey_directory, place)
     write_certificate(place / "cert.pem", place / "key.pem", "stranger")
@@ -133,9 +129,7 @@ def refused(name: str, path: Path) -> bool:
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", READERS)
-def test_what_is_no_file_or_too_large_or_empty_is_refused(
-    place: Path, name: str, plant: str
-) -> None:
+def test_what_is_no_file_or_too_large_or_empty_is_refused(place, name, plant):
     path = place / READERS[name][0]
     path.unlink(missing_ok=True)
     PLANTS[plant](path)
@@ -149,7 +143,7 @@ def test_what_is_no_file_or_too_large_or_empty_is_refused(
 
 @pytest.mark.parametrize("examples", [20, pytest.param(2000, marks=pytest.mark.fuzz)])
 @pytest.mark.parametrize("name", VALID)
-def test_any_bytes_are_read_or_refused(place: Path, name: str, examples: int) -> None:
+def test_any_bytes_are_read_or_refused(place, name, examples):
     path = place / READERS[name][0]
     VALID[name](path)
     whole = path.read_bytes()

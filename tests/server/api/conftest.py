@@ -1,23 +1,16 @@
 """One server in this process, and clients of shared servers, which are idle before each test."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import httpx
-import numpy as np
 import pytest
 
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.server.in_process_server import serve_in_process
 from tests.support.server.metrics_reader import wait_until_idle
-from tests.support.server.running_server import Server
 from tests.support.server.server_health import assert_server_healthy
 from tests.support.server.shared_servers import LONG
 
 
 @pytest.fixture(scope="package")
-def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
+def in_process_server(grey_directory):
     """Its address and its engine client; room for two long jobs."""
     limits = {"max_images_per_request": LONG, "max_waiting_images": 2 * LONG, "client_share": 1}
     limits |= {
@@ -31,14 +24,14 @@ def in_process_server(grey_directory: Path) -> Iterator[tuple[str, EngineClient]
 
 
 @pytest.fixture
-def full_queue_client(full_queue_server: Server) -> Iterator[httpx.Client]:
+def full_queue_client(full_queue_server):
     with full_queue_server.client() as client:
         wait_until_idle(client)
         yield client
 
 
 @pytest.fixture
-def limited_client(limited_server: Server) -> Iterator[httpx.Client]:
+def limited_client(limited_server):
     """After each test, the server is idle again and has logged no error."""
     with limited_server.client() as client:
         wait_until_idle(client, "websocket_connections")
@@ -48,9 +41,7 @@ def limited_client(limited_server: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def small_room_client(
-    small_room_server: Server, full_request_images: np.ndarray
-) -> Iterator[httpx.Client]:
+def small_room_client(small_room_server, full_request_images):
     """After each test the server paints as many images as it has room for, each of
     them with the bytes of its seed.
     """

@@ -10,8 +10,8 @@ ROOT = Path(__file__).parents[3]
 PLACES = {"ApiError": 0, "InvalidInput": 2, "QueueFullError": 1, "ReloadError": 1}  # of the code
 
 
-def test_the_codes_of_errors_are_those_that_the_sources_raise() -> None:
-    raised: set[str] = set()
+def test_the_codes_of_errors_are_those_that_the_sources_raise():
+    raised = set()
     nginx = ROOT / "deploy/kubernetes/ray/nginx.conf"
     strings = set(re.findall(r'"code":"(\w+)"', nginx.read_text()))
     for file in [*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")]:

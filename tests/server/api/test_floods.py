@@ -5,14 +5,13 @@ at most about three times as long.
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from scanline.model import zoo
 from tests.support.server.floods import FLOODS
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 from tests.support.waiting import PATIENCE, wait_for
 
 SECONDS = 8.0
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server():
     with serve(
         zoo.find(zoo.DEFAULT),
         "--max-connections",
@@ -57,7 +56,7 @@ def slowest(client: httpx.Client) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_an_honest_client_beside_a_flood(server: Server, name: str) -> None:
+def test_an_honest_client_beside_a_flood(server, name):
     with httpx.Client(
         base_url=server.url, timeout=PATIENCE, headers={"authorization": "Bearer sk-honest"}
     ) as client:

@@ -2,13 +2,10 @@
 alone, also where an engine is killed, or two processes have their models
 reloaded; in the end the server holds nothing."""
 
-from collections.abc import Iterator, Sequence
-
 import pytest
 
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.mixed_requests import KINDS, Mix, serve_models
-from tests.support.server.running_server import Server
 
 # seeds of mixes; the first three have requests of all kinds
 MIXES = [(1, 32, 33), pytest.param(range(40, 65), marks=pytest.mark.fuzz)]
@@ -18,15 +15,13 @@ RELOADS = [(200, 201), pytest.param(range(202, 212), marks=pytest.mark.fuzz)]
 
 
 @pytest.fixture(scope="module")
-def mixed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def mixed_server(tmp_path_factory):
     with serve_models(tmp_path_factory.mktemp("mixed")) as server:
         yield server
 
 
 @pytest.mark.parametrize("seeds", MIXES, ids=["few", "many"])
-def test_answers_are_the_same_whatever_else_is_asked(
-    mixed_server: Server, seeds: Sequence[int]
-) -> None:
+def test_answers_are_the_same_whatever_else_is_asked(mixed_server, seeds):
     mixes = [Mix(seed) for seed in seeds]
     assert {kind for mix in mixes for kind in mix.kinds} == KINDS
     for seed, mix in zip(seeds, mixes, strict=True):
@@ -34,9 +29,7 @@ def test_answers_are_the_same_whatever_else_is_asked(
 
 
 @pytest.mark.parametrize("seeds", KILLS, ids=["few", "many"])
-def test_answers_are_the_same_where_an_engine_is_killed(
-    mixed_server: Server, seeds: Sequence[int]
-) -> None:
+def test_answers_are_the_same_where_an_engine_is_killed(mixed_server, seeds):
     with mixed_server.client() as client:
         restarts = Metrics(client).of("engine_restarts_total")
         for seed in seeds:
@@ -45,15 +38,13 @@ def test_answers_are_the_same_where_an_engine_is_killed(
 
 
 @pytest.fixture(scope="module")
-def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def two_processes(tmp_path_factory):
     options = {"api-processes": 2, "precision": "int8"}
     with serve_models(tmp_path_factory.mktemp("mixed"), **options) as server:
         yield server
 
 
 @pytest.mark.parametrize("seeds", RELOADS, ids=["few", "many"])
-def test_answers_of_two_processes_are_the_same_where_models_are_reloaded(
-    two_processes: Server, seeds: Sequence[int]
-) -> None:
+def test_answers_of_two_processes_are_the_same_where_models_are_reloaded(two_processes, seeds):
     for seed in seeds:
         assert not Mix(seed).faults(two_processes, kills=True, reloads=True), f"of mix {seed}"

@@ -2,14 +2,11 @@
 client that disconnects gives back.
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import pytest
 
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
@@ -18,7 +15,6 @@ from tests.support.server.in_process_server import serve_in_process, wait_until_
 from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LIMITED_SLOTS, LONG, NO_DEADLINE, serve_with
 from tests.support.server.sockets import CLOSES, open_connection, post_request, reset
 from tests.support.server.sse_reader import read, slow_stream
@@ -36,9 +32,7 @@ def assert_job_refused(websocket: WebsocketClient, code: str) -> None:
     assert_error(websocket.jobs["more"].messages[0], None, code, 429)
 
 
-def test_a_full_queue_refuses_more_until_a_cancel(
-    full_queue_server: Server, full_queue_client: httpx.Client
-) -> None:
+def test_a_full_queue_refuses_more_until_a_cancel(full_queue_server, full_queue_client):
     """Streams before they begin, edits and likelihoods before their pictures are decoded."""
     pictures = {"image": [text(b"no picture")] * MORE}
     with connected(full_queue_server.url) as websocket:
@@ -59,7 +53,7 @@ def test_a_full_queue_refuses_more_until_a_cancel(
         post(full_queue_client, GENERATIONS)
 
 
-def test_a_refused_request_gives_its_room_back(full_queue_client: httpx.Client) -> None:
+def test_a_refused_request_gives_its_room_back(full_queue_client):
     small = {"image": text(encode(noise(3, 3))), "n": LONG, "keep_rows": 1}
     assert_refused(full_queue_client.post(EDITS, json=small), 400, "image", "wrong_size")
     assert Metrics(full_queue_client).of("num_images_reserved") == 0
@@ -77,21 +71,19 @@ SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
 
 
 @pytest.fixture(scope="module")
-def shared(grey_directory: Path) -> Iterator[Server]:
+def shared(grey_directory):
     with serve_with(grey_directory, OPTIONS) as server:
         yield server
 
 
 @pytest.fixture
-def first(shared: Server) -> Iterator[httpx.Client]:
+def first(shared):
     with shared.client() as client:
         wait_until_idle(client, "websocket_connections")
         yield client
 
 
-def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(
-    shared: Server, first: httpx.Client
-) -> None:
+def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared, first):
     second = httpx.HTTPTransport(local_address=SECOND_ADDRESS)
     with connected(shared.url) as websocket, shared.client(transport=second) as other:
         websocket.send(type="generate", n=LONG // 2)
@@ -109,9 +101,7 @@ def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(
     assert refused.headers["x-should-retry"] == "false"
 
 
-def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(
-    shared: Server, first: httpx.Client
-) -> None:
+def test_a_client_with_its_share_of_websockets_is_refused_and_no_other(shared, first):
     with ExitStack() as opened:
         for _ in range(MAX_WEBSOCKETS // 2):
             opened.enter_context(connected(shared.url))
@@ -128,7 +118,7 @@ ERROR = {"message": SENTENCE, "type": "server_error", "param": None, "code": "re
 
 
 @pytest.fixture(scope="module")
-def impatient(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
+def impatient(grey_directory):
     limits = {
         "max_waiting_images": 2 * LONG,
         "max_images_per_request": LONG,
@@ -142,8 +132,8 @@ def impatient(grey_directory: Path) -> Iterator[tuple[str, EngineClient]]:
 
 
 def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(
-    impatient: tuple[str, EngineClient],
-) -> None:
+    impatient,
+):
     url, engine = impatient
     with httpx.Client(base_url=url, timeout=PATIENCE) as client, connected(url) as websocket:
         response = client.post(GENERATIONS, json={"n": LONG})
@@ -161,7 +151,7 @@ def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(
         wait_until_no_jobs(engine)
 
 
-def test_a_stream_that_is_not_read_times_out(impatient: tuple[str, EngineClient]) -> None:
+def test_a_stream_that_is_not_read_times_out(impatient):
     url, engine = impatient
     with slow_stream(url, n=LONG):
         wait_for(lambda: engine.jobs, "a job")
@@ -175,8 +165,8 @@ def ended(metrics: Metrics, reason: str) -> float:
 @pytest.mark.parametrize("close", CLOSES)
 @pytest.mark.parametrize("transport", LONG_WORK)
 def test_a_client_that_disconnects_while_painting_gives_its_room_back(
-    limited_server: Server, limited_client: httpx.Client, transport: str, close: str
-) -> None:
+    limited_server, limited_client, transport, close
+):
     before = ended(Metrics(limited_client), "cancelled")
     with open_connection(limited_server) as connection:
         LONG_WORK[transport](connection)
@@ -190,9 +180,7 @@ def test_a_client_that_disconnects_while_painting_gives_its_room_back(
     assert ended(Metrics(limited_client), "cancelled") == before + 1
 
 
-def test_a_disconnect_during_the_response_cancels_nothing(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_a_disconnect_during_the_response_cancels_nothing(limited_server, limited_client):
     """Its images are painted; the server stays silent about the connection
     and counts the request as finished.
     """
@@ -207,9 +195,7 @@ def test_a_disconnect_during_the_response_cancels_nothing(
 
 
 @pytest.mark.parametrize(("url", "close"), [(GENERATIONS, "half-close"), (EDITS, "reset")])
-def test_a_disconnect_in_a_request(
-    limited_server: Server, limited_client: httpx.Client, url: str, close: str
-) -> None:
+def test_a_disconnect_in_a_request(limited_server, limited_client, url, close):
     """The server knows of the request, since it logs it, and
     neither accepts nor counts an image.
     """

@@ -4,7 +4,6 @@ frames pause; and nothing grows.
 
 import asyncio
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -12,7 +11,6 @@ import pytest
 from pydantic import SecretStr
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.types import Message
 
 from scanline.server.api.base import rate_limit
 from scanline.server.api.base.api_keys import ApiKeys
@@ -43,7 +41,7 @@ BURST = RATE * BURST_SECONDS
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def clock(monkeypatch):
     """The time, which the test sets."""
     now = [1000.0]
     monkeypatch.setattr(rate_limit.time, "monotonic", lambda: now[0])
@@ -51,8 +49,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_for_it(
-    clock: list[float],
-) -> None:
+    clock,
+):
     limit = OverheadLimit(RATE)
     for passed, units, delay in ((0, BURST, 0), (0, 20, 2), (1.5, 0, 0.5)):
         clock[0] += passed
@@ -65,7 +63,7 @@ def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_f
     assert limit.delay("a") == pytest.approx(0.1)
 
 
-def test_no_client_pays_for_another_and_proxies_for_none(clock: list[float]) -> None:
+def test_no_client_pays_for_another_and_proxies_for_none(clock):
     limit = OverheadLimit(RATE)
     limit.charge("a", 1e9)
     limit.charge(None, 1e9)
@@ -73,15 +71,15 @@ def test_no_client_pays_for_another_and_proxies_for_none(clock: list[float]) -> 
     assert limit.delay("b") == limit.delay(None) == 0
 
 
-def test_what_waits_already_has_its_turn_first() -> None:
-    async def waits() -> list[float]:
+def test_what_waits_already_has_its_turn_first():
+    async def waits():
         limit = OverheadLimit(RATE)
         draining = asyncio.Event()
         limit.charge("a", BURST + 1)
         began = time.monotonic()
         ended = []
 
-        async def one() -> None:
+        async def one():
             await limit.wait("a", draining)
             ended.append(time.monotonic() - began)
 
@@ -91,7 +89,7 @@ def test_what_waits_already_has_its_turn_first() -> None:
     assert all(seconds >= 0.09 * (turn + 1) for turn, seconds in enumerate(asyncio.run(waits())))
 
 
-async def test_nothing_is_held_of_what_has_waited_or_was_cancelled() -> None:
+async def test_nothing_is_held_of_what_has_waited_or_was_cancelled():
     limit = OverheadLimit(RATE)
     delays = WrongKeyDelays()
     draining = asyncio.Event()
@@ -99,7 +97,7 @@ async def test_nothing_is_held_of_what_has_waited_or_was_cancelled() -> None:
     for _ in range(FREE):
         await delays.wait("one")
     waits = [asyncio.create_task(limit.wait("one", draining)) for _ in range(2)]
-    waits.append(asyncio.create_task(delays.wait("one")))  # type: ignore[arg-type]
+    waits.append(asyncio.create_task(delays.wait("one")))
     await asyncio.sleep(0)
     account = limit.accounts["one"]
     assert (account.waiting, delays.delayed) == (2, {"one": 1})
@@ -110,8 +108,8 @@ async def test_nothing_is_held_of_what_has_waited_or_was_cancelled() -> None:
     assert (account.waiting, delays.delayed) == (0, {})
 
 
-def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_it_may() -> None:
-    async def seconds(draining: asyncio.Event, most: float) -> float:
+def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_it_may():
+    async def seconds(draining, most):
         limit = OverheadLimit(RATE)
         limit.charge("a", 1e9)
         began = time.monotonic()
@@ -124,7 +122,7 @@ def test_nothing_waits_while_the_server_drains_and_a_probe_waits_no_longer_than_
     assert 0.05 < asyncio.run(seconds(asyncio.Event(), 0.06)) < MAX_DELAY_SECONDS / 2
 
 
-def test_the_clients_that_are_remembered_are_bounded() -> None:
+def test_the_clients_that_are_remembered_are_bounded():
     limit = OverheadLimit(RATE)
     delays = WrongKeyDelays()
     for number in range(2 * max(rate_limit.MAX_CLIENTS, MAX_ADDRESSES)):
@@ -137,16 +135,14 @@ def test_the_clients_that_are_remembered_are_bounded() -> None:
     ("rate", "frames", "expected"),
     [(1000, [200], [0.2]), (1000, [100, 100, 100], [0.1, 0.2, 0.3]), (None, [10**9], [])],
 )
-def test_frames_of_all_websockets_are_followed_by_a_pause(
-    monkeypatch: pytest.MonkeyPatch, rate: int | None, frames: list[int], expected: list[float]
-) -> None:
+def test_frames_of_all_websockets_are_followed_by_a_pause(monkeypatch, rate, frames, expected):
     """The clock stands still, and pauses are recorded instead of slept."""
-    pauses: list[float] = []
+    pauses = []
 
-    async def sleep(seconds: float) -> None:
+    async def sleep(seconds):
         pauses.append(seconds)
 
-    async def send() -> None:
+    async def send():
         throttle = FrameThrottle(rate)
         for count in frames:
             await throttle.pause(count)
@@ -158,8 +154,8 @@ def test_frames_of_all_websockets_are_followed_by_a_pause(
 
 
 def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     delays = WrongKeyDelays()
     seconds = [delays._count("address a") for _ in range(FREE + 8)]
     assert seconds == [0.0] * FREE + [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
@@ -169,8 +165,8 @@ def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(
 
 
 def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     for name, value in (
         ("FREE", 0),
         ("FIRST_SECONDS", 0.01),
@@ -178,7 +174,7 @@ def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
     ):
         monkeypatch.setattr(wrong_keys, name, value)
 
-    async def answers(*clients: str) -> list[bool]:
+    async def answers(*clients):
         return await asyncio.gather(*(delays.wait(client) for client in clients))
 
     delays = WrongKeyDelays()
@@ -190,16 +186,16 @@ def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
     assert not delays.delayed
 
 
-def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch):
     monkeypatch.setattr(wrong_keys, "LONGEST_SECONDS", 0.01)
     guesses = 2 * MAX_DELAYED_OF_ONE + FREE
     refused = MAX_DELAYED_OF_ONE
     statuses = []
 
-    async def send(message: Message) -> None:
+    async def send(message):
         statuses.append(message.get("status"))
 
-    async def units() -> float:
+    async def units():
         budgets = Budgets(Settings())
         keys = ApiKeys([SecretStr(KEY)])
         app = OverheadMiddleware(
@@ -224,11 +220,11 @@ def test_a_refused_guess_is_overhead_as_five_requests_are(monkeypatch: pytest.Mo
     assert statuses.count(429) == refused
 
 
-def test_guesses_wait_and_a_right_key_does_not(grey_directory: Path) -> None:
-    async def guess_and_use(url: str) -> tuple[list[httpx.Response], float]:
+def test_guesses_wait_and_a_right_key_does_not(grey_directory):
+    async def guess_and_use(url):
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE) as client:
 
-            async def guess(number: int) -> httpx.Response:
+            async def guess(number):
                 return await client.get("/v1/models", headers=bearer(f"wrong-{number}"))
 
             began = time.monotonic()

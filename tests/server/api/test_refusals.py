@@ -1,11 +1,8 @@
 """What is refused over HTTP, in a form and on the websocket: the rows of tests/support/refusals."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
@@ -24,7 +21,7 @@ from tests.support.server.routes import (
     LIKELIHOODS,
     STEPS,
 )
-from tests.support.server.running_server import Server, client_of, serve
+from tests.support.server.running_server import client_of, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 from tests.support.server.websocket_client import connected
 
@@ -48,7 +45,7 @@ LIMITS = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Iterator[Server]:
+def server(tmp_path_factory, grey_directory):
     directory = tmp_path_factory.mktemp("models") / "shapes"
     shapes.save(directory, shapes.GUIDED)
     with serve(directory, "--model", str(grey_directory), *arguments(LIMITS)) as server:
@@ -59,7 +56,7 @@ client = client_of("server")
 
 
 @pytest.fixture(scope="module")
-def code(server: Server) -> str:
+def code(server):
     """A code of seven images."""
     with server.client() as client:
         pictures = [text(encode(refusals.IMAGE))] * 7
@@ -76,7 +73,7 @@ def as_json(value: Any) -> Any:
 
 def fields_of(row: Refusal, code: str) -> dict[str, Any]:
     """What is asked, with what the task needs besides."""
-    needed: dict[str, Any] = {} if row.task == "generate" else {"image": refusals.IMAGE}
+    needed = {} if row.task == "generate" else {"image": refusals.IMAGE}
     if row.task == "decompress":
         needed = {"code": code}
     if row.task == "inspect":
@@ -91,7 +88,7 @@ def assert_row(row: Refusal, error: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", [*EVERYWHERE, *SERVED, *IN_JSON], ids=str)
-def test_in_json(client: httpx.Client, code: str, row: Refusal) -> None:
+def test_in_json(client, code, row):
     fields = fields_of(row, code)
     for more in ({}, {"stream": True}) if row.task in STREAMED else ({},):
         content = json.dumps({**more, **fields})  # NaN too, unlike httpx
@@ -112,7 +109,7 @@ IN_FORMS = [row for row in EVERYWHERE + SERVED if is_in_forms(row)]
 
 
 @pytest.mark.parametrize("row", IN_FORMS, ids=str)
-def test_in_a_form(client: httpx.Client, row: Refusal) -> None:
+def test_in_a_form(client, row):
     asked = {"image": refusals.IMAGE, **row.asked}
     files = []
     data = {}
@@ -135,7 +132,7 @@ def test_in_a_form(client: httpx.Client, row: Refusal) -> None:
     [row for row in EVERYWHERE + SERVED + ON_THE_WEBSOCKET if row.task in STREAMED],
     ids=str,
 )
-def test_on_the_websocket(server: Server, row: Refusal) -> None:
+def test_on_the_websocket(server, row):
     with connected(server.url) as websocket:
         (error,) = websocket.paint(type=row.task, id="mine", **fields_of(row, "")).messages
         assert (error["type"], error["id"]) == ("error", "mine")
@@ -143,7 +140,7 @@ def test_on_the_websocket(server: Server, row: Refusal) -> None:
         assert websocket.paint(id="mine").last == "done"
 
 
-def test_by_the_official_client(server: Server) -> None:
+def test_by_the_official_client(server):
     from openai import BadRequestError
 
     with official(server.url) as client:

@@ -5,14 +5,9 @@ The longer run is `pytest -m fuzz`.
 schemathesis is imported by functions, since every worker collects all tests and one runs these.
 """
 
-from __future__ import annotations
-
 import io
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -30,15 +25,8 @@ from tests.support.server.routes import (
     LIKELIHOODS,
     STEPS,
 )
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.server_health import SLOTS
-
-if TYPE_CHECKING:
-    import requests
-    from schemathesis import Case
-    from schemathesis.checks import CheckFunction
-    from schemathesis.core.transport import Response
-    from schemathesis.schemas import BaseSchema
 
 WITH_BODY = dict.fromkeys(
     (GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS, CODES, DECODINGS), "POST"
@@ -90,7 +78,7 @@ pytestmark = pytest.mark.usefixtures("small_room_client")
 
 
 @pytest.fixture(scope="module")
-def description(small_room_server: Server) -> BaseSchema:
+def description(small_room_server):
     import schemathesis
 
     schemathesis.openapi.format("binary", st.sampled_from(GOOD + BAD) | st.binary())
@@ -98,7 +86,7 @@ def description(small_room_server: Server) -> BaseSchema:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[requests.Session]:
+def session():
     import requests
 
     with requests.Session() as session:
@@ -106,9 +94,7 @@ def session() -> Iterator[requests.Session]:
         yield session
 
 
-def send(
-    case: Case, session: requests.Session, headers: dict[str, str], *excluded: CheckFunction
-) -> Response:
+def send(case, session, headers, *excluded):
     """Sends a case and returns the response, which must be one that the description has. Not every
     valid request succeeds: the description does not know the model's name and size."""
     from schemathesis.specs.openapi.checks import (
@@ -129,7 +115,7 @@ def send(
     return response
 
 
-def fit(case: Case, fields: dict[str, Any]) -> None:
+def fit(case, fields):
     """Makes a body that fits the description fit the model as well."""
     if case.media_type == "application/json":
         fields = {name: as_text(value) for name, value in fields.items()}
@@ -142,28 +128,28 @@ def fit(case: Case, fields: dict[str, Any]) -> None:
         case.body.pop(name, None)
 
 
-def as_text(value: Any) -> Any:
+def as_text(value):
     """Pictures as JSON has them."""
     if isinstance(value, list):
         return [as_text(one) for one in value]
     return text(value) if isinstance(value, bytes) else value
 
 
-def generated(examples: int) -> settings:
+def generated(examples):
     return settings(
         max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
     )
 
 
-def test_every_route_is_among_these(description: BaseSchema) -> None:
+def test_every_route_is_among_these(description):
     assert {path: list(operations) for path, operations in description.items()} == {
         path: [method.lower()] for path, method in ROUTES.items()
     }
 
 
 def test_bodies_and_operations_have_the_names_that_generated_clients_take(
-    description: BaseSchema,
-) -> None:
+    description,
+):
     raw = description.raw_schema
     for root in ("http://localhost:8000", "https://example.com/below/a/path"):
         base = urljoin(f"{root}/openapi.json", raw["servers"][0]["url"])
@@ -185,12 +171,10 @@ def test_bodies_and_operations_have_the_names_that_generated_clients_take(
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", ROUTES)
-def test_valid_requests(
-    description: BaseSchema, session: requests.Session, path: str, examples: int
-) -> None:
+def test_valid_requests(description, session, path, examples):
     @generated(examples)
     @given(case=description[path][ROUTES[path]].as_strategy(), headers=HEADERS)
-    def check(case: Case, headers: dict[str, str]) -> None:
+    def check(case, headers):
         send(case, session, headers)
 
     check()
@@ -198,9 +182,7 @@ def test_valid_requests(
 
 @pytest.mark.parametrize("examples", LENGTHS)
 @pytest.mark.parametrize("path", VALID)
-def test_what_fits_is_answered(
-    description: BaseSchema, session: requests.Session, path: str, examples: int
-) -> None:
+def test_what_fits_is_answered(description, session, path, examples):
     from schemathesis.specs.openapi.checks import negative_data_rejection
 
     @generated(examples)
@@ -209,7 +191,7 @@ def test_what_fits_is_answered(
         fields=st.fixed_dictionaries(VALID[path]),
         accept=st.sampled_from(["application/json", *READ]),
     )
-    def check(case: Case, fields: dict[str, Any], accept: str) -> None:
+    def check(case, fields, accept):
         fit(case, fields)
         response = send(case, session, {"accept": accept}, negative_data_rejection)
         if accept in NO_FILMS and case.body.get("output_format") in ("gif", "apng"):
@@ -229,14 +211,14 @@ def test_what_fits_is_answered(
     check()
 
 
-def test_the_model_that_is_there(description: BaseSchema, session: requests.Session) -> None:
+def test_the_model_that_is_there(description, session):
     case = description["/v1/models/{name}"]["GET"].Case(path_parameters={"name": "grey"})
     assert send(case, session, {}).status_code == 200
     assert send(case, session, {"accept": "image/png"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", WITH_BODY)
-def test_other_bodies(small_room_client: httpx.Client, path: str) -> None:
+def test_other_bodies(small_room_client, path):
     texts = [(kind, b"n=2") for kind in ("text/plain", "application/x-www-form-urlencoded", "")]
     for kind, body in (*texts, ("image/png", b"{}"), ("json", b"{}")):
         response = small_room_client.post(path, content=body, headers={"content-type": kind})
@@ -244,7 +226,7 @@ def test_other_bodies(small_room_client: httpx.Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_other_methods(small_room_client: httpx.Client, path: str) -> None:
+def test_other_methods(small_room_client, path):
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - {ROUTES[path]}:
         if (path, method) == (RELOAD, "GET"):
             continue  # a model may have this name

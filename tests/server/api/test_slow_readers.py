@@ -8,19 +8,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import numpy as np
-import pytest
-from starlette.types import Message
 
 from scanline.model.sampling.base.messages import GenerateRequest, Pixels
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.payload import sse
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.sse import send_with_pings
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.pictures import painted
 from tests.support.server.error_answers import assert_refused
@@ -34,11 +30,10 @@ from tests.support.waiting import PATIENCE, wait_for
 
 IMAGES = 1000
 OTHER_ADDRESS = httpx.HTTPTransport(local_address="127.0.0.2")
-Served = tuple[str, EngineClient]
 
 
-def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
-    def numbers(*painted: int) -> list[int]:
+def test_a_slow_reader_gets_the_newest_of_unfinished_images():
+    def numbers(*painted):
         """Those that are due when so many bytes have been painted; after
         the first time, the reader is late.
         """
@@ -56,26 +51,26 @@ def test_a_slow_reader_gets_the_newest_of_unfinished_images() -> None:
     assert numbers(35) == []
 
 
-MESSAGE: Message = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
+MESSAGE = {"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True}
 
 
-def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_is_not_pinged(monkeypatch):
     """A ping falls due while a message waits to be read; it is not sent after
     the message. No time passes here.
     """
     now = 0.0
     sleep = asyncio.sleep
 
-    async def advance_clock(seconds: float) -> None:
+    async def advance_clock(seconds):
         nonlocal now
         now += seconds
         await sleep(0)
 
-    async def sent() -> list[Message]:
-        found: list[Message] = []
+    async def sent():
+        found = []
         reads = asyncio.Event()
 
-        async def send_once_read(message: Message) -> None:
+        async def send_once_read(message):
             await reads.wait()
             found.append(message)
 
@@ -95,8 +90,8 @@ def test_a_slow_reader_is_not_pinged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(
-    in_process_server: Served,
-) -> None:
+    in_process_server,
+):
     url, _ = in_process_server
     with (
         slow_stream(url, n=IMAGES, seed=7) as response,
@@ -135,7 +130,7 @@ def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
             )
 
 
-def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served) -> None:
+def test_frames_that_a_client_has_not_read_are_merged(in_process_server):
     with not_reading(in_process_server[0]) as (websocket, posted):
         received = websocket.receive_until_finished(1)[0]
     np.testing.assert_array_equal(received.images(), posted)
@@ -145,8 +140,8 @@ def test_frames_that_a_client_has_not_read_are_merged(in_process_server: Served)
 
 
 def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(
-    grey_directory: Path,
-) -> None:
+    grey_directory,
+):
     limits = {"max_images_per_request": IMAGES, "client_share": 0.5}
     settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
     with (

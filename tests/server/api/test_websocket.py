@@ -8,18 +8,15 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import httpx
 import numpy as np
 import pytest
 import torch
 from websockets.frames import Opcode
 
 from scanline.model.base.state import State
-from scanline.model.network.transformer import Transformer
 from scanline.server.api.base.rate_limit import FrameThrottle
 from scanline.server.api.routes.state_snapshot import MAX_WATCHED_OF_CLIENT
 from scanline.server.api.routes.websocket import Connection
-from scanline.server.engine.local.engine_client import EngineClient
 from tests.support.close import assert_close
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
 from tests.support.server.frames import frame
@@ -38,8 +35,8 @@ from tests.support.server.websocket_client import NOT_READING, WebsocketClient, 
 
 
 def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
-    websocket: WebsocketClient,
-) -> None:
+    websocket,
+):
     job = websocket.paint(id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
     assert job.messages[0] == {
@@ -57,9 +54,7 @@ def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
     assert all(last[f"frame {index}"] < last[f"image {index}"] for index in range(70))
 
 
-def test_default_ids_are_unused_ones_of_the_connection(
-    websocket: WebsocketClient, server: Server
-) -> None:
+def test_default_ids_are_unused_ones_of_the_connection(websocket, server):
     websocket.send_together(
         {"type": "generate", "id": 0, "n": 200}, {"type": "generate"}, {"type": "generate"}
     )
@@ -70,7 +65,7 @@ def test_default_ids_are_unused_ones_of_the_connection(
         assert other.paint().messages[0]["id"] == 0
 
 
-def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
+def test_jobs_run_concurrently(websocket):
     websocket.send_together(
         {"type": "generate", "id": "long", "n": 1000}, {"type": "generate", "id": "short"}
     )
@@ -79,7 +74,7 @@ def test_jobs_run_concurrently(websocket: WebsocketClient) -> None:
 
 
 # the parameter that is named, the code, what is sent as it is
-MESSAGES: list[tuple[str | None, str, list]] = [
+MESSAGES = [
     (None, "invalid_json", ["paint me a seven", "", "9" * 10_000, b'{"type": "generate"}']),
     (None, "invalid_json", ['{"type": "cancel", "id": "\\ud800"}']),  # half a surrogate pair
     (None, "json_too_complex", ["[" * 100_000]),
@@ -91,8 +86,8 @@ MESSAGES: list[tuple[str | None, str, list]] = [
 
 
 def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
-    websocket: WebsocketClient,
-) -> None:
+    websocket,
+):
     for param, code, messages in MESSAGES:
         for message in messages:
             websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
@@ -102,7 +97,7 @@ def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
     assert websocket.paint().last == "done"
 
 
-def test_an_id_is_free_once_its_job_is_cancelled(websocket: WebsocketClient) -> None:
+def test_an_id_is_free_once_its_job_is_cancelled(websocket):
     websocket.send(type="generate", id="a", n=2000)
     websocket.receive()
     websocket.send_together({"type": "cancel", "id": "a"}, {"type": "generate", "id": "a", "n": 2})
@@ -111,10 +106,8 @@ def test_an_id_is_free_once_its_job_is_cancelled(websocket: WebsocketClient) -> 
     assert websocket.receive_until_finished(1)["a"].images().shape == (2, 35)
 
 
-def test_a_websocket_that_breaks_is_closed(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def broken(connection: Connection) -> None:
+def test_a_websocket_that_breaks_is_closed(in_process_server, monkeypatch):
+    async def broken(connection):
         raise RuntimeError("It broke.")
 
     monkeypatch.setattr(Connection, "run", broken)
@@ -122,7 +115,7 @@ def test_a_websocket_that_breaks_is_closed(
         assert websocket.closing_code() == 1011
 
 
-def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClient) -> None:
+def test_an_id_in_use_is_refused_and_its_job_continues(websocket):
     websocket.send_together(
         {"type": "generate", "id": "a", "n": 100}, {"type": "generate", "id": "a"}
     )
@@ -132,12 +125,10 @@ def test_an_id_in_use_is_refused_and_its_job_continues(websocket: WebsocketClien
     assert websocket.receive_until_finished(1)["a"].images().shape == (100, 35)
 
 
-def test_each_frame_is_counted(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted: list[int] = []
+def test_each_frame_is_counted(in_process_server, monkeypatch):
+    counted = []
 
-    async def pause(throttle: FrameThrottle, frames: int) -> None:
+    async def pause(throttle, frames):
         counted.append(frames)
 
     monkeypatch.setattr(FrameThrottle, "pause", pause)
@@ -146,7 +137,7 @@ def test_each_frame_is_counted(
 
 
 @pytest.fixture
-def of_colour(colour_server: Server) -> Iterator[WebsocketClient]:
+def of_colour(colour_server):
     with connected(colour_server.url) as of_colour:
         yield of_colour
 
@@ -155,9 +146,7 @@ def values(text: str) -> torch.Tensor:
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
-def test_a_state_snapshot_is_that_of_the_recurrence(
-    of_colour: WebsocketClient, colour: Transformer
-) -> None:
+def test_a_state_snapshot_is_that_of_the_recurrence(of_colour, colour):
     job = of_colour.paint(n=2, seed=7, state=[1, 0])
     snapshots = [message for message in job.messages if message["type"] == "state"]
     positions = [snapshot["position"] for snapshot in snapshots]
@@ -172,14 +161,14 @@ def test_a_state_snapshot_is_that_of_the_recurrence(
         assert_close("z", state.z[1, 0, 0].reshape(-1), values(snapshot["z"]))
 
 
-def test_state_snapshots_change_no_image(of_colour: WebsocketClient) -> None:
+def test_state_snapshots_change_no_image(of_colour):
     watched = of_colour.paint(n=3, seed=7, state=[0, 1])
     plain = of_colour.paint(n=3, seed=7)
     np.testing.assert_array_equal(watched.images(), plain.images())
     assert "state" not in plain.order
 
 
-def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour: WebsocketClient) -> None:
+def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour):
     of_colour.send_together(
         *({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1))
     )
@@ -193,14 +182,14 @@ CANCELLED = {"type": "done", "id": "a", "cancelled": True}
 
 
 @pytest.fixture
-def limited(limited_server: Server, limited_client: httpx.Client) -> Iterator[WebsocketClient]:
+def limited(limited_server, limited_client):
     with connected(limited_server.url) as limited:
         yield limited
 
 
 def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(
-    limited: WebsocketClient,
-) -> None:
+    limited,
+):
     limited.send(type="generate", id="a", n=LONG, seed=1)
     limited.receive()
     limited.send(type="generate", id="b", n=40, seed=2)
@@ -216,9 +205,7 @@ def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_beg
     assert limited.paint(id="a").last == "done"
 
 
-def test_one_websocket_too_many_is_refused(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_one_websocket_too_many_is_refused(limited_server, limited_client):
     with ExitStack() as open_ones:
         for _ in range(MAX_WEBSOCKETS):
             open_ones.enter_context(connected(limited_server.url))
@@ -239,9 +226,7 @@ def test_one_websocket_too_many_is_refused(
         )
 
 
-def test_one_job_too_many_is_refused_and_the_others_continue(
-    limited_server: Server, limited: WebsocketClient
-) -> None:
+def test_one_job_too_many_is_refused_and_the_others_continue(limited_server, limited):
     for number in range(MAX_JOBS):
         limited.send(type="generate", id=number, n=LONG)
     limited.send(type="generate", id="more")
@@ -255,9 +240,7 @@ def test_one_job_too_many_is_refused_and_the_others_continue(
     assert limited.paint(id="more").last == "done"
 
 
-def test_many_large_or_countless_messages_close_it(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_many_large_or_countless_messages_close_it(limited_server, limited_client):
     """Pieces are empty, so that no limit of bytes is ever reached."""
     first, more = (frame(code, fin=False) for code in (Opcode.TEXT, Opcode.CONT))
     for act, code in (
@@ -286,9 +269,7 @@ def not_reading(server: Server) -> Iterator[WebsocketClient]:
         websocket.socket.socket.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_client_that_does_not_read_blocks_no_other(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
+def test_a_client_that_does_not_read_blocks_no_other(limited_server, limited_client):
     """It has as many jobs as it may; when it disconnects, the fixture
     waits until all of them are gone.
     """
@@ -299,10 +280,8 @@ def test_a_client_that_does_not_read_blocks_no_other(
         generate(limited_client)
 
 
-def test_pings_of_one_that_does_not_read_use_no_memory(
-    limited_server: Server, limited_client: httpx.Client
-) -> None:
-    def memory() -> float:
+def test_pings_of_one_that_does_not_read_use_no_memory(limited_server, limited_client):
+    def memory():
         return float(
             limited_client.get("/metrics")
             .text.split("\nprocess_resident_memory_bytes ")[1]

@@ -3,9 +3,6 @@ options are reported before any work.
 """
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -40,7 +37,7 @@ SHORT = ("bench", "--device", "cpu", "--seconds", 0.01)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_measurements() -> Iterator[None]:
+def small_measurements():
     """Ceilings that are measured quickly, and tiny presets."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "COPY_BYTES", 2**16)
@@ -51,10 +48,10 @@ def small_measurements() -> Iterator[None]:
         yield
 
 
-def test_the_json_object_has_every_part() -> None:
+def test_the_json_object_has_every_part():
     out = done(*SHORT, "--random", "tiny pixels", "--batches", "1,3", "--json")
     assert out.count("\n") == 1
-    found: dict[str, Any] = json.loads(out)
+    found = json.loads(out)
     assert set(found) == ALL
     configuration = found["configuration"]
     assert found["checked"]["batches"] == configuration["batches"] == [1, 3]
@@ -69,9 +66,7 @@ def test_the_json_object_has_every_part() -> None:
     assert all(set(row) == RATE for row in found["bulk"])
 
 
-def test_the_tables_name_the_backend_and_the_step(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tables_name_the_backend_and_the_step(grey_directory, monkeypatch):
     shown = done(*SHORT, "--random", "tiny pixels", "--batches", "1,2")
     words = [
         "checked: the two views differ by",
@@ -96,7 +91,7 @@ def test_the_tables_name_the_backend_and_the_step(
     assert "not used: cpu: it was not compiled" in done(*short)
 
 
-def test_parts_can_be_skipped() -> None:
+def test_parts_can_be_skipped():
     command = (*SHORT, "--random", "tiny", "--batches", 2, "--skip", "latency,bulk,reading")
     result = json.loads(done(*command, "--json"))
     parts = {key for key in ALL if result[key] is None} - {"commit", "others_share_of_cpu"}
@@ -104,9 +99,7 @@ def test_parts_can_be_skipped() -> None:
     assert "torch matmul:" in done(*command)
 
 
-def test_nothing_is_measured_after_a_failed_check(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_measured_after_a_failed_check(grey_directory, monkeypatch):
     monkeypatch.setattr(correctness, "views_differ", lambda *_: 0.5)
     sentence = "recurrent and parallel views differ by 0.5 bits/dim, more than 0.001"
     assert refused(*SHORT, "--model", grey_directory, "--batches", 1) == sentence

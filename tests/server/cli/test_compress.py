@@ -6,7 +6,6 @@ import subprocess
 import zlib
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,12 +20,12 @@ from tests.support.server.running_server import SCANLINE
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """7 x 5 grey pixels, of the classes circle, square and star."""
     return shapes.save(tmp_path_factory.mktemp("models") / "shapes")
 
 
-def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
+def test_a_folder_of_classes_comes_back(model, tmp_path):
     images = noise(4, 7, 5)
     for index, (kind, image) in enumerate(
         zip(("star", "star", "circle", "square"), images, strict=True)
@@ -53,9 +52,7 @@ def test_a_folder_of_classes_comes_back(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["npy", "idx", "png"])
-def test_some_images_of_an_array_an_idx_file_or_pictures(
-    model: Path, tmp_path: Path, kind: str
-) -> None:
+def test_some_images_of_an_array_an_idx_file_or_pictures(model, tmp_path, kind):
     images = noise(6, 7, 5)
     given = [tmp_path / f"images.{kind}"]
     if kind == "npy":
@@ -89,7 +86,7 @@ DEEP = (
 )
 
 
-def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Path) -> None:
+def test_what_would_be_lost_or_is_not_there_is_refused(model, tmp_path):
     file = tmp_path / "images.scan"
     picture = tmp_path / "a.png"
     for data, said in (
@@ -122,7 +119,7 @@ def test_what_would_be_lost_or_is_not_there_is_refused(model: Path, tmp_path: Pa
     assert said in refused("decompress", file, "--model", model)
 
 
-def test_pictures_and_codes_through_pipes(model: Path) -> None:
+def test_pictures_and_codes_through_pipes(model):
     picture = noise(7, 5)
     pipe = {"check": True, "capture_output": True}
     codes = subprocess.run(
@@ -135,7 +132,7 @@ def test_pictures_and_codes_through_pipes(model: Path) -> None:
     np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(back.stdout))), picture)
 
 
-def test_a_folder_with_a_pipe_and_a_broken_picture(model: Path, tmp_path: Path) -> None:
+def test_a_folder_with_a_pipe_and_a_broken_picture(model, tmp_path):
     folder = tmp_path / "v1.2"
     folder.mkdir()
     for index, image in enumerate(noise(3, 7, 5)):

@@ -4,8 +4,6 @@ import runpy
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import cast
 
 import click
@@ -154,7 +152,7 @@ USAGE = {  # a command that the parser refuses: part of the message
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
+def folder(tmp_path_factory, grey_directory):
     folder = tmp_path_factory.mktemp("models") / "folder"
     for name in ("empty", "broken", "data", "pictures"):
         (folder / name).mkdir(parents=True)
@@ -195,11 +193,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Pa
 
 
 @pytest.fixture
-def unchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unchanged(folder, monkeypatch):
     """The working directory, in which nothing is written."""
     monkeypatch.chdir(folder)
 
-    def contents() -> dict[Path, bytes]:
+    def contents():
         return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
     before = contents()
@@ -212,7 +210,7 @@ OF_MODELS = ("sample", "complete", "score", "classify", "compress")
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("command", CASES)
-def test_a_wrong_command_leaves_nothing(command: str) -> None:
+def test_a_wrong_command_leaves_nothing(command):
     name, *options = shlex.split(command)
     if name in OF_MODELS and "--model" not in options:
         options += ["--model", "grey"]
@@ -235,40 +233,38 @@ def has_list(row: Refusal) -> bool:
 
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("row", [row for row in EVERYWHERE if not has_list(row)], ids=str)
-def test_what_is_refused_everywhere_has_the_same_sentence_here(row: Refusal) -> None:
+def test_what_is_refused_everywhere_has_the_same_sentence_here(row):
     options = {"model": "shapes", **row.asked}
     if "mask" in options:
         options["mask"] = "mask.png"
-    words: list[object] = []
+    words = []
     for name, value in options.items():
         words += ["--" + name.replace("_", "-"), value]
     assert refused(*COMMANDS[row.task].split(), *words) == row.sentence
 
 
 @pytest.mark.parametrize("command", USAGE)
-def test_the_parser_names_what_it_refuses(command: str) -> None:
+def test_the_parser_names_what_it_refuses(command):
     ran = scanline(*command.split())
     assert (ran.status, ran.out) == (2, "")
     assert USAGE[command] in ran.err.partition("Error")[2]
     assert "Traceback" not in ran.err
 
 
-def test_the_console_script_prints_the_same() -> None:
+def test_the_console_script_prints_the_same():
     ran = in_a_process("sample", "--model", "white")
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert ran.err.startswith("scanline: there is no model 'white'")
 
 
-def test_the_module_prints_the_version(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_module_prints_the_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["scanline", "--version"])
     with pytest.raises(SystemExit, match=r"^0$"):
         runpy.run_module("scanline", run_name="__main__")  # as `python -m scanline`
     assert capsys.readouterr().out.strip() == scanline_package.__version__ == extras.version()
 
 
-def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown() -> None:
+def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown():
     commands = cast(click.Group, typer.main.get_command(app)).commands
     helps = {
         f"{name} {each.name}": getattr(each, "help", None)
@@ -279,6 +275,6 @@ def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown()
     assert [name for name, text in helps.items() if "[" in (text or "")] == []
 
 
-def test_a_terminal_obeys_nothing_in_a_message(tmp_path: Path) -> None:
+def test_a_terminal_obeys_nothing_in_a_message(tmp_path):
     name = "\x1b]0;a\x07\nscanline: forged"
     assert "?]0;a??scanline: forged" in refused("score", tmp_path / name)

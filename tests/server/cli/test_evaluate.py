@@ -3,10 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +17,11 @@ from tests.support.commands import done, refused, scanline
 TESTS = 100  # test images
 SAMPLES = 50
 CONFIG = small_models.config(height=28, width=28, layers=1, heads=1)
-OF_CLASSES: dict[str, Any] = {"classes": WORDS["mnist"], "predicts": "categorical"}
+OF_CLASSES = {"classes": WORDS["mnist"], "predicts": "categorical"}
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     directory = tmp_path_factory.mktemp("evaluate") / "data"
     directory.mkdir()
     blobs.write(directory, {"train": 300, "t10k": TESTS})
@@ -32,19 +29,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(data: Path) -> Iterator[None]:
+def cache(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(data.parent / "cache"))
         yield
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path):
     save_model(small_models.model(CONFIG), tmp_path / "blotter")
     return tmp_path / "blotter"
 
 
-def test_bits_alone(data: Path, directory: Path) -> None:
+def test_bits_alone(data, directory):
     command = ("evaluate", directory, "--data", data, "--samples", 0, "--json")
     images = blobs.images(TESTS, seed=1)
     result = json.loads(done(*command, "--save"))
@@ -59,9 +56,7 @@ def test_bits_alone(data: Path, directory: Path) -> None:
     assert result["bits_per_dim"] == eager.mean()
 
 
-def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guidance(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guidance(data, tmp_path):
     save_model(small_models.model(replace(CONFIG, **OF_CLASSES)), tmp_path / "ten")
     few = ("--samples", SAMPLES, "--classified", 3, "--class-samples", 2)
     weights = ("--guidance", 1, "--guidance", 2, "--guidance", 1.5, "--guidance", 2)
@@ -91,7 +86,7 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
 
 
-def test_a_directory_that_cannot_be_written(data: Path, directory: Path) -> None:
+def test_a_directory_that_cannot_be_written(data, directory):
     directory.chmod(0o555)
     if os.access(directory, os.W_OK):
         pytest.skip("nothing is closed to root")
@@ -102,7 +97,7 @@ def test_a_directory_that_cannot_be_written(data: Path, directory: Path) -> None
     assert "leave out --save" in ran.err
 
 
-def test_samples_need_labels_and_bits_alone_do_not(tmp_path: Path, directory: Path) -> None:
+def test_samples_need_labels_and_bits_alone_do_not(tmp_path, directory):
     blobs.write(tmp_path, {"train": 100, "t10k": 100})
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     said = refused("evaluate", directory, "--data", tmp_path, "--samples", SAMPLES)

@@ -3,7 +3,6 @@ checkpoints, ONNX by name or option.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,7 +13,7 @@ from scanline.model import zoo
 from scanline.model.base.extras import MissingExtraError
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import save_model
-from scanline.model.formats.fast_transformers import EXPRESSIBLE, State, to_state
+from scanline.model.formats.fast_transformers import EXPRESSIBLE, to_state
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support import small_models
@@ -33,11 +32,11 @@ THEIRS = {  # a model that the authors' code can express
 
 
 @pytest.fixture
-def state() -> State:
+def state():
     return to_state(small_models.model(small_models.config(**THEIRS)))
 
 
-def test_an_imported_model_paints_and_goes_back(state: State, tmp_path: Path) -> None:
+def test_an_imported_model_paints_and_goes_back(state, tmp_path):
     files = tmp_path / "weights.pth", tmp_path / "again.pth"
     torch.save({"model_state": state, "optimizer_state": {}, "iteration": 7}, files[0])
     result = done("import", files[0], tmp_path / "theirs")
@@ -53,9 +52,7 @@ def test_an_imported_model_paints_and_goes_back(state: State, tmp_path: Path) ->
     )
 
 
-def test_the_option_or_the_name_of_the_file_asks_for_onnx(
-    grey_directory: Path, tmp_path: Path
-) -> None:
+def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory, tmp_path):
     done("export", grey_directory, tmp_path / "grey", "--onnx", "--weights", "int8")
     done("export", grey_directory, tmp_path / "grey.onnx", "--weights", "float32")
     sizes = [(tmp_path / name).stat().st_size for name in ("grey", "grey.onnx")]
@@ -63,9 +60,7 @@ def test_the_option_or_the_name_of_the_file_asks_for_onnx(
     onnx.checker.check_model(tmp_path / "grey", full_check=True)
 
 
-def test_without_onnx_it_is_named(
-    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_onnx_it_is_named(grey_directory, tmp_path, monkeypatch):
     without_onnx(monkeypatch)
     assert refused("export", grey_directory, tmp_path / "step.onnx") == str(
         MissingExtraError("ONNX export", "onnx")
@@ -73,7 +68,7 @@ def test_without_onnx_it_is_named(
     done("export", "--help")
 
 
-def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
+def test_the_shipped_models_are_listed_as_json_and_as_a_table():
     listed = json.loads(done("models", "--json"))["data"]
     assert [model["id"] for model in listed] == zoo.names()
     for model in listed:
@@ -84,9 +79,7 @@ def test_the_shipped_models_are_listed_as_json_and_as_a_table() -> None:
     assert all(name in table for name in ("model", "bits/dim", *zoo.names()))
 
 
-def test_a_pushed_model_is_found_and_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pushed_model_is_found_and_served(tmp_path, monkeypatch):
     directory = tmp_path / "own"
     sheet = tmp_path / "sheet.npy"
     save_model(small_models.model(small_models.config()), directory)

@@ -3,7 +3,6 @@ with the classes that are known.
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,13 @@ from tests.support.pictures import encode, noise
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     """7 x 5 grey pixels, of the classes circle, square and star."""
     return shapes.save(tmp_path / "model")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """The working directory, with a.png, b.png, c.npy, m.png and d.scan, an
     archive's name with pictures in it.
     """
@@ -39,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_two_runs_are_not_mixed_in_a_folder(model: Path, tmp_path: Path) -> None:
+def test_two_runs_are_not_mixed_in_a_folder(model, tmp_path):
     out = tmp_path / "many"
     sample = f"sample --model {model} --class none --out {out}".split()
     done(*sample, "-n", 3)
@@ -63,16 +62,11 @@ def _saved(model: Path, out: Path) -> None:
     images.save(out)
 
 
-Write = Callable[[Path, Path], None]
-
-
 @pytest.mark.parametrize("write", [_sampled, _saved])
 @pytest.mark.parametrize(
     ("name", "table"), [("each", "each/classes.csv"), ("each.npy", "each.classes.csv")]
 )
-def test_classes_go_with_images(
-    model: Path, folder: Path, write: Write, name: str, table: str
-) -> None:
+def test_classes_go_with_images(model, folder, write, name, table):
     write(model, folder / name)
     classes = folder / table
     assert classes.read_text().replace(".png", "") == "image,class\n0,circle\n1,square\n2,star\n"
@@ -80,7 +74,7 @@ def test_classes_go_with_images(
     assert not classes.exists()
 
 
-def test_classes_that_codes_say_go_with_their_images(model: Path, folder: Path) -> None:
+def test_classes_that_codes_say_go_with_their_images(model, folder):
     done(*f"sample --model {model} --class star -n 2 --seed 1 --out stars.npy".split())
     done(*f"compress stars.npy --model {model} --class star --images-a-code 1 -o a.scan".split())
     said = "classes.csv: it is the table of the classes of pictures that scanline has written"
@@ -90,7 +84,7 @@ def test_classes_that_codes_say_go_with_their_images(model: Path, folder: Path) 
     assert said in scanline("compress", "out", "--model", model).err
 
 
-def test_a_table_of_somebody_else_is_not_replaced(model: Path, folder: Path) -> None:
+def test_a_table_of_somebody_else_is_not_replaced(model, folder):
     (folder / "any.classes.csv").write_text("name,grade\nAda,1\n")
     said = refused(*f"sample --model {model} --out any.npy".split())
     assert "is not a table of classes that scanline wrote" in said

@@ -62,14 +62,14 @@ def without_delays() -> None:
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
-def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory: Path) -> None:
-    killed: set[int] = set()
+def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory):
+    killed = set()
     with (
         serve(grey_directory, *BUSY, prepare=without_delays) as server,
         painting(server) as painter,
     ):
 
-        def kill_a_new_one() -> bool:
+        def kill_a_new_one():
             for engine in set(server.engines()) - killed:
                 os.kill(engine, signal.SIGKILL)
                 killed.add(engine)
@@ -83,8 +83,8 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
 
 
 def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(
-    grey_directory: Path,
-) -> None:
+    grey_directory,
+):
     for stands_still in (False, True):
         with serve(grey_directory, *BUSY) as server, painting(server):
             if stands_still:
@@ -94,7 +94,7 @@ def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_st
 
 
 @pytest.fixture
-def loading(tmp_path: Path, grey_directory: Path) -> Server:
+def loading(tmp_path, grey_directory):
     """A server whose engine waits before a gate that is never opened."""
     (tmp_path / "config.json").write_bytes((grey_directory / "config.json").read_bytes())
     (tmp_path / "model.safetensors").touch()
@@ -105,15 +105,13 @@ def loading(tmp_path: Path, grey_directory: Path) -> Server:
 
 
 @pytest.mark.skipif(not AVAILABLE, reason="no fork server whose forks can be prepared")
-def test_a_killed_server_takes_along_an_engine_that_loads(loading: Server) -> None:
+def test_a_killed_server_takes_along_an_engine_that_loads(loading):
     loading.process.kill()
     assert_left(loading, -signal.SIGKILL)
 
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_server_and_engine_at_once(
-    grey_directory: Path, first: signal.Signals
-) -> None:
+def test_a_second_signal_ends_server_and_engine_at_once(grey_directory, first):
     with serve(grey_directory, *BUSY) as server, painting(server):
         server.process.send_signal(first)
         wait_for(
@@ -130,7 +128,7 @@ def test_a_second_signal_ends_server_and_engine_at_once(
     or bool(subprocess.run([UNSHARE, "-fp", "true"], capture_output=True, check=False).returncode),
     reason="this user may not create a PID namespace",
 )
-def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -> None:
+def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory):
     """As in a container without an init: there the kernel ignores signals
     whose handler is the default one.
     """
@@ -155,7 +153,7 @@ def test_a_second_signal_ends_a_server_that_is_process_1(grey_directory: Path) -
         server.process.kill()
 
 
-def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory: Path) -> None:
+def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory):
     """A terminal's Ctrl-C goes to the engine too."""
     with serve(grey_directory) as server:
         os.kill(server.engine, signal.SIGINT)
@@ -163,7 +161,7 @@ def test_ctrl_c_ends_an_idle_server_with_status_0(grey_directory: Path) -> None:
         assert_left(server, 0)
 
 
-def test_sigterm_ends_a_server_that_still_loads_with_status_0(loading: Server) -> None:
+def test_sigterm_ends_a_server_that_still_loads_with_status_0(loading):
     try:
         os.kill(loading.wait_for_engine(), signal.SIGINT)
     finally:
@@ -171,7 +169,7 @@ def test_sigterm_ends_a_server_that_still_loads_with_status_0(loading: Server) -
     assert_left(loading, 0)
 
 
-def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory: Path) -> None:
+def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory):
     with (
         serve(grey_directory, "--drain-seconds", "3600") as server,
         open_connection(server, receive_buffer=4096) as connection,
@@ -199,7 +197,7 @@ OF_KUBERNETES = {  # beside services named scanline and scanline-web
 }
 
 
-def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass() -> None:
+def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass():
     for name, said in MISSPELT.items():
         with pytest.raises(ValueError, match=f"{name} is not a setting: {said}"):
             check({name: "1"}, ())
@@ -220,7 +218,7 @@ def test_a_misspelt_variable_is_refused_and_those_of_other_programs_pass() -> No
         check(link, ())
 
 
-def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch):
     monkeypatch.setenv("SCANLINE_API_KEY", "sk-secret")
     assert (
         refused("serve", "--port", "0")
@@ -228,13 +226,13 @@ def test_a_server_does_not_start_with_a_misspelt_variable(monkeypatch: pytest.Mo
     )
 
 
-def test_closed_standard_streams_are_opened() -> None:
+def test_closed_standard_streams_are_opened():
     if not (child := os.fork()):
         status = 1
         try:
             for descriptor in range(3):
                 os.close(descriptor)
-            sys.stdin = sys.stdout = sys.stderr = None  # type: ignore[assignment]
+            sys.stdin = sys.stdout = sys.stderr = None
             _open_standard_streams()
             print("seven", file=sys.stderr)
             status = int(sys.stdin.read() != "" or not all(map(os.get_inheritable, range(3))))
@@ -243,14 +241,14 @@ def test_closed_standard_streams_are_opened() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_a_terminal_without_the_letters_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_the_letters_gets_escapes(monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     ran = in_a_process("sample", "--class", "\u043b\u043e\u0448\u0430\u0434\u044c")
     assert ran.status == 2
     assert "\\u043b\\u043e" in ran.err
 
 
-def test_no_home_directory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_home_directory_is_one_sentence(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError))
     with pytest.raises(ValueError, match="give --cache"):
@@ -269,9 +267,7 @@ for connections in (100, 2000):
 """
 
 
-def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are_kept_and_logged() -> (
-    None
-):
+def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are_kept_and_logged():
     """In a process of its own, since a hard limit cannot be raised again."""
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= 1000
     ran = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
@@ -282,7 +278,7 @@ def test_the_limit_is_raised_to_what_the_system_allows_and_fewer_connections_are
     )
 
 
-def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory: Path) -> None:
+def test_a_server_without_descriptors_logs_that_once_and_goes_on(grey_directory):
     with serve(grey_directory, "--slots", "1") as server, ExitStack() as stack:
         limits = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
         few = len(os.listdir(f"/proc/{server.process.pid}/fd")) + 3

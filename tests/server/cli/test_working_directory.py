@@ -25,7 +25,7 @@ STARTS = re.compile(r"get_context\(|sys\.executable|create_subprocess|os\.(exec|
 
 
 @pytest.fixture
-def traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def traps(tmp_path, monkeypatch):
     """The working directory; the names of modules that ran are in `ran`."""
     ran = tmp_path / "ran"
     ran.mkdir()
@@ -43,14 +43,12 @@ def traps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return ran
 
 
-def test_the_traps_run_where_python_is_started_as_multiprocessing_starts_it(traps: Path) -> None:
+def test_the_traps_run_where_python_is_started_as_multiprocessing_starts_it(traps):
     subprocess.run([sys.executable, "-c", "import random, scanline"], check=True)
     assert sorted(path.name for path in traps.iterdir()) == ["engine", "random"]
 
 
-def test_a_server_runs_none_in_its_engines_api_processes_and_exports(
-    traps: Path, grey_directory: Path
-) -> None:
+def test_a_server_runs_none_in_its_engines_api_processes_and_exports(traps, grey_directory):
     server = Server(grey_directory, "--api-processes", "2", forked=False)
     try:
         server.wait_until_ready()
@@ -64,7 +62,7 @@ def test_a_server_runs_none_in_its_engines_api_processes_and_exports(
     assert list(traps.iterdir()) == []
 
 
-def test_painting_and_measuring_run_none(traps: Path, grey_directory: Path) -> None:
+def test_painting_and_measuring_run_none(traps, grey_directory):
     assert in_a_process("sample", "--model", grey_directory, "-n", 2, "--out", "a.npy").status == 0
     words = "--batches 1 --seconds 0.01 --skip latency,bulk,reading,position,authors,softmax"
     ran = in_a_process("bench", "--model", grey_directory, *words.split())
@@ -72,7 +70,7 @@ def test_painting_and_measuring_run_none(traps: Path, grey_directory: Path) -> N
     assert list(traps.iterdir()) == []
 
 
-def test_training_runs_none_in_its_processes(traps: Path) -> None:
+def test_training_runs_none_in_its_processes(traps):
     Path("data").mkdir()
     blobs.write(Path("data"))
     words = "train --data data --out out --updates 2 --batch 2 --processes 2 --no-compile --from none --layers 1"
@@ -81,7 +79,7 @@ def test_training_runs_none_in_its_processes(traps: Path) -> None:
     assert list(traps.iterdir()) == []
 
 
-def test_every_module_that_starts_python_gives_it_a_safe_path() -> None:
+def test_every_module_that_starts_python_gives_it_a_safe_path():
     unsafe = []
     for path in sorted([*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")]):
         code = path.read_text()

@@ -6,7 +6,6 @@ Without the extra `cluster` these tests are not collected.
 
 import os
 import shutil
-from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -17,7 +16,7 @@ from scanline.model.formats.model_dir import GENERATION
 if find_spec("ray") is None:
     collect_ignore_glob = ["*.py"]
 else:
-    from tests.support.cluster.cluster_service import KEY, Service, running
+    from tests.support.cluster.cluster_service import KEY, running
     from tests.support.server.infrastructure.nginx_proxy import free_port
 
 PATIENT = {
@@ -35,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def proxy() -> Iterator[int]:
+def proxy():
     """Start a cluster; return the port of Serve's proxy."""
     import ray
     from ray import serve
@@ -51,7 +50,7 @@ def proxy() -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def plain_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+def plain_model(tmp_path_factory):
     """mnist-small without its defaults: a request that names nothing
     gets images of no class, not guided.
     """
@@ -61,7 +60,7 @@ def plain_model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def service(proxy: int, plain_model: str) -> "Iterator[Service]":
+def service(proxy, plain_model):
     """Two replicas of mnist-small, behind an API key."""
     with running(
         proxy, model=plain_model, replicas=2, slots=128, api_keys=KEY, cpus=1, ingress_cpus=0.5

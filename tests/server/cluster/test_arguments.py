@@ -1,7 +1,6 @@
 """Arguments of `serve run scanline.server.cluster:app`: what they mean, and what is refused."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ray.serve.config import HTTPOptions
@@ -18,7 +17,7 @@ from scanline.server.cluster.arguments import (
 ROOT = Path(__file__).parents[3]
 
 
-def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
+def test_numbers_and_lists_may_be_texts_and_all_have_defaults():
     settings = cluster_settings(
         {"model": "mnist-small", "replicas": "2", "gpus": "0.5", "slots": "512"}
     )
@@ -52,12 +51,12 @@ def test_numbers_and_lists_may_be_texts_and_all_have_defaults() -> None:
         ({"model": ""}, "model: a model must be a name or a directory, not ''"),
     ],
 )
-def test_a_wrong_argument_is_named(args: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_argument_is_named(args, sentence):
     with pytest.raises(ValueError, match=f"^{sentence}"):
         cluster_settings(args)
 
 
-def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not() -> None:
+def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not():
     assert set(HTTP_OPTIONS.values()) <= HTTPOptions.model_fields.keys()
     assert not UNBOUNDED & HTTPOptions.model_fields.keys()
     assert HTTP_OPTIONS.keys() | UNBOUNDED <= ClusterSettings.model_fields.keys()
@@ -65,8 +64,8 @@ def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not() 
 
 
 def test_an_unknown_model_and_a_misspelt_variable_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     with pytest.raises(ValueError, match="nowhere"):
         app({"model": "nowhere"})
     monkeypatch.setenv("SCANLINE_REPLICSA", "2")
@@ -75,16 +74,14 @@ def test_an_unknown_model_and_a_misspelt_variable_are_refused(
 
 
 def test_keys_come_from_the_environment_and_are_not_printed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setenv("SCANLINE_API_KEYS", "one,two")
     assert len(cluster_settings({}).api_keys) == 2
     assert "two" not in repr(cluster_settings({}))
 
 
-def test_ray_without_a_token_is_warned_of(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ray_without_a_token_is_warned_of(monkeypatch, caplog):
     for mode, address, count in (
         ("", "10.0.0.7", 1),
         ("token", "10.0.0.7", 0),

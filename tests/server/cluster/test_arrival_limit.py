@@ -5,7 +5,6 @@ Serve's proxy, which reads all of them.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from starlette.types import Message
@@ -24,8 +23,8 @@ class Client:
     """
 
     def __init__(self, *texts: str) -> None:
-        self.sent: list[Message] = []
-        self.messages: list[Message] = [{"type": "websocket.connect"}]
+        self.sent = []
+        self.messages = [{"type": "websocket.connect"}]
         self.messages += [{"type": "websocket.receive", "text": text} for text in texts]
         self.taken = 0
 
@@ -43,7 +42,7 @@ class Client:
 def limited(
     handler: Handler, max_bytes: int = LIMIT, max_bytes_of_all: int = 100 * LIMIT
 ) -> WebsocketArrivalLimit:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
+    async def app(scope, receive, send):
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         await handler(socket)
@@ -57,11 +56,11 @@ async def run(middleware: WebsocketArrivalLimit, *clients: Client) -> None:
     assert middleware.waiting == 0
 
 
-async def test_messages_that_are_handled_as_they_come_pass_whatever_their_sum() -> None:
+async def test_messages_that_are_handled_as_they_come_pass_whatever_their_sum():
     texts = [str(number) + "x" * 5000 for number in range(50)]
-    handled: list[str] = []
+    handled = []
 
-    async def handler(socket: WebSocket) -> None:
+    async def handler(socket):
         while len(handled) < len(texts):
             handled.append(await socket.receive_text())
 
@@ -73,11 +72,11 @@ TOO_MANY = {"large": ["x" * 3000] * 1000, "empty": [""] * 1000, "one": ["x" * (L
 
 
 @pytest.mark.parametrize("what", TOO_MANY)
-async def test_messages_that_pile_up_close_the_websocket_and_are_dropped(what: str) -> None:
+async def test_messages_that_pile_up_close_the_websocket_and_are_dropped(what):
     client = Client(*TOO_MANY[what])
-    ends: list[int] = []
+    ends = []
 
-    async def handler(socket: WebSocket) -> None:
+    async def handler(socket):
         await asyncio.sleep(0.1)  # busy with something else
         with pytest.raises(WebSocketDisconnect) as caught:
             await socket.receive_text()
@@ -96,10 +95,10 @@ async def test_messages_that_pile_up_close_the_websocket_and_are_dropped(what: s
     assert middleware.counters.errors == {"too_many_messages": 1}
 
 
-async def test_all_websockets_together_have_a_limit() -> None:
+async def test_all_websockets_together_have_a_limit():
     clients = [Client("x" * 2000, "x" * 2000) for _ in range(20)]
 
-    async def handler(socket: WebSocket) -> None:
+    async def handler(socket):
         await asyncio.sleep(0.1)
 
     await run(limited(handler, max_bytes_of_all=30_000), *clients)

@@ -2,7 +2,6 @@
 and files that do not belong to it.
 """
 
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,6 @@ from scanline.server.cluster.folder import (
     with_digest,
 )
 from scanline.server.engine.job import EngineFailedError, Job
-from scanline.server.engine.remote.over_ray import ReplicaPool
 from tests.support import shapes
 from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import scanline
@@ -64,7 +62,7 @@ def painted(out: Path, *indices: int) -> FolderTask:
 
 
 @pytest.mark.parametrize("what", OTHERS)
-def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
+def test_another_recipe_needs_another_folder(tmp_path, what):
     one, other, words = OTHERS[what]
     assert open_folder(tmp_path / "new", one, False) == one
     # a random seed gives way
@@ -73,7 +71,7 @@ def test_another_recipe_needs_another_folder(tmp_path: Path, what: str) -> None:
         open_folder(tmp_path / "new", other, False)
 
 
-def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
+def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path):
     for served in (["a", "b"], ["b", "a"]):
         assert with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), served).digest == "a"
     with pytest.raises(
@@ -82,7 +80,7 @@ def test_a_folder_is_of_the_model_that_painted_it_first(tmp_path: Path) -> None:
         with_digest(tmp_path, open_folder(tmp_path, RECIPE, False), ["b"])
 
 
-def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path):
     (tmp_path / "me.png").write_bytes(b"mine")
     with pytest.raises(ValueError, match=r"contains images but no recipe\.json"):
         open_folder(tmp_path, RECIPE, False)
@@ -91,7 +89,7 @@ def test_a_folder_with_other_images_or_a_broken_recipe_is_refused(tmp_path: Path
         open_folder(tmp_path, RECIPE, False)
 
 
-def test_images_are_written_as_they_come(tmp_path: Path) -> None:
+def test_images_are_written_as_they_come(tmp_path):
     folder = painted(tmp_path, 3, 11)
     assert np.asarray(Image.open(tmp_path / "03.png")).tobytes() == IMAGE
     assert folder.result().bits_per_dim == [2.5, 2.5]
@@ -99,14 +97,14 @@ def test_images_are_written_as_they_come(tmp_path: Path) -> None:
     assert missing_images(tmp_path, 12) == (0, 1, 2, 4, 5, 6, 7, 8, 9, 10)
 
 
-def test_an_image_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_written_ends_the_run(tmp_path):
     with pytest.raises(
         EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"
     ):
         painted(tmp_path / "gone", 3)
 
 
-async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path) -> None:
+async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path):
     directory = shapes.save(tmp_path / "guided", shapes.GUIDED)
     missing = (1, 8, 30)
     recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
@@ -133,13 +131,11 @@ async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path: Path)
         )
 
 
-async def test_a_written_number_is_a_list(
-    digits_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_written_number_is_a_list(digits_directory, tmp_path, monkeypatch):
     """As without a cluster: one image of each class, however many images there are by default."""
 
     @asynccontextmanager
-    async def connect(address: str, model: str, images: int) -> AsyncIterator[ReplicaPool]:
+    async def connect(address, model, images):
         async with local_pool(digits_directory) as (_, pool):
             yield pool
 
@@ -147,7 +143,7 @@ async def test_a_written_number_is_a_list(
     asked = Recipe("digits", None, 3, "2026")
     shown = list[tuple[int, int]]()
 
-    async def painted_images(recipe: Recipe) -> tuple[int, int]:
+    async def painted_images(recipe):
         n, bits = await folders.paint_folder(
             "", recipe, tmp_path, lambda *now: shown.append(now), 5
         )
@@ -175,7 +171,7 @@ async def test_a_written_number_is_a_list(
     assert await painted_images(Recipe("digits", None, 3, "horse")) == (5, 1)
 
 
-def test_an_unreachable_cluster_is_reported(tmp_path: Path) -> None:
+def test_an_unreachable_cluster_is_reported(tmp_path):
     ran = scanline("sample", "--cluster", "127.0.0.1:1", "-n", 3, "--out", tmp_path / "out")
     assert ran.status == 2
     assert ran.err.startswith(

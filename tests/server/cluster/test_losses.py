@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,14 +26,14 @@ def kill_in_work(service: Service, victims: str) -> int:
     wait_for(
         lambda: all(one.stats.images_running for one in service.statuses()), "work on both replicas"
     )
-    process: int = getattr(service, victims)()[0]
+    process = getattr(service, victims)()[0]
     os.kill(process, signal.SIGKILL)
     return process
 
 
 @pytest.mark.parametrize("victims", ["engines", "replicas"])
-def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victims: str) -> None:
-    def ask() -> np.ndarray:
+def test_a_request_survives_a_loss_with_the_same_bytes(service, victims):
+    def ask():
         with service.client() as client:
             return painted(
                 client.post("/v1/images/generations", json={"n": 400, "seed": 11}).json()
@@ -51,7 +50,7 @@ def test_a_request_survives_a_loss_with_the_same_bytes(service: Service, victims
 
 
 @pytest.mark.parametrize("victims", ["engines", "replicas"])
-def test_a_stream_continues_where_it_was(service: Service, victims: str) -> None:
+def test_a_stream_continues_where_it_was(service, victims):
     with connected(service.url, additional_headers=ALLOWED) as painter:
         painter.send(type="generate", id="a", n=256, seed=12)
         while painter.receive().last != "frame 0":
@@ -66,10 +65,10 @@ def test_a_stream_continues_where_it_was(service: Service, victims: str) -> None
     service.wait_for_replicas(2)
 
 
-def test_a_replica_whose_engine_does_not_come_back_is_replaced(service: Service) -> None:
+def test_a_replica_whose_engine_does_not_come_back_is_replaced(service):
     doomed = service.replicas()[0]
 
-    def has_ended() -> bool:
+    def has_ended():
         for engine in service.engines_of(doomed):
             os.kill(engine, signal.SIGKILL)
         return doomed not in service.replicas()
@@ -100,9 +99,7 @@ class GivingSigns(LocalReplica):
             yield events
 
 
-async def test_others_paint_what_a_silent_replica_has(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_others_paint_what_a_silent_replica_has(grey_directory, monkeypatch):
     monkeypatch.setattr(over_ray, "SILENCE_SECONDS", 0.2)
     async with local_pool(grey_directory, grey_directory) as (handle, pool):
         still, other = handle.replicas
@@ -115,9 +112,7 @@ async def test_others_paint_what_a_silent_replica_has(
     np.testing.assert_array_equal(job.task.images, painted_alone(grey_directory, 40))
 
 
-async def test_a_waiting_replica_gives_signs(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_waiting_replica_gives_signs(grey_directory, monkeypatch):
     monkeypatch.setattr(replica_module, "SIGN_SECONDS", 0.02)
     async with asyncio.timeout(PATIENCE), local_pool(grey_directory) as (handle, pool):
         (replica,) = handle.replicas
@@ -126,7 +121,7 @@ async def test_a_waiting_replica_gives_signs(
         os.kill(engine, signal.SIGSTOP)
         with pool.run(paint_job(pool, 40)) as job:
             try:
-                while replica.signs < 10:  # type: ignore[attr-defined]
+                while replica.signs < 10:
                     await asyncio.sleep(0.01)
             finally:
                 os.kill(engine, signal.SIGCONT)
@@ -135,7 +130,7 @@ async def test_a_waiting_replica_gives_signs(
     assert len(handle.sent) == len(range(0, 40, 16))
 
 
-async def test_counters_keep_what_replicas_have_done_that_are_gone(grey_directory: Path) -> None:
+async def test_counters_keep_what_replicas_have_done_that_are_gone(grey_directory):
     async with local_pool(grey_directory, grey_directory) as (handle, pool):
         with pool.run(paint_job(pool, 40)) as job:
             await job.wait()

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.network.class_reading import class_logits
-from scanline.model.sampling.base.messages import GenerateRequest, Request, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
 from scanline.model.tasks import classify
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.server.engine.job import Job
@@ -22,7 +21,7 @@ from tests.support.cluster.local_replicas import local_pool, paint_job, painted_
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> tuple[Path, Path]:
+def both(tmp_path_factory, grey_directory):
     """Two models of one shape with different weights."""
     directory = tmp_path_factory.mktemp("other") / "grey"
     save_model(small_models.model(small_models.GREY, seed=99), directory)
@@ -30,11 +29,11 @@ def both(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> tupl
 
 
 @pytest.fixture(autouse=True)
-def no_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_long_pauses(monkeypatch):
     monkeypatch.setattr(over_ray, "RETRY_PAUSES", (0.0, 0.01, 0.01, 0.05))
 
 
-async def test_all_images_of_a_request_come_from_one_model(both: tuple[Path, Path]) -> None:
+async def test_all_images_of_a_request_come_from_one_model(both):
     async with local_pool(*both) as (handle, pool):
         with pool.run(paint_job(pool, 40)) as job:
             await job.wait()
@@ -45,8 +44,8 @@ async def test_all_images_of_a_request_come_from_one_model(both: tuple[Path, Pat
 
 
 async def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
-    both: tuple[Path, Path],
-) -> None:
+    both,
+):
     async with local_pool(*both) as (handle, pool):
         digests = [
             replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready
@@ -69,8 +68,8 @@ async def test_shards_that_went_to_two_models_before_either_answered_are_not_mix
 
 
 async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
-    both: tuple[Path, Path],
-) -> None:
+    both,
+):
     async with local_pool(*both) as (handle, pool):
         old, new = handle.replicas
         # the first shard is painted by the old model
@@ -90,13 +89,13 @@ async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
 
 
 async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
-    both: tuple[Path, Path],
-) -> None:
+    both,
+):
     async with local_pool(*both) as (handle, pool):
         new = handle.replicas[1]
         handle.route = lambda _: new
 
-        async def poll() -> None:
+        async def poll():
             await asyncio.sleep(0.01)
             pool._take([await new.status("a test", 0)])
 
@@ -108,16 +107,14 @@ async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_the
 @pytest.mark.parametrize(
     "request_", [GenerateRequest(0, 2, 7, digest="0"), ScoreRequest(0, (bytes(35),), digest="0")]
 )
-async def test_a_replica_refuses_a_shard_of_another_model(
-    grey_directory: Path, request_: Request
-) -> None:
+async def test_a_replica_refuses_a_shard_of_another_model(grey_directory, request_):
     async with replica_of(grey_directory) as replica:
         assert replica.record_routing_stats() == {"digest": replica.engine.ready.digest}
         with pytest.raises(OtherModelError, match="the request's is 0"):
             await anext(replica.run(request_, Route()))
 
 
-async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: Path) -> None:
+async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path):
     config = replace(small_models.GREY, **small_models.CLASSES)
     model = small_models.model(config)
     directories = []
@@ -147,9 +144,7 @@ async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path: 
             await anext(replica.run(asked, Route()))
 
 
-async def test_a_replica_forgets_idle_ingresses(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_replica_forgets_idle_ingresses(grey_directory, monkeypatch):
     async with replica_of(grey_directory) as replica:
         monkeypatch.setattr("scanline.server.cluster.replica.INGRESS_TIMEOUT", 0.0)
         for number in range(50):

@@ -4,7 +4,6 @@ sample --cluster` against its service.
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 
 from scanline.model.sampling.base.messages import Scored, ScoreRequest
 from scanline.server.engine.remote.over_ray import Route
-from tests.support.cluster.cluster_service import ALLOWED, Service, offline
+from tests.support.cluster.cluster_service import ALLOWED, offline
 from tests.support.commands import Ran, in_a_process
 from tests.support.pictures import decode, painted
 from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
@@ -23,14 +22,12 @@ from tests.support.server.websocket_client import connected
 
 
 @pytest.fixture
-def client(service: Service) -> Iterator[httpx.Client]:
+def client(service):
     with service.client() as client:
         yield client
 
 
-def test_only_probes_need_no_key_and_name_no_model_without_one(
-    service: Service, client: httpx.Client
-) -> None:
+def test_only_probes_need_no_key_and_name_no_model_without_one(service, client):
     assert httpx.get(f"{service.url}/healthz").json() == {"status": "ok"}
     assert httpx.get(f"{service.url}/readyz").json() == {"status": "ready"}
     assert client.get("/readyz").json() == {"status": "ready", "models": {"mnist-small": "ready"}}
@@ -38,7 +35,7 @@ def test_only_probes_need_no_key_and_name_no_model_without_one(
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
-def test_a_seed_gives_the_same_images_as_offline(client: httpx.Client) -> None:
+def test_a_seed_gives_the_same_images_as_offline(client):
     answer = client.post("/v1/images/generations", json={"n": 3, "seed": 7})
     assert answer.status_code == 200, answer.text
     assert np.array_equal(painted(answer.json()), offline(3, 7))
@@ -47,7 +44,7 @@ def test_a_seed_gives_the_same_images_as_offline(client: httpx.Client) -> None:
     assert len(events) == 2 * 3
 
 
-def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.Client) -> None:
+def test_one_request_is_painted_by_all_replicas(service, client):
     before = service.painted()
     answer = client.post(
         "/v1/images/generations", json={"n": 96, "seed": 8}, headers={"accept": "application/x-npy"}
@@ -60,16 +57,14 @@ def test_one_request_is_painted_by_all_replicas(service: Service, client: httpx.
     ]
 
 
-def test_a_websocket_ends_with_the_same_images(service: Service) -> None:
+def test_a_websocket_ends_with_the_same_images(service):
     with connected(service.url, additional_headers=ALLOWED) as painter:
         job = painter.paint(n=40, seed=7, state=[0, 0])
     assert np.array_equal(job.images().reshape(40, 28, 28), offline(40, 7))
     assert job.messages[-1]["type"] == "done"
 
 
-def test_errors_the_page_and_the_schema_have_their_shape(
-    client: httpx.Client, service: Service
-) -> None:
+def test_errors_the_page_and_the_schema_have_their_shape(client, service):
     answer = client.post("/v1/images/generations", json={"n": 0})
     error = answer.json()["error"]
     assert (answer.status_code, error["type"], error["param"]) == (
@@ -89,7 +84,7 @@ def test_errors_the_page_and_the_schema_have_their_shape(
     assert f"scanline_request_success_total{{{labels}}}" in metrics
 
 
-def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None:
+def test_a_full_queue_answers_429_with_retry_after(client):
     # of both replicas
     assert 'scanline_batch_slots{model_name="mnist-small"} 256.0' in client.get("/metrics").text
     with client.stream("POST", "/v1/images/generations", json={"n": 10_000, "stream": True}):
@@ -98,7 +93,7 @@ def test_a_full_queue_answers_429_with_retry_after(client: httpx.Client) -> None
     assert int(answer.headers["retry-after"]) > 0
 
 
-def test_disconnected_clients_free_their_slots(service: Service, client: httpx.Client) -> None:
+def test_disconnected_clients_free_their_slots(service, client):
     with client.stream(
         "POST", "/v1/images/generations", json={"n": 2_000, "stream": True}
     ) as answer:
@@ -110,7 +105,7 @@ def test_disconnected_clients_free_their_slots(service: Service, client: httpx.C
     assert len(client.post("/v1/images/generations", json={"n": 200}).json()["data"]) == 200
 
 
-def test_a_shard_may_be_larger_than_grpcs_own_limit(service: Service) -> None:
+def test_a_shard_may_be_larger_than_grpcs_own_limit(service):
     run = service.handle().options(method_name="run", stream=True, _by_reference=False)
     command = ScoreRequest(0, (bytes(784),), client="a" * 5_000_000)
     assert any(
@@ -132,7 +127,7 @@ def pictures(folder: Path) -> np.ndarray:
     return np.stack([decode(path.read_bytes()) for path in sorted(folder.glob("*.png"))])
 
 
-def test_the_command_paints_and_completes_a_folder(service: Service, tmp_path: Path) -> None:
+def test_the_command_paints_and_completes_a_folder(service, tmp_path):
     first = sample(tmp_path / "samples", "-n", 120, "--seed", 7, "--json")
     assert first.status == 0, first.err
     assert len(json.loads(first.out)["bits_per_dim"]) == 120
@@ -146,9 +141,7 @@ def test_the_command_paints_and_completes_a_folder(service: Service, tmp_path: P
     assert (tmp_path / "samples" / "004.png").stat().st_mtime_ns == kept
 
 
-def test_the_command_is_refused_a_model_that_is_not_served(
-    service: Service, tmp_path: Path
-) -> None:
+def test_the_command_is_refused_a_model_that_is_not_served(service, tmp_path):
     guided = sample(tmp_path / "guided", "-n", 3, "--guidance", 2)
     assert (guided.status, guided.err) == (
         2,
@@ -163,7 +156,7 @@ def test_the_command_is_refused_a_model_that_is_not_served(
 
 if runs_here():  # nginx is installed
 
-    def test_serves_own_options_do_not_pass_nginx(service: Service, tmp_path: Path) -> None:
+    def test_serves_own_options_do_not_pass_nginx(service, tmp_path):
         upstream = service.url.removeprefix("http://")
         with (
             nginx_before(upstream, tmp_path) as proxy,

@@ -37,7 +37,7 @@ class Clients:
         self.service = service
         self.images = images
         self.stopped = threading.Event()
-        self.answers: list[np.ndarray] = []
+        self.answers = []
         self.threads = [threading.Thread(target=self._ask) for _ in range(count)]
         for thread in self.threads:
             thread.start()
@@ -57,7 +57,7 @@ class Clients:
                 )
 
 
-def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> None:
+def test_replicas_follow_the_load_up_and_down(proxy, plain_model):
     size = {"min_replicas": 1, "max_replicas": 2, "upscale_seconds": 2, "downscale_seconds": 6}
     with running(proxy, model=plain_model, slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
         service.wait_for_replicas(1)
@@ -73,7 +73,7 @@ def test_replicas_follow_the_load_up_and_down(proxy: int, plain_model: str) -> N
     )
 
 
-def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int, plain_model: str) -> None:
+def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy, plain_model):
     size = {"min_replicas": 0, "max_replicas": 1, "upscale_seconds": 2, "downscale_seconds": 6}
     with running(proxy, model=plain_model, slots=64, cpus=0.5, ingress_cpus=0.5, **size) as service:
         service.wait_for_replicas(0)  # the ingress has started the first one, to know the model
@@ -86,9 +86,7 @@ def test_a_model_that_nobody_asks_for_sleeps_and_wakes_up(proxy: int, plain_mode
         service.wait_for_replicas(0)
 
 
-def test_a_new_version_replaces_replicas_without_losing_requests(
-    proxy: int, plain_model: str
-) -> None:
+def test_a_new_version_replaces_replicas_without_losing_requests(proxy, plain_model):
     args = {"model": plain_model, "replicas": 1, "slots": 64, "cpus": 0.5, "ingress_cpus": 0.5}
     with running(proxy, **args, max_waiting_images=5_000) as service:
         service.wait_for_replicas(1)
@@ -112,32 +110,32 @@ def replicas_for(images: list[float], per_replica: float) -> int:
         "images": dict(enumerate(images)),
         "target_images": dict.fromkeys(range(len(images)), per_replica),
     }
-    context: Any = SimpleNamespace(aggregated_metrics=reports, target_num_replicas=1)
+    context = SimpleNamespace(aggregated_metrics=reports, target_num_replicas=1)
     return target_replicas(context)[0]
 
 
 @pytest.mark.parametrize(("images", "replicas"), [(0, 0), (1, 1), (192, 1), (193, 2), (1920, 10)])
-def test_there_are_as_many_as_hold_the_images(images: int, replicas: int) -> None:
+def test_there_are_as_many_as_hold_the_images(images, replicas):
     assert replicas_for([images], 192) == replicas
 
 
-def test_the_largest_report_counts_and_without_reports_the_number_stays() -> None:
+def test_the_largest_report_counts_and_without_reports_the_number_stays():
     assert replicas_for([100, 400, 300], 200) == 2
-    context: Any = SimpleNamespace(aggregated_metrics={}, target_num_replicas=3)
+    context = SimpleNamespace(aggregated_metrics={}, target_num_replicas=3)
     assert target_replicas(context)[0] == 3
 
 
 @pytest.mark.parametrize("upscale_seconds", [2, 30, 100])
 def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(
-    upscale_seconds: float,
-) -> None:
+    upscale_seconds,
+):
     args = {"min_replicas": 0, "upscale_seconds": upscale_seconds, "downscale_seconds": 1}
     config = _autoscaling(cluster_settings(args))
     assert config.downscale_to_zero_delay_s
     assert config.downscale_to_zero_delay_s >= config.look_back_period_s + config.metrics_interval_s
 
 
-REPLICAS: list[Any] = [SimpleNamespace(replica_id=name, routing_stats={}) for name in "ab"]
+REPLICAS = [SimpleNamespace(replica_id=name, routing_stats={}) for name in "ab"]
 
 
 class Clock:
@@ -145,7 +143,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(router_module, "monotonic", lambda: clock.now)
     monkeypatch.setattr(over_ray, "monotonic", lambda: clock.now)
@@ -153,7 +151,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def router() -> FewestImagesRouter:
+def router():
     router = FewestImagesRouter.__new__(FewestImagesRouter)
     router.initialize_state()
     return router
@@ -176,8 +174,8 @@ def chosen(router: FewestImagesRouter, number: int) -> Route:
 
 
 def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(
-    router: FewestImagesRouter,
-) -> None:
+    router,
+):
     first = chosen(router, 0)
     other = "b" if first.replica == "a" else "a"
     router.on_request_routed(pending(0, first), other, None)
@@ -186,9 +184,7 @@ def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(
     assert router.images == {}
 
 
-def test_a_silent_replica_is_chosen_last_until_it_sends_something(
-    router: FewestImagesRouter, clock: Clock
-) -> None:
+def test_a_silent_replica_is_chosen_last_until_it_sends_something(router, clock):
     silent = chosen(router, 0)
     other = chosen(router, 1)
     assert silent.replica != other.replica
@@ -199,9 +195,7 @@ def test_a_silent_replica_is_chosen_last_until_it_sends_something(
     assert chosen(router, 4).replica == silent.replica
 
 
-def test_it_is_tried_again_after_its_shards_were_taken_from_it(
-    router: FewestImagesRouter, clock: Clock
-) -> None:
+def test_it_is_tried_again_after_its_shards_were_taken_from_it(router, clock):
     silent = chosen(router, 0)
     clock.now = 2 * QUIET_SECONDS
     router.on_request_completed(silent.replica, "0")
@@ -213,13 +207,13 @@ def test_it_is_tried_again_after_its_shards_were_taken_from_it(
     assert chosen(router, 3).replica == silent.replica
 
 
-def test_a_replica_without_shards_is_not_silent(router: FewestImagesRouter, clock: Clock) -> None:
+def test_a_replica_without_shards_is_not_silent(router, clock):
     router.on_request_completed(chosen(router, 0).replica, "0")
     clock.now = QUIET_SECONDS + 1
     assert {chosen(router, number).replica for number in (1, 2)} == {"a", "b"}
 
 
-def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None:
+def test_requests_go_to_ingresses_of_this_machine_while_there_are_some():
     router = NearestRouter.__new__(NearestRouter)
     router._self_node_id = "here"
     router._self_availability_zone = None
@@ -227,9 +221,9 @@ def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None
         SimpleNamespace(replica_id=name, node_id=node, availability_zone=None)
         for name, node in [("near", "here"), ("far", "there"), ("other", "there")]
     )
-    request: Any = SimpleNamespace(routing_context=SimpleNamespace(should_backoff=False))
+    request = SimpleNamespace(routing_context=SimpleNamespace(should_backoff=False))
 
-    def nearest(*ingresses: Any) -> set[str]:
+    def nearest(*ingresses):
         router._update_colocated_replica_ids_with_replicas(list(ingresses))
         (chosen,) = asyncio.run(router.choose_replicas(list(ingresses), request))
         return {replica.replica_id for replica in chosen}
@@ -241,9 +235,9 @@ def test_requests_go_to_ingresses_of_this_machine_while_there_are_some() -> None
     assert nearest() == set()
 
 
-def test_haproxy_gets_no_router_which_serve_would_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    def router() -> str:
-        ingress: Any = app({"model": "mnist-small"})._bound_deployment
+def test_haproxy_gets_no_router_which_serve_would_refuse(monkeypatch):
+    def router():
+        ingress = app({"model": "mnist-small"})._bound_deployment
         return ingress._deployment_config.request_router_config.get_request_router_class().__name__
 
     assert router() == "NearestRouter"

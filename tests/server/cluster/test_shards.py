@@ -4,8 +4,6 @@ import asyncio
 import time
 from collections import Counter, deque
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +66,7 @@ def done(grey: Transformer, *commands: GenerateRequest | ScoreRequest) -> dict[i
     ],
     ids=["paint", "complete", "particles of a class", "decode", "score", "score classes"],
 )
-def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreRequest) -> None:
+def test_shards_together_are_the_whole_request(whole):
     shapes = small_models.model(SHAPES)
     indices = tuple(whole.indices)
     shards = [whole.shard(indices[5:]), whole.shard(indices[:2]), whole.shard(indices[2:5])]
@@ -77,7 +75,7 @@ def test_shards_together_are_the_whole_request(whole: GenerateRequest | ScoreReq
     ) == done(shapes, whole)
 
 
-def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
+def test_a_shard_carries_what_it_needs_and_leaves_the_rest():
     shard = GenerateRequest(0, 8, 7, PICTURES, MASKS).shard((5, 6))
     assert (shard.known, shard.masks) == ((b"", PICTURES[1]), (b"", MASKS[1]))
     assert ScoreRequest(0, PICTURES).shard((0,)).images == (PICTURES[0], b"")
@@ -87,8 +85,8 @@ def test_a_shard_carries_what_it_needs_and_leaves_the_rest() -> None:
     assert job.remainder.only == (3, 8)
 
 
-def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
-    pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))  # type: ignore[arg-type]
+def test_images_of_one_code_are_in_one_shard(grey_directory):
+    pool = ReplicaPool(LocalReplicas(), 1, EngineOptions(grey_directory))
     sharded = ShardedJob(
         PaintJob(GenerateRequest(0, 80, seed=0, codes=Codes((b"",) * 20, length=4))),
         deque(range(80)),
@@ -101,7 +99,7 @@ def test_images_of_one_code_are_in_one_shard(grey_directory: Path) -> None:
 
 def relayed(index: int | None = None) -> tuple[RelayJob, list[Event]]:
     """A job that has the id 5 here and 9 where it came from, and the events that it passes on."""
-    events: list[Event] = []
+    events = []
     request = GenerateRequest(9, 2, seed=7)
     return RelayJob(request if index is None else request.shard((index,)), 5, events.append), events
 
@@ -110,7 +108,7 @@ async def sent(job: RelayJob, events: list[Event]) -> list[list[Event]]:
     return [batch async for batch in batches(job, events, lambda: 0.0)]
 
 
-async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id() -> None:
+async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_senders_id():
     job, events = relayed(1)
     for event in (messages.Pixels(5, [(1, 0, PAINTED[:3])]), Finished(5, 1, PAINTED, 2.5)):
         job.receive(event)
@@ -123,7 +121,7 @@ async def test_a_relay_job_passes_on_all_events_and_its_failure_under_the_sender
     assert await sent(job, events) == [[Failed(9, "It broke.")]]
 
 
-async def test_a_relay_job_that_is_over_does_not_pause() -> None:
+async def test_a_relay_job_that_is_over_does_not_pause():
     job, events = relayed()
     job.receive(messages.Scheduled(5, 0.1))
     found = []
@@ -136,7 +134,7 @@ async def test_a_relay_job_that_is_over_does_not_pause() -> None:
     assert time.monotonic() - began < PATIENCE
 
 
-def test_statistics_of_engines_are_added() -> None:
+def test_statistics_of_engines_are_added():
     one = messages.Stats(images_running=2, steps=5)
     other = messages.Stats(images_running=3, steps=7)
     one.queue.add(0.5)
@@ -149,8 +147,8 @@ def test_statistics_of_engines_are_added() -> None:
 
 
 async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(
-    grey_directory: Path,
-) -> None:
+    grey_directory,
+):
     async with local_pool(grey_directory) as (handle, pool):
         large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
         small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))
@@ -165,12 +163,12 @@ async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(
     assert {command.client for command, _ in handle.sent} == {"key large", "key small", "key score"}
 
 
-MASKED: dict[str, Any] = {"known": (IMAGE.tobytes(),), "masks": ((HOLE == 255).tobytes(),)}
+MASKED = {"known": (IMAGE.tobytes(),), "masks": ((HOLE == 255).tobytes(),)}
 OVERCOMMITTED = 80  # slots: a quarter more than two replicas have
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     return shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
 
 
@@ -180,8 +178,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["particles", "guided"],
 )
 async def test_images_are_those_of_one_machine_and_shards_are_counted_in_slots(
-    directory: Path, n: int, fields: dict[str, Any], slots: int, shards: list[int]
-) -> None:
+    directory, n, fields, slots, shards
+):
     async with local_pool(directory, directory) as (handle, pool):
         assert (pool.slots, pool.max_slots_per_image) == (64, 32)
         request = GenerateRequest(next(pool.request_ids), n, 7, label=3, **MASKED, **fields)

@@ -1,8 +1,6 @@
 """One engine process for all tests of this folder that do not need one of their own."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +10,13 @@ TIMEOUT = 10  # seconds, which no tick takes on a machine however busy
 
 
 @pytest.fixture(scope="package")
-def runner() -> Iterator[asyncio.Runner]:
+def runner():
     with asyncio.Runner() as runner:
         yield runner
 
 
 @pytest.fixture(scope="package")
-def faulty_engine(
-    runner: asyncio.Runner, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RecordingClient]:
+def faulty_engine(runner, grey_directory, tmp_path_factory):
     """An engine of four slots that crashes on request, and is restarted each time."""
     file = tmp_path_factory.mktemp("engine") / "signal"
     options = FaultyOptions(

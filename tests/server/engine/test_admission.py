@@ -73,7 +73,7 @@ def refusal(admission: AdmissionControl, images: int, client: str) -> QueueFullE
     return caught.value
 
 
-def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
+def test_retry_after_is_the_time_that_the_waiting_images_take():
     assert refusal(measured(2.0, waiting=124), 30, "second").retry_after == 50
     assert refusal(measured(0.1, waiting=124), 30, "second").retry_after == 600
     assert refusal(measured(1000.0, waiting=20_000), 20_000, "second").retry_after == 1
@@ -84,9 +84,7 @@ def test_retry_after_is_the_time_that_the_waiting_images_take() -> None:
 
 @pytest.mark.parametrize("clients", [2, 3, 5])
 @pytest.mark.parametrize("images", [1, 7, 500])
-def test_a_newcomer_has_room_however_many_have_taken_their_shares(
-    clients: int, images: int
-) -> None:
+def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients, images):
     """Each asks for as much as it may have, in requests of so many images and then of one."""
     admission = AdmissionControl(QueueLimits(996, 0.5))
     names = list(map(str, range(clients)))
@@ -106,8 +104,8 @@ def test_a_newcomer_has_room_however_many_have_taken_their_shares(
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 def test_a_newcomer_has_one_image_beyond_a_queue_that_as_many_clients_as_it_has_room_for_do_not_fill(
-    share: float,
-) -> None:
+    share,
+):
     room = 8 + SLOTS
     admission = AdmissionControl(QueueLimits(8, share))
     admission.reserve(max(1, int(share * room)), "0", SLOTS)
@@ -122,9 +120,7 @@ def test_a_newcomer_has_one_image_beyond_a_queue_that_as_many_clients_as_it_has_
     assert refusal(admission, 1, "newcomer").code == "queue_full"
 
 
-def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need() -> (
-    None
-):
+def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_that_others_need():
     admission = AdmissionControl(QueueLimits(0, 0.1, max_unread_bytes=100))
     held = [admission.reserve(1, name, SLOTS) for name in "abcd"]
     assert refusal(admission, 1, "e").code == "queue_full"
@@ -136,7 +132,7 @@ def test_a_client_may_always_have_one_image_and_leave_the_share_of_unread_bytes_
     admission.reserve(1, "a", SLOTS)
 
 
-def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
+def test_a_request_that_can_never_be_accepted_has_no_time_to_retry():
     error = refusal(AdmissionControl(LIMITS), 9, "first")
     assert (error.code, error.retry_after) == ("client_queue_full", None)
     with pytest.raises(QueueFullError, match="9 images, each particle counted as one"):
@@ -145,18 +141,14 @@ def test_a_request_that_can_never_be_accepted_has_no_time_to_retry() -> None:
         )
 
 
-def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images() -> (
-    None
-):
+def test_other_clients_delay_a_small_request_by_their_turns_and_not_by_all_of_their_images():
     admission = measured(1.0, request_timeout=30)
     assert admission.total.images > 30
     for client in "abcdefgh":
         admission.reserve(2, client, SLOTS)
 
 
-def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not_nor_is_it_behind_itself() -> (
-    None
-):
+def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_not_nor_is_it_behind_itself():
     admission = measured(2.0, request_timeout=30)
     assert refusal(admission, 70, "second").code == "deadline_unreachable"
     admission.reserve(1, "second", SLOTS).extend(19, "")  # as with 20 images from the start
@@ -165,7 +157,7 @@ def test_a_request_that_cannot_be_done_in_time_is_refused_and_a_smaller_one_is_n
     assert caught.value.code == "deadline_unreachable"
 
 
-def test_images_of_an_engine_with_free_slots_say_nothing_about_its_rate() -> None:
+def test_images_of_an_engine_with_free_slots_say_nothing_about_its_rate():
     clock = Clock()
     admission = AdmissionControl(QueueLimits(request_timeout=1.0), RateMeter(clock))
     for _ in range(20):
@@ -176,7 +168,7 @@ def test_images_of_an_engine_with_free_slots_say_nothing_about_its_rate() -> Non
     admission.reserve(10_000, "first", SLOTS)
 
 
-def test_what_was_painted_more_than_a_minute_ago_is_forgotten() -> None:
+def test_what_was_painted_more_than_a_minute_ago_is_forgotten():
     clock = Clock()
     meter = RateMeter(clock)
     meter.update(0, is_full=True)
@@ -198,7 +190,7 @@ class Queue(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.admission = AdmissionControl(LIMITS)
-        self.live: list[tuple[PaintJob, Reservation]] = []
+        self.live = []
 
     def fits(self, more: int, client: str) -> bool:
         """Whether a client may have so many more images: half of what
@@ -263,7 +255,7 @@ class Queue(RuleBasedStateMachine):
 
     @invariant()
     def room_is_what_live_requests_hold(self) -> None:
-        expected: dict[str, QueueUsage] = {}
+        expected = {}
         for job, reservation in self.live:
             left = 0 if job.failure else job.slots_left
             usage = expected.setdefault(reservation.client, QueueUsage())
@@ -293,14 +285,14 @@ async def changes(job: PaintJob) -> int:
     return len([None async for _ in job.changes()])
 
 
-def test_an_image_that_is_done_stays_as_it_is() -> None:
+def test_an_image_that_is_done_stays_as_it_is():
     job = PaintJob(GenerateRequest(0, 2, seed=0))
     for image in (IMAGE, IMAGE[::-1]):
         job.receive(Finished(0, 1, image, 2.5))
     assert (job.missing, job.task.images[1].tobytes(), job.task.ended) == ({0}, IMAGE, 1)
 
 
-async def test_it_changes_with_each_event_and_a_last_time_at_its_end() -> None:
+async def test_it_changes_with_each_event_and_a_last_time_at_its_end():
     job = PaintJob(GenerateRequest(0, 1, seed=0))
     seen = []
     job.receive(Pixels(0, [(0, 0, IMAGE[:10])]))
@@ -314,7 +306,7 @@ async def test_it_changes_with_each_event_and_a_last_time_at_its_end() -> None:
     assert await changes(job) == 1
 
 
-async def test_a_failure_ends_the_changes_and_the_wait() -> None:
+async def test_a_failure_ends_the_changes_and_the_wait():
     job = PaintJob(GenerateRequest(0, 1, seed=0))
     job.receive(Failed(0, "It broke."))
     for ended in (changes(job), job.wait()):
@@ -322,7 +314,7 @@ async def test_a_failure_ends_the_changes_and_the_wait() -> None:
             await ended
 
 
-def test_it_counts_the_slots_of_its_images_until_they_are_done() -> None:
+def test_it_counts_the_slots_of_its_images_until_they_are_done():
     # nothing known follows the first
     holes = bytes([1] * 7 + [0] * 28), bytes([1] * 7 + [0] * 7 + [1] * 21)
     for request, finished, slots in (
@@ -341,13 +333,13 @@ def test_it_counts_the_slots_of_its_images_until_they_are_done() -> None:
         assert left == slots
 
 
-def test_it_holds_what_its_task_holds() -> None:
+def test_it_holds_what_its_task_holds():
     job = ScoreJob(ScoreRequest(0, (IMAGE,) * 2, labels=(1, 2)))
     job.receive(Scored(0, 1, bytes(8 * 35)))
     assert (job.held_bytes, job.slots_left, job.has_ended) == (280, 1, False)
 
 
-def test_a_job_that_is_done_and_not_read_keeps_no_engine() -> None:
+def test_a_job_that_is_done_and_not_read_keeps_no_engine():
     engine = EngineClient(EngineOptions(Path("nowhere")), QueueLimits(max_waiting_images=6))
     engine.ready = Ready(parameters=1, slots=4, device="cpu", state_bytes=1, backend="none")
     job = PaintJob(GenerateRequest(0, 1, seed=0, snapshot=(0, 0)))

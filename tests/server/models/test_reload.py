@@ -66,7 +66,7 @@ class Reloadable:
     def reload(self, client: httpx.Client) -> httpx.Response:
         """Reload, once the engine before the last reload has stopped."""
 
-        def answer() -> httpx.Response | None:
+        def answer():
             response = client.post(RELOAD)
             return None if "reload_in_progress" in response.text else response
 
@@ -80,7 +80,7 @@ class Reloadable:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Iterator[Reloadable]:
+def served(tmp_path_factory, grey):
     """At the end the server, whose model was reloaded many times, exits with 0."""
     directory = tmp_path_factory.mktemp("models") / "changing"
     save_model(grey, directory)
@@ -93,7 +93,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, grey: Transformer) -> Itera
 
 
 @pytest.fixture
-def client(served: Reloadable) -> Iterator[httpx.Client]:
+def client(served):
     with served.server.client(headers=bearer(KEY)) as client:
         yield client
 
@@ -111,9 +111,7 @@ def assert_error(response: httpx.Response, status: int, code: str) -> None:
     assert ONE_SENTENCE.fullmatch(error["message"]), error
 
 
-def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served, client):
     before = client.get("/v1/models/changing").json()
     old = served.model
     finished = Metrics(client).of("images_total", finished_reason="finished")
@@ -136,9 +134,7 @@ def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(
     assert metrics.of("num_images_reserved") == 0
 
 
-def test_a_model_of_another_size_is_served_after_a_reload(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_a_model_of_another_size_is_served_after_a_reload(served, client):
     save_model(small_models.model(replace(small_models.GREY, height=4)), served.directory)
     card = served.reload(client).json()
     assert (card["height"], card["width"]) == (4, 5)
@@ -146,9 +142,7 @@ def test_a_model_of_another_size_is_served_after_a_reload(
     assert_error(client.post(URL, json={"size": "5x7"}), 400, "invalid_value")
 
 
-def test_files_that_cannot_be_loaded_leave_the_old_model_served(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_files_that_cannot_be_loaded_leave_the_old_model_served(served, client):
     before = client.get("/v1/models/changing").json()
     served.wait_for_one_engine()
     too_large = b'{"bits_per_dim": 1' + 400 * b"0" + b"}"  # for a float
@@ -172,9 +166,7 @@ def test_files_that_cannot_be_loaded_leave_the_old_model_served(
     )
 
 
-def test_a_crash_after_a_reload_restarts_the_reloaded_model(
-    served: Reloadable, client: httpx.Client
-) -> None:
+def test_a_crash_after_a_reload_restarts_the_reloaded_model(served, client):
     new = served.save_other()
     assert served.reload(client).status_code == 200
     served.wait_for_one_engine()
@@ -186,10 +178,8 @@ def test_a_crash_after_a_reload_restarts_the_reloaded_model(
 COUNTED = ("generation_tokens_total", "engine_steps_total", "time_to_first_token_seconds_count")
 
 
-def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(
-    served: Reloadable, client: httpx.Client
-) -> None:
-    def counted() -> list[float]:
+def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(served, client):
+    def counted():
         metrics = wait_until_idle(client)
         return [metrics.of(name) for name in COUNTED]
 
@@ -205,7 +195,7 @@ def test_counters_of_an_engine_never_fall_at_a_crash_or_a_reload(
         before = after
 
 
-def test_sighup_reloads_every_model(served: Reloadable, client: httpx.Client) -> None:
+def test_sighup_reloads_every_model(served, client):
     before = client.get("/v1/models/changing").json()["digest"]
     served.model = served.save_other()
     served.server.process.send_signal(signal.SIGHUP)
@@ -213,8 +203,8 @@ def test_sighup_reloads_every_model(served: Reloadable, client: httpx.Client) ->
     assert_paints(client, served.model)
 
 
-def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.Client) -> None:
-    def post(number: int) -> int:
+def test_requests_meanwhile_are_all_answered(served, client):
+    def post(number):
         return client.post(URL, json={"n": 20, "seed": number}).status_code
 
     with ThreadPoolExecutor(4) as threads:
@@ -224,9 +214,7 @@ def test_requests_meanwhile_are_all_answered(served: Reloadable, client: httpx.C
         assert set(answers) == {200}
 
 
-def test_a_reload_needs_a_model_and_a_key(
-    served: Reloadable, client: httpx.Client, grey_directory: Path
-) -> None:
+def test_a_reload_needs_a_model_and_a_key(served, client, grey_directory):
     assert_error(client.post("/v1/models/other/reload"), 404, "model_not_found")
     assert_error(httpx.post(f"{served.server.url}{RELOAD}"), 401, "invalid_api_key")
     settings = Settings(models=(str(grey_directory),))
@@ -234,9 +222,7 @@ def test_a_reload_needs_a_model_and_a_key(
     assert_error(answer, 403, "reload_not_allowed")
 
 
-async def test_a_reload_follows_a_failed_one_and_a_crash(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory, monkeypatch):
     models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
     old = models.default.engine
     reloader = ModelReloader(models)
@@ -259,9 +245,7 @@ async def test_a_reload_follows_a_failed_one_and_a_crash(
     await models.default.engine.close()
 
 
-async def test_an_engine_is_kept_while_others_need_it(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_is_kept_while_others_need_it(grey_directory, monkeypatch):
     for name in ("RETIRE_SECONDS", "NEEDED_SECONDS"):
         monkeypatch.setattr(f"scanline.server.models.reload.{name}", 0.0)
     monkeypatch.setattr(EngineClient, "close", AsyncMock())  # it was never started
@@ -284,9 +268,7 @@ async def test_an_engine_is_kept_while_others_need_it(
     assert engine.failed.is_set()
 
 
-def test_the_installed_command_in_a_terminal(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_installed_command_in_a_terminal(grey_directory, monkeypatch):
     """It shows no key, imports no torch, reloads at a hangup, and ends with
     its terminal, which sends one too.
     """
@@ -302,7 +284,7 @@ def test_the_installed_command_in_a_terminal(
     said = ""
     while not LISTENS.search(said):
         said += os.read(terminal, 4096).decode()
-    url = LISTENS.search(said)[1]  # type: ignore[index]
+    url = LISTENS.search(said)[1]
     wait_for(lambda: httpx.get(f"{url}/readyz").status_code == 200, "a server that is ready")
     assert KEY not in "".join(map(command_line, [pid, *descendants(pid)]))
     assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()

@@ -5,8 +5,6 @@ HTTPS with a renewed certificate.
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -42,9 +40,7 @@ def reaches(address: str, port: int) -> bool:
         ("::1", "[::1]", True),
     ],
 )
-def test_all_addresses_of_a_host_are_served_with_one_port(
-    host: str, shown: str, is_local: bool
-) -> None:
+def test_all_addresses_of_a_host_are_served_with_one_port(host, shown, is_local):
     if host == "::1" and not socket.has_ipv6:
         pytest.skip("needs IPv6")
     with listen(Settings(host=host, port=0)) as listening:
@@ -56,7 +52,7 @@ def test_all_addresses_of_a_host_are_served_with_one_port(
             assert {one.family for one in listening.sockets} == LOCAL_FAMILIES
 
 
-def test_a_port_or_address_that_is_not_ours_is_refused() -> None:
+def test_a_port_or_address_that_is_not_ours_is_refused():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert (
@@ -67,7 +63,7 @@ def test_a_port_or_address_that_is_not_ours_is_refused() -> None:
         assert refused("serve", "--host", host).startswith(f"cannot listen on {host}:8000: ")
 
 
-def test_responses_do_not_wait_for_acknowledgements() -> None:
+def test_responses_do_not_wait_for_acknowledgements():
     with (
         listen(Settings(port=0)) as listening,
         socket.create_connection(listening.sockets[0].getsockname()),
@@ -76,7 +72,7 @@ def test_responses_do_not_wait_for_acknowledgements() -> None:
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_a_server_on_ipv6_answers_and_knows_its_names(grey_directory: Path) -> None:
+def test_a_server_on_ipv6_answers_and_knows_its_names(grey_directory):
     with serve(grey_directory, "--host", "::") as server, server.client() as client:
         port = httpx.URL(server.url).port
         for host in ("127.0.0.1", "localhost"):
@@ -84,9 +80,7 @@ def test_a_server_on_ipv6_answers_and_knows_its_names(grey_directory: Path) -> N
         assert client.get("/v1/models").status_code == 200
 
 
-def test_a_unix_socket_is_served_replaced_when_stale_and_removed(
-    grey_directory: Path, tmp_path: Path
-) -> None:
+def test_a_unix_socket_is_served_replaced_when_stale_and_removed(grey_directory, tmp_path):
     path = tmp_path / "scanline.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -104,9 +98,7 @@ def test_a_unix_socket_is_served_replaced_when_stale_and_removed(
     assert not path.exists()
 
 
-def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(
-    grey_directory: Path, tmp_path: Path
-) -> None:
+def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(grey_directory, tmp_path):
     path = tmp_path / "scanline.sock"
     server = Server(grey_directory, "--unix-socket", str(path))
     server.wait_until_ready()
@@ -119,7 +111,7 @@ def test_a_killed_server_leaves_a_unix_socket_of_its_owner_and_group(
     assert not path.exists()
 
 
-def test_another_server_s_socket_at_the_same_path_stays(tmp_path: Path) -> None:
+def test_another_server_s_socket_at_the_same_path_stays(tmp_path):
     path = tmp_path / "scanline.sock"
     with socket.socket(socket.AF_UNIX) as other:
         with listen(Settings(unix_socket=path)):
@@ -128,7 +120,7 @@ def test_another_server_s_socket_at_the_same_path_stays(tmp_path: Path) -> None:
         assert path.is_socket()
 
 
-def test_a_path_that_cannot_be_a_unix_socket_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_unix_socket_is_refused(tmp_path):
     (tmp_path / "file").write_text("kept")
     said = refused("serve", "--unix-socket", tmp_path / "file")
     assert said == f"cannot listen on {tmp_path}/file: there is a file that is not a socket"
@@ -138,11 +130,8 @@ def test_a_path_that_cannot_be_a_unix_socket_is_refused(tmp_path: Path) -> None:
     assert "107 bytes at most" in refused("serve", "--unix-socket", tmp_path / ("long" * 40))
 
 
-Files = tuple[Path, Path]
-
-
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
+def files(tmp_path):
     cert = tmp_path / "cert.pem"
     key = tmp_path / "key.pem"
     write_certificate(cert, key, "first")
@@ -150,7 +139,7 @@ def files(tmp_path: Path) -> Files:
 
 
 @pytest.fixture
-def tls_server(files: Files, grey_directory: Path) -> Iterator[Server]:
+def tls_server(files, grey_directory):
     with serve(grey_directory, "--tls-cert", str(files[0]), "--tls-key", str(files[1])) as server:
         yield server
 
@@ -164,9 +153,7 @@ def subject(server: Server) -> str:
     return str(found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value)
 
 
-def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(
-    tls_server: Server, files: Files
-) -> None:
+def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(tls_server, files):
     cert, key = files
     assert tls_server.url.startswith("https://127.0.0.1:")
     assert f"API documentation at {tls_server.url}/docs" in tls_server.log_text
@@ -194,7 +181,7 @@ def test_https_and_its_websocket_are_verified_and_renewed_in_a_running_server(
     assert subject(tls_server) == "second"
 
 
-def test_a_connection_without_a_handshake_counts_and_does_not_last(tls_server: Server) -> None:
+def test_a_connection_without_a_handshake_counts_and_does_not_last(tls_server):
     with open_connection(tls_server) as silent, tls_server.client() as client:
         assert Metrics(client).of("connections") == 2
         silent.send(b"\x16\x03\x01")
@@ -202,7 +189,7 @@ def test_a_connection_without_a_handshake_counts_and_does_not_last(tls_server: S
         assert Metrics(client).of("connections") == 1
 
 
-def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server: Server) -> None:
+def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server):
     with pytest.raises(httpx.HTTPError):
         httpx.get(tls_server.url.replace("https", "http"), timeout=PATIENCE)
     with tls_server.client() as client:
@@ -210,7 +197,7 @@ def test_plain_http_to_an_https_server_ends_and_harms_nothing(tls_server: Server
     assert "Traceback" not in tls_server.log_text
 
 
-def test_files_that_cannot_be_used_are_refused_in_a_sentence(files: Files, tmp_path: Path) -> None:
+def test_files_that_cannot_be_used_are_refused_in_a_sentence(files, tmp_path):
     cert, key = map(str, files)
     for one in (("--tls-cert", cert), ("--tls-key", key)):
         assert (

@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from scanline.server.process.listening import listen
 from scanline.server.settings import Settings
@@ -42,7 +41,7 @@ class Visitor(threading.Thread):
     def __init__(self, server: Server) -> None:
         super().__init__()
         self.address = httpx.URL(server.url)
-        self.answers: list[str] = []  # statuses, and names of errors
+        self.answers = []  # statuses, and names of errors
 
     def run(self) -> None:
         while "ConnectionRefusedError" not in self.answers:
@@ -76,9 +75,7 @@ def listens(server: Server, process: int) -> bool:
 
 @pytest.mark.parametrize("is_loaded", [False, True])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_connections_are_answered_or_refused(
-    grey_directory: Path, grey: Transformer, processes: int, is_loaded: bool
-) -> None:
+def test_connections_are_answered_or_refused(grey_directory, grey, processes, is_loaded):
     options = arguments({**OPTIONS, "api-processes": processes})
     with serve(grey_directory, *options) as server, ExitStack() as stack:
         if is_loaded:
@@ -100,7 +97,7 @@ def test_connections_are_answered_or_refused(
         assert server.wait_until_exited() == 0
 
 
-def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory: Path) -> None:
+def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory):
     with (
         serve(grey_directory, *arguments({**OPTIONS, "api-processes": 2})) as server,
         ExitStack() as stack,
@@ -124,7 +121,7 @@ def test_a_process_that_has_drained_answers_until_the_others_have(grey_directory
         assert server.wait_until_exited() == 0
 
 
-def test_a_closed_unix_socket_leaves_that_of_the_next_server(tmp_path: Path) -> None:
+def test_a_closed_unix_socket_leaves_that_of_the_next_server(tmp_path):
     """Also where the file system would give the next socket the number
     of the last one that was removed.
     """

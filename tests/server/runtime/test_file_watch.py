@@ -2,12 +2,10 @@
 the watch itself notices it first.
 """
 
-from pathlib import Path
-
 from scanline.server.runtime.file_watch import FileWatch
 
 
-def test_what_a_signal_has_read_is_no_change_for_the_watch(tmp_path: Path) -> None:
+def test_what_a_signal_has_read_is_no_change_for_the_watch(tmp_path):
     path = tmp_path / "keys"
     path.write_text("first")
     watch = FileWatch([path], lambda: None)

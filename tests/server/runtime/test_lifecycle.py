@@ -31,13 +31,13 @@ async def drained(
     return in_time, ended
 
 
-async def test_only_the_work_of_a_connection_is_interrupted() -> None:
-    async def work(lifecycle: Lifecycle) -> str:
+async def test_only_the_work_of_a_connection_is_interrupted():
+    async def work(lifecycle):
         async with lifecycle.interruptible():
             await asyncio.sleep(LONG)
         raise AssertionError
 
-    async def visit(lifecycle: Lifecycle) -> str:
+    async def visit(lifecycle):
         with lifecycle.tracked():
             (ended,) = await asyncio.gather(
                 asyncio.create_task(work(lifecycle)), return_exceptions=True
@@ -47,8 +47,8 @@ async def test_only_the_work_of_a_connection_is_interrupted() -> None:
     assert await drained(visit, 0.01) == (False, "DrainTimeoutError")
 
 
-async def test_a_timeout_inside_the_work_is_not_replaced() -> None:
-    async def work(lifecycle: Lifecycle) -> None:
+async def test_a_timeout_inside_the_work_is_not_replaced():
+    async def work(lifecycle):
         async with lifecycle.interruptible(), asyncio.timeout(0):
             await asyncio.sleep(LONG)
 
@@ -64,21 +64,19 @@ async def test_a_timeout_inside_the_work_is_not_replaced() -> None:
         ("image/png", b"the first part"),
     ],
 )
-async def test_only_an_event_stream_gets_an_error_after_its_start(
-    content_type: str, last: bytes
-) -> None:
-    sent: list[dict[str, Any]] = []
+async def test_only_an_event_stream_gets_an_error_after_its_start(content_type, last):
+    sent = []
 
-    async def send(message: Any) -> None:
+    async def send(message):
         sent.append(message)
 
-    async def half(scope: Any, receive: Any, send: Any) -> None:
+    async def half(scope, receive, send):
         headers = [(b"content-type", content_type.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"the first part", "more_body": True})
         await asyncio.sleep(LONG)
 
-    async def ask(lifecycle: Lifecycle) -> None:
+    async def ask(lifecycle):
         await DrainingMiddleware(half, lifecycle)({"type": "http", "method": "POST"}, send, send)
 
     assert await drained(ask, 0.01) == (False, None)
@@ -87,11 +85,11 @@ async def test_only_an_event_stream_gets_an_error_after_its_start(
 
 
 async def test_a_body_that_does_not_arrive_is_no_unfinished_work(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr("scanline.server.runtime.lifecycle.ARRIVAL_SECONDS", 0.0)
 
-    async def work(lifecycle: Lifecycle, arrives: bool) -> str:
+    async def work(lifecycle, arrives):
         async with lifecycle.interruptible(is_arriving=True) as accept:
             await lifecycle.draining.wait()
             if arrives:

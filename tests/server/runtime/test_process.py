@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -34,7 +33,7 @@ async def measured(*holds: float) -> LoopLag:
     return lag
 
 
-async def test_a_held_loop_is_measured() -> None:
+async def test_a_held_loop_is_measured():
     lag = await measured(0.4, 0.1)
     assert lag.recent_max >= 0.4 - PERIOD_SECONDS
     assert lag.seconds.sum >= 0.5 - 2 * PERIOD_SECONDS
@@ -43,7 +42,7 @@ async def test_a_held_loop_is_measured() -> None:
     )
 
 
-async def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_minute_later_a_lag_is_forgotten(monkeypatch):
     lag = await measured(0.2)
     assert lag.recent_max >= 0.2 - PERIOD_SECONDS
     later = time.monotonic() + 61
@@ -51,7 +50,7 @@ async def test_a_minute_later_a_lag_is_forgotten(monkeypatch: pytest.MonkeyPatch
     assert lag.recent_max == 0
 
 
-async def test_long_lags_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+async def test_long_lags_are_logged_once_in_a_while(caplog):
     await measured(0.7, 0.7)
     warnings = [
         record.getMessage() for record in caplog.records if record.name == "scanline.server"
@@ -133,28 +132,28 @@ def growth(*arguments: str) -> int:
 
 
 @needs_glibc
-def test_small_blocks_that_were_freed_between_others_are_given_back_after_a_while() -> None:
+def test_small_blocks_that_were_freed_between_others_are_given_back_after_a_while():
     assert growth(RESIDENT + SMALL_BLOCKS) < 10e6
 
 
 @needs_glibc
-def test_large_blocks_are_given_back_although_small_ones_between_them_are_in_use() -> None:
+def test_large_blocks_are_given_back_although_small_ones_between_them_are_in_use():
     assert growth(RESIDENT + PROGRAM, "fixed") < 10e6 < growth(RESIDENT + PROGRAM, "as it was")
 
 
-def test_garbage_is_collected_rarely_and_not_among_what_a_process_starts_with() -> None:
+def test_garbage_is_collected_rarely_and_not_among_what_a_process_starts_with():
     assert growth(GARBAGE) < 1000
 
 
 def line(level: int, message: str, *args: object, **extra: object) -> logging.LogRecord:
     record = logging.LogRecord(
         "scanline.server", level, __file__, 1, message, args, extra.pop("exc_info", None)
-    )  # type: ignore[arg-type]
+    )
     record.__dict__.update(extra)
     return record
 
 
-def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
+def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate():
     limit = RateLimit()
     flood = [
         limit.filter(line(logging.ERROR, "seven %s", number)) for number in range(10 * int(LINES))
@@ -175,10 +174,10 @@ def test_lines_of_one_kind_are_dropped_and_counted_beyond_their_rate() -> None:
     limit.kinds = {kind: (0.0, since, dropped) for kind, (_, since, dropped) in limit.kinds.items()}
     next_one = line(logging.ERROR, "seven %s", 0)
     assert limit.filter(next_one)
-    assert next_one.dropped == flood.count(False)  # type: ignore[attr-defined]
+    assert next_one.dropped == flood.count(False)
 
 
-def test_so_many_kinds_of_lines_are_remembered_the_newest() -> None:
+def test_so_many_kinds_of_lines_are_remembered_the_newest():
     limit = RateLimit()
     for number in range(MAX_KINDS + 1):
         limit.filter(line(logging.ERROR, f"kind {number}"))
@@ -187,7 +186,7 @@ def test_so_many_kinds_of_lines_are_remembered_the_newest() -> None:
     ]
 
 
-def test_a_traceback_counts_as_many_lines() -> None:
+def test_a_traceback_counts_as_many_lines():
     limit = RateLimit()
     failure = (ValueError, ValueError("seven"), None)
     passed = [
@@ -204,7 +203,7 @@ def reader_that_stops() -> None:
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     os.dup2(writing, 2)
 
-    def read() -> None:
+    def read():
         for line in os.fdopen(reading):
             print(line, file=log, end="", flush=True)
             if "Serving" in line:
@@ -213,7 +212,7 @@ def reader_that_stops() -> None:
     threading.Thread(target=read, daemon=True).start()
 
 
-def test_a_log_that_nobody_reads_stops_neither_answers_nor_sigterm(grey_directory: Path) -> None:
+def test_a_log_that_nobody_reads_stops_neither_answers_nor_sigterm(grey_directory):
     server = Server(grey_directory, "--slots", "1", prepare=reader_that_stops)
     try:
         server.wait_until_ready()
@@ -227,8 +226,8 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_sigterm(grey_director
 
 
 def test_lines_beyond_the_bound_are_dropped_and_counted_the_others_in_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     monkeypatch.setattr(logs, "MAX_WAITING", 10)

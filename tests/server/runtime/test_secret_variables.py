@@ -29,7 +29,7 @@ PUBLIC = (
 )
 
 
-def test_a_secret_is_known_by_its_name() -> None:
+def test_a_secret_is_known_by_its_name():
     names = [*SECRETS, "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "HUGGING_FACE_HUB_TOKEN"]
     assert [name for name in (*names, *PUBLIC) if SECRET.search(name)] == names
 
@@ -52,9 +52,7 @@ def assert_no_secrets(server: Server, *names: str) -> None:
 
 
 @pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.slow), "2"])
-def test_no_process_that_a_server_starts_has_a_secret(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch, processes: str
-) -> None:
+def test_no_process_that_a_server_starts_has_a_secret(grey_directory, monkeypatch, processes):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two exports

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -43,7 +42,7 @@ def records(text: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_whatever_is_printed_is_a_line_of_json() -> None:
+def test_whatever_is_printed_is_a_line_of_json():
     command = [sys.executable, "-c", PRINTING]
     ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, cwd="/", check=False)
     events = [record["event"] for record in records(ran.stderr)]
@@ -56,16 +55,14 @@ def test_whatever_is_printed_is_a_line_of_json() -> None:
 
 
 @pytest.mark.parametrize("word", WRONG)
-def test_the_last_words_of_a_server_that_cannot_start_are_json(word: str) -> None:
+def test_the_last_words_of_a_server_that_cannot_start_are_json(word):
     ran = in_a_process("serve", "--log-format", "json", *WRONG[word])
     assert (ran.status, ran.out) == (2, "")
     assert word in "\n".join(record["event"] for record in records(ran.err))
 
 
 @pytest.mark.parametrize("form", ["console", "json"])
-def test_a_server_starts_and_stops_where_its_log_cannot_be_written(
-    grey_directory: Path, tmp_path: Path, form: str
-) -> None:
+def test_a_server_starts_and_stops_where_its_log_cannot_be_written(grey_directory, tmp_path, form):
     socket = tmp_path / "socket"
     options = [
         "--model",
@@ -82,7 +79,7 @@ def test_a_server_starts_and_stops_where_its_log_cannot_be_written(
         httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client,
     ):
 
-        def is_ready() -> bool:
+        def is_ready():
             assert process.poll() is None
             return socket.exists() and client.get("http://localhost/readyz").status_code == 200
 
@@ -97,9 +94,7 @@ def test_a_server_starts_and_stops_where_its_log_cannot_be_written(
     assert status == 0
 
 
-def test_without_a_temporary_directory_the_reason_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_temporary_directory_the_reason_is_one_sentence(tmp_path, monkeypatch):
     """Python looks for one at each start; here none of its places can be written."""
     (tmp_path / "tempfile.py").write_text(
         NO_PLACE.format(os.path.join(os.path.dirname(os.__file__), "tempfile.py"))

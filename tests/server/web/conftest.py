@@ -1,16 +1,13 @@
 """A headless Chromium for the tests of the page; they are skipped if none is installed."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.support import shapes, small_models
 from tests.support.page.visitor import KEY, Visitor
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import PATIENCE, serve
 from tests.support.server.shared_servers import NO_DELAY, arguments
 
 # the first is the lightest
@@ -33,7 +30,7 @@ expect.set_options(timeout=1000 * PATIENCE)
 
 # its event loop must not run in this thread while other packages' tests run theirs
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def browser():
     if CHROMIUM is None:
         pytest.skip("no chromium is installed: apt-get install chromium")
     with sync_playwright() as playwright:
@@ -45,13 +42,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="package")
-def context(browser: Browser) -> BrowserContext:
+def context(browser):
     """What the pages without options of their own share, such as a cache of the server's files."""
     return browser.new_context()
 
 
 @pytest.fixture(scope="package")
-def locked(grey_directory: Path) -> Iterator[Server]:
+def locked(grey_directory):
     """A server that requires the API key KEY."""
     with serve(
         grey_directory, "--slots", "8", "--api-key", KEY, "--max-images-per-request", "8"
@@ -60,7 +57,7 @@ def locked(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
-def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def classified(tmp_path_factory):
     """A server of a model without classes, and of three with, of which `horse` is one; one is
     guided by default and has a class head."""
     directory = tmp_path_factory.mktemp("classified")
@@ -82,23 +79,19 @@ def classified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
-def api(classified: Server) -> Iterator[httpx.Client]:
+def api(classified):
     with classified.client() as client:
         yield client
 
 
 @pytest.fixture
-def visit(
-    browser: Browser, context: BrowserContext, tmp_path: Path
-) -> Iterator[Callable[..., Visitor]]:
+def visit(browser, context, tmp_path):
     """Opens a page, and waits until so many images are `done`; the test fails at its end if
     the console has shown an error that it did not expect. A page with options, such as a
     theme, has a context of its own."""
-    visitors: list[Visitor] = []
+    visitors = []
 
-    def open_page(
-        url: str, width: int = 1280, height: int = 800, done: int = 0, **options: object
-    ) -> Visitor:
+    def open_page(url, width=1280, height=800, done=0, **options):
         visitor = Visitor(browser.new_context(**options) if options else context, tmp_path)
         visitors.append(visitor)
         visitor.page.set_viewport_size({"width": width, "height": height})

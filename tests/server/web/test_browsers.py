@@ -4,14 +4,13 @@ clipboard over plain HTTP, WebAssembly.
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.page.visitor import KEY, Visit, Visitor
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 
 STORAGES = """for (const name of ["localStorage", "sessionStorage"]) {
     Object.defineProperty(window, name, {get() { throw new DOMException("Access is denied.", "SecurityError"); }});
@@ -29,9 +28,7 @@ def opened(visit: Visit, script: str, url: str) -> Visitor:
 
 
 @pytest.mark.parametrize("script", [STORAGES, FULL], ids=["blocked", "full"])
-def test_without_storage_only_what_is_remembered_is_lost(
-    visit: Visit, locked: Server, script: str
-) -> None:
+def test_without_storage_only_what_is_remembered_is_lost(visit, locked, script):
     visitor = opened(visit, script, f"{locked.url}/?seed=3&n=2")
     visitor.fill("#key", KEY)
     visitor.press("Enter")
@@ -48,7 +45,7 @@ def test_without_storage_only_what_is_remembered_is_lost(
     visitor.expect_errors("401")
 
 
-def test_by_name_over_plain_http_texts_are_copied(visit: Visit, locked: Server) -> None:
+def test_by_name_over_plain_http_texts_are_copied(visit, locked):
     """There is no navigator.clipboard then."""
     visitor = visit(
         locked.url.replace("127.0.0.1", "scanline.test") + "/?seed=3&n=2", color_scheme="light"
@@ -72,9 +69,7 @@ def test_by_name_over_plain_http_texts_are_copied(visit: Visit, locked: Server) 
     visitor.expect_errors("401|Cross-Origin-Opener-Policy")
 
 
-def test_a_site_that_the_settings_name_embeds_the_page(
-    visit: Visit, grey_directory: Path, tmp_path: Path
-) -> None:
+def test_a_site_that_the_settings_name_embeds_the_page(visit, grey_directory, tmp_path):
     """Its storage is blocked as well, as many browsers do in a frame of another site."""
     with (
         ThreadingHTTPServer(
@@ -95,7 +90,7 @@ def test_a_site_that_the_settings_name_embeds_the_page(
         site.shutdown()
 
 
-def test_what_a_browser_lacks_is_said_where_it_is_needed(visit: Visit, classified: Server) -> None:
+def test_what_a_browser_lacks_is_said_where_it_is_needed(visit, classified):
     visitor = opened(visit, LESS, f"{classified.url}/?model=guided&seed=3&n=2")
     visitor.expect_done(2)
     visitor.click("#tab-device")

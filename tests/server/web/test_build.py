@@ -43,7 +43,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 @needs_npm
 @pytest.mark.compilers
-def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
+def test_the_page_is_built_from_its_sources(tmp_path):
     npm("run", "build", "--", "--outDir", str(tmp_path / "page"))
     built = files_of(tmp_path / "page")
     shipped = files_of(BUILT)
@@ -53,7 +53,7 @@ def test_the_page_is_built_from_its_sources(tmp_path: Path) -> None:
     )
 
 
-def test_the_page_with_all_its_tabs_is_at_most_90_kb() -> None:
+def test_the_page_with_all_its_tabs_is_at_most_90_kb():
     """Compressed, without the API's documentation, licences and the
     runtime, which is downloaded on request.
     """
@@ -63,7 +63,7 @@ def test_the_page_with_all_its_tabs_is_at_most_90_kb() -> None:
     assert sum(len(gzip.compress(file.read_bytes())) for file in texts) <= 90_000
 
 
-def test_the_vectors_are_what_the_server_samples() -> None:
+def test_the_vectors_are_what_the_server_samples():
     """`python -m tests.support.page.vectors` writes them. The last digits of the
     bits depend on torch and processor.
     """
@@ -75,5 +75,5 @@ def test_the_vectors_are_what_the_server_samples() -> None:
 
 
 @needs_npm
-def test_the_vectors_are_what_the_page_samples() -> None:
+def test_the_vectors_are_what_the_page_samples():
     npm("test")

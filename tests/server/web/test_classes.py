@@ -5,7 +5,6 @@ page paints what the API paints.
 import re
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import numpy as np
 from playwright.sync_api import expect
 
@@ -18,11 +17,10 @@ from tests.server.web.test_complete import (
     shown,
     upload,
 )
-from tests.support.page.visitor import Visit, Visitor, painted
+from tests.support.page.visitor import Visitor, painted
 from tests.support.pictures import encode, text
 from tests.support.pictures import painted as images_of
 from tests.support.server.json_requests import CLASSIFICATIONS, GENERATIONS, IMAGE, post
-from tests.support.server.running_server import Server
 
 SLIDERS = {"paint": "guidance", "complete": "complete-guidance"}  # of each tab
 
@@ -41,9 +39,7 @@ def expect_title(visitor: Visitor, field: str, sentence: str) -> None:
     visitor.expect_attribute(field, "title", re.compile(sentence))
 
 
-def test_guided_images_of_a_class_are_the_apis(
-    visit: Visit, classified: Server, api: httpx.Client
-) -> None:
+def test_guided_images_of_a_class_are_the_apis(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=7&guidance=2", done=4)
     assert buttons(visitor, "paint") == ["any", "7", "horse", "none"]
     saved = [visitor.saved_images()]
@@ -95,9 +91,7 @@ def test_guided_images_of_a_class_are_the_apis(
     visitor.expect_url(r"&class=7&guidance=2\.5#paint$")
 
 
-def test_the_page_first_paints_any_class_and_says_which(
-    visit: Visit, classified: Server, api: httpx.Client
-) -> None:
+def test_the_page_first_paints_any_class_and_says_which(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided")
     visitor.expect_url(r"&class=any&guidance=2#paint$")
     visitor.expect_visible("#after")
@@ -121,9 +115,7 @@ def test_the_page_first_paints_any_class_and_says_which(
         visitor.expect_value("#temperature", temperature)
 
 
-def test_a_link_without_a_class_paints_without_one(
-    visit: Visit, classified: Server, api: httpx.Client
-) -> None:
+def test_a_link_without_a_class_paints_without_one(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4", done=4)
     expect(visitor.see("#paint-class input").last).to_be_checked()
     visitor.expect_url(r"model=guided&seed=3&temperature=0\.97&n=4#paint$")
@@ -131,9 +123,7 @@ def test_a_link_without_a_class_paints_without_one(
     assert (visitor.saved_images() == expected).all()
 
 
-def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(
-    visit: Visit, classified: Server
-) -> None:
+def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(visit, classified):
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=7")
     visitor.expect_notice("The guidance must be from 1 to 4, in steps of 0.25, not 7.")
     visitor.expect_count(".tile", 0)
@@ -147,9 +137,7 @@ def test_a_link_to_a_class_or_guidance_that_is_not_there_paints_nothing(
     visitor.expect_hidden("#notice")
 
 
-def test_a_model_without_classes_has_neither_buttons_nor_slider(
-    visit: Visit, classified: Server
-) -> None:
+def test_a_model_without_classes_has_neither_buttons_nor_slider(visit, classified):
     """The chosen class is kept where the next model has it."""
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse&guidance=2", done=4)
     visitor.see("#model").select_option("pixels")
@@ -167,9 +155,7 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(
     expect_title(visitor, "#device-class", "only the server offers it")
 
 
-def test_guided_completions_exclude_particles(
-    visit: Visit, classified: Server, api: httpx.Client
-) -> None:
+def test_guided_completions_exclude_particles(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided#complete")
     visitor.expect_ready()
     upload(visitor, encode(IMAGE))

@@ -11,11 +11,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.support.page.visitor import Visit, Visitor, painted
+from tests.support.page.visitor import Visitor, painted
 from tests.support.pictures import encode, noise, text
 from tests.support.pictures import painted as images_of
 from tests.support.server.json_requests import EDITS, IMAGE, LIKELIHOODS, post
-from tests.support.server.running_server import Server
 
 HEIGHT = 7
 N = 3
@@ -51,7 +50,7 @@ def completed(client: httpx.Client, image: np.ndarray, **fields: object) -> np.n
 
 def stroke(visitor: Visitor, *points: tuple[float, float]) -> None:
     """Draws with the mouse from point to point; x and y are fractions of the canvas."""
-    box: Any = visitor.see("#drawing").bounding_box()
+    box = visitor.see("#drawing").bounding_box()
     mouse = visitor.page.mouse
     for index, (x, y) in enumerate(points):
         mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=4)
@@ -86,14 +85,14 @@ def assert_bits_are_shown(visitor: Visitor, bits: np.ndarray) -> None:
 
 
 @pytest.fixture
-def drawing(visit: Visit, server: Server) -> Visitor:
+def drawing(visit, server):
     visitor = visit(f"{server.url}/#complete")
     visitor.expect_ready()
     visitor.expect_visible("#drawing-hint")
     return visitor
 
 
-def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: httpx.Client) -> None:
+def test_a_drawing_is_completed_below_the_kept_rows(drawing, client):
     stroke(drawing, (0.3, 0.2), (0.7, 0.2), (0.5, 0.8))
     drawing.expect_hidden("#drawing-hint")
     complete(drawing)
@@ -119,9 +118,7 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing: Visitor, client: ht
     assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
-def test_an_image_of_the_models_size_keeps_its_values(
-    drawing: Visitor, client: httpx.Client
-) -> None:
+def test_an_image_of_the_models_size_keeps_its_values(drawing, client):
     upload(drawing, encode(IMAGE))
     drawing.fill("#rows", "5")
     complete(drawing)
@@ -133,7 +130,7 @@ def test_an_image_of_the_models_size_keeps_its_values(
     assert drawing.saved("#complete-film").read_bytes() == film.content
 
 
-def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Visitor) -> None:
+def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing):
     transparent = BytesIO()
     Image.new("RGBA", (50, 70)).save(transparent, "PNG")
     upload(drawing, transparent.getvalue())
@@ -146,9 +143,7 @@ def test_a_larger_image_is_scaled_and_a_transparent_one_is_on_white(drawing: Vis
     assert np.abs(shown(drawing)[0][..., 0].astype(int) - IMAGE).mean() < 16
 
 
-def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(
-    drawing: Visitor, client: httpx.Client
-) -> None:
+def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(drawing, client):
     upload(drawing, encode(IMAGE))
     complete(drawing, 2)
     drawing.click("#overlay >> text=Known pixels")
@@ -167,7 +162,7 @@ def test_overlays_show_known_pixels_and_the_likelihood_of_every_pixel(
     drawing.expect_hidden("#outlier-note")
 
 
-def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> None:
+def test_an_image_of_the_gallery_is_completed(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     images = visitor.saved_images()
     visitor.see(".tile").nth(1).click()
@@ -180,7 +175,7 @@ def test_an_image_of_the_gallery_is_completed(visit: Visit, server: Server) -> N
     assert (shown(visitor)[0][..., 0] == images[2]).all()
 
 
-def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> None:
+def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing):
     drawing.see("#drawing").focus()
     for key in ("Space", "ArrowRight", "ArrowDown", "Space", "ArrowLeft", "Tab"):
         drawing.press(key)
@@ -196,8 +191,8 @@ def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing: Visitor) -> 
 
 
 def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(
-    drawing: Visitor,
-) -> None:
+    drawing,
+):
     drawing.fill("#rows", str(HEIGHT))
     drawing.click("#complete-form .primary")
     drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")
@@ -208,9 +203,7 @@ def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(
     drawing.expect_notice("The browser cannot read one.txt as an image.")
 
 
-def test_colours_unlike_the_test_images(
-    visit: Visit, classified: Server, api: httpx.Client
-) -> None:
+def test_colours_unlike_the_test_images(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=pixels#complete")
     visitor.expect_visible("#colour-field")
     image = noise(4, 5, 3)
@@ -246,16 +239,14 @@ def captions(answer: dict[str, Any], *, effective: bool) -> list[str]:
 
 
 @pytest.fixture
-def hidden(drawing: Visitor) -> Visitor:
+def hidden(drawing):
     """A picture with a hole that known pixels follow."""
     upload(drawing, encode(IMAGE))
     hide(drawing)
     return drawing
 
 
-def test_hidden_pixels_are_painted_by_the_particles_of_the_api(
-    hidden: Visitor, client: httpx.Client
-) -> None:
+def test_hidden_pixels_are_painted_by_the_particles_of_the_api(hidden, client):
     complete(hidden)
     answer = edited(client, mask_of(hidden))
     known = shown(hidden)[1][..., 3] == 255
@@ -271,9 +262,7 @@ def test_hidden_pixels_are_painted_by_the_particles_of_the_api(
     assert f"evidence {answer['data'][0]['evidence_bits']:.1f} bits" in str(name)
 
 
-def test_completions_with_one_particle_stand_above_those_with_several(
-    hidden: Visitor, client: httpx.Client
-) -> None:
+def test_completions_with_one_particle_stand_above_those_with_several(hidden, client):
     choose_particles(hidden, 4)
     hidden.see("#particles-compare").check()
     complete(hidden, images=2 * N)
@@ -292,11 +281,11 @@ def test_completions_with_one_particle_stand_above_those_with_several(
         for group, mean in zip(groups, means, strict=True)
     ]
     assert hidden.see("#results .label").all_inner_texts() == labels
-    tops = {round(figure.bounding_box()["y"]) for figure in hidden.see("#results figure").all()}  # type: ignore[index]
+    tops = {round(figure.bounding_box()["y"]) for figure in hidden.see("#results figure").all()}
     assert len(tops) == 3
 
 
-def test_particles_are_closed_where_nothing_known_follows_a_hidden_pixel(drawing: Visitor) -> None:
+def test_particles_are_closed_where_nothing_known_follows_a_hidden_pixel(drawing):
     expect(drawing.see("#particles input").first).to_be_disabled()
     drawing.expect_contains("#particles-hint", "only where known pixels follow hidden ones")
     hide(drawing)

@@ -9,10 +9,9 @@ import numpy as np
 from playwright.sync_api import expect
 
 from scanline.model.formats.code_file import read
-from tests.support.page.visitor import Visit, Visitor
+from tests.support.page.visitor import Visitor
 from tests.support.pictures import encode, text
 from tests.support.server.json_requests import IMAGE, LIKELIHOODS, post
-from tests.support.server.running_server import Server
 
 SAME = "The code paints your picture, byte for byte."
 
@@ -28,9 +27,7 @@ def type_code(visitor: Visitor, code: str) -> None:
     visitor.click("#coded-form .primary")
 
 
-def test_a_code_paints_its_picture_a_flipped_bit_another(
-    visit: Visit, server: Server, client: httpx.Client
-) -> None:
+def test_a_code_paints_its_picture_a_flipped_bit_another(visit, server, client):
     visitor = visit(f"{server.url}/#compress", reduced_motion="reduce")
     visitor.expect_text("#coded-status", SAME)  # of an example
     example = visitor.see("#code-text").input_value()

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from scanline.model.network.transformer import Transformer
-from tests.support.page.visitor import Visit, Visitor
-from tests.support.server.running_server import Server
+from tests.support.page.visitor import Visitor
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
@@ -22,7 +20,7 @@ LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
 
 
 @pytest.fixture
-def visitor(visit: Visit, colour_server: Server) -> Visitor:
+def visitor(visit, colour_server):
     page = visit(f"{colour_server.url}/#how&seed=5&step=2&screen=4")
     page.expect_visible("#read-cell")
     return page
@@ -34,7 +32,7 @@ def expect_step(visitor: Visitor, place: str) -> None:
     visitor.expect_attribute("#how", "aria-busy", "false")
 
 
-def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transformer) -> None:
+def test_a_step_is_followed_forward_and_back(visitor, colour):
     visitor.see("#moment").focus()
     visitor.press("Home")
     expect_step(visitor, "Step 1 of 36: row 1, column 1, red")
@@ -65,7 +63,7 @@ def test_a_step_is_followed_forward_and_back(visitor: Visitor, colour: Transform
     assert np.array_equal(visitor.pixels("#heat-s"), after)
 
 
-def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor) -> None:
+def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor):
     visitor.press("End")  # the link has the focus on the slider
     expect_step(visitor, "Step 36 of 36: row 3, column 4, blue")
     for screen, legend in enumerate(LEGENDS, 1):
@@ -88,7 +86,7 @@ def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor: Visitor)
     assert total == pytest.approx(100, abs=1)
 
 
-def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
+def test_the_race_ends_where_the_recorded_times_say(visitor):
     """Its sums are those of numpy; without motion, and on paper, its end is shown."""
     recorded = json.loads((ROOT / "server/web/src/how/step_times.json").read_text())
     steps = np.arange(1, recorded["steps"][-1] + 1)
@@ -118,8 +116,8 @@ def test_the_race_ends_where_the_recorded_times_say(visitor: Visitor) -> None:
 
 
 def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(
-    visitor: Visitor,
-) -> None:
+    visitor,
+):
     place, state = (
         visitor.see("#how-place").inner_text(),
         visitor.see("#heat-s").get_attribute("aria-label"),

@@ -6,14 +6,13 @@ import json
 import signal
 from collections import defaultdict
 from os import kill
-from pathlib import Path
 
 import httpx
 import numpy as np
 from playwright.sync_api import WebSocket, expect
 
 from tests.server.web.test_complete import SEED, completed, stroke
-from tests.support.page.visitor import Visit, Visitor
+from tests.support.page.visitor import Visitor
 from tests.support.server.running_server import serve
 from tests.support.waiting import wait_for
 
@@ -28,7 +27,7 @@ class Jobs:
 
     def __init__(self, visitor: Visitor) -> None:
         self.page = visitor.page
-        self.count: dict[str, int] = defaultdict(int)
+        self.count = defaultdict(int)
         self.running = self.most = 0
         self.page.on("websocket", self._listen)
 
@@ -43,7 +42,7 @@ class Jobs:
         self.most = max(self.most, self.running)
 
     def wait_for(self, kind: str, count: int) -> None:
-        def is_there() -> bool:
+        def is_there():
             self.page.evaluate("0")  # so that events arrive
             return self.count[kind] >= count
 
@@ -67,7 +66,7 @@ def wait_for_completions(
     expected = completed(client, drawn if colour else drawn[..., 0], n=4, keep_rows=rows, **fields)
     tiles = visitor.see("#live-row canvas")
 
-    def equal() -> float:
+    def equal():
         shown = np.array([visitor.pixels(tiles.nth(index)) for index in range(4)])
         return (shown[..., :3] == expected.reshape(*shown.shape[:3], -1)).mean()
 
@@ -75,8 +74,8 @@ def wait_for_completions(
 
 
 def test_completions_follow_each_stroke_one_job_at_a_time_and_wait_for_a_busy_server(
-    visit: Visit, grey_directory: Path
-) -> None:
+    visit, grey_directory
+):
     room = f"--slots={SLOTS}", f"--max-waiting-images={SLOTS}", "--client-share=1"
     with serve(grey_directory, *room) as server, server.client() as client:
         visitor = visit("about:blank")

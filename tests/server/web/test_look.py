@@ -7,8 +7,7 @@ from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.support.page.visitor import KEY, Visit, Visitor
-from tests.support.server.running_server import Server
+from tests.support.page.visitor import KEY, Visitor
 from tests.support.sweeps import and_slow
 
 SIZES = {"phone": (360, 740), "desktop": (1280, 800)}
@@ -40,9 +39,7 @@ def assert_fits_and_is_accessible(visitor: Visitor) -> None:
     ("size", "theme"),
     and_slow([("phone", "dark")], ("phone", "light"), ("desktop", "light"), ("desktop", "dark")),
 )
-def test_every_tab_is_accessible_and_fits(
-    visit: Visit, classified: Server, size: str, theme: str
-) -> None:
+def test_every_tab_is_accessible_and_fits(visit, classified, size, theme):
     """With a model that has all controls: classes, guidance and particles."""
     url = f"{classified.url}/?model=guided&seed=3&n=6&class=horse&guidance=2"
     visitor = visit(url, *SIZES[size], color_scheme=theme, has_touch=size == "phone")
@@ -72,7 +69,7 @@ def test_every_tab_is_accessible_and_fits(
     assert_fits_and_is_accessible(visitor)
 
 
-def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
+def test_the_chosen_theme_is_kept(visit, server):
     visitor = visit(f"{server.url}/#complete", color_scheme="light")
     assert visitor.page.evaluate(BACKGROUND) == LIGHT
     visitor.click("#theme")
@@ -82,7 +79,7 @@ def test_the_chosen_theme_is_kept(visit: Visit, server: Server) -> None:
     visitor.expect_attribute("#theme", "aria-label", "Use the light theme")
 
 
-def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
+def test_arrow_keys_switch_tabs(visit, server):
     visitor = visit(f"{server.url}/#complete")
     visitor.expect_ready()
     visitor.see("#tab-complete").focus()
@@ -96,7 +93,7 @@ def test_arrow_keys_switch_tabs(visit: Visit, server: Server) -> None:
     assert visitor.page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> None:
+def test_all_controls_are_reached_by_keyboard(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     visitor.see("#count").focus()
     visitor.page.keyboard.type("2")
@@ -126,14 +123,14 @@ def test_all_controls_are_reached_by_keyboard(visit: Visit, server: Server) -> N
 
 
 @pytest.mark.parametrize("tab", ["paint", "complete"])
-def test_on_a_phone_tab_goes_down_the_window(visit: Visit, classified: Server, tab: str) -> None:
+def test_on_a_phone_tab_goes_down_the_window(visit, classified, tab):
     """Though the pictures, which come first there, are below the form of a wide window."""
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4#{tab}", *SIZES["phone"])
     if tab == "paint":
         visitor.expect_done(4)
     visitor.expect_ready()
     visitor.see(f"#tab-{tab}").focus()
-    tops: list[float] = []
+    tops = []
     while not tops or visitor.page.evaluate(IN_MAIN):
         tops.append(visitor.page.evaluate(TOP_OF_FOCUS))
         visitor.press("Tab")
@@ -141,11 +138,9 @@ def test_on_a_phone_tab_goes_down_the_window(visit: Visit, classified: Server, t
     assert all(after > before - ROW for before, after in pairwise(tops)), tops
 
 
-def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(
-    visit: Visit, locked: Server
-) -> None:
+def test_the_api_documentation_is_accessible_and_sends_the_key_that_was_entered(visit, locked):
     page = visit("about:blank").page
-    hosts: set[str] = set()
+    hosts = set()
     page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
     page.goto(f"{locked.url}/docs")
     expect(page.get_by_role("heading", name="Scanline")).to_be_visible()

@@ -6,12 +6,9 @@ import re
 import signal
 import subprocess
 import zipfile
-from collections.abc import Iterator
 from io import BytesIO
 from os import kill
-from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -19,16 +16,14 @@ from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
-from tests.support.page.visitor import Visit, painted
-from tests.support.server.running_server import Server, serve
+from tests.support.page.visitor import painted
+from tests.support.server.running_server import serve
 from tests.support.sweeps import and_slow
 
 LARGEST = 2**63 - 1
 
 
-def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
-    visit: Visit, server: Server
-) -> None:
+def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(visit, server):
     visitor = visit(server.url, done=32)
     visitor.expect_count(".tile.done", 32)
     visitor.expect_contains("#facts", " 7 grey ")
@@ -37,9 +32,7 @@ def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(
     assert (visitor.saved_images() == second.saved_images()).all()
 
 
-def test_colour_images_are_painted(
-    visit: Visit, colour_server: Server, colour_client: httpx.Client
-) -> None:
+def test_colour_images_are_painted(visit, colour_server, colour_client):
     visitor = visit(f"{colour_server.url}/?seed={LARGEST}&temperature=0.8&n=4", done=4)
     images = painted(colour_client, n=4, seed=LARGEST, temperature=0.8)
     assert (visitor.saved_images() == images).all()
@@ -47,12 +40,12 @@ def test_colour_images_are_painted(
 
 
 def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code(
-    visit: Visit,
-    server: Server,
-    client: httpx.Client,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    visit,
+    server,
+    client,
+    tmp_path,
+    monkeypatch,
+):
     visitor = visit(f"{server.url}/?seed=3&n=5", done=5)
     visitor.see(".tile").nth(2).click()
     visitor.expect_text("#viewer-title", "Image 3 of 5")
@@ -97,7 +90,7 @@ def test_images_are_enlarged_and_saved_one_by_one_and_together_and_shown_as_code
     ).all()
 
 
-def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server: Server) -> None:
+def test_repeat_paints_the_same_and_a_new_seed_other_images(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     first = visitor.saved_images()
     visitor.click("#again")
@@ -111,7 +104,7 @@ def test_repeat_paints_the_same_and_a_new_seed_other_images(visit: Visit, server
     assert (visitor.saved_images() != first).any()
 
 
-def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client) -> None:
+def test_a_job_can_be_stopped(visit, server, client):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     engine = server.engine
     kill(engine, signal.SIGSTOP)  # the job must not end before Stop is pressed
@@ -130,9 +123,7 @@ def test_a_job_can_be_stopped(visit: Visit, server: Server, client: httpx.Client
     visitor.expect_done(2)
 
 
-def test_a_new_job_replaces_the_running_one(
-    visit: Visit, server: Server, client: httpx.Client
-) -> None:
+def test_a_new_job_replaces_the_running_one(visit, server, client):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     engine = server.engine
     kill(engine, signal.SIGSTOP)  # the first job must not end before the second is sent
@@ -149,7 +140,7 @@ def test_a_new_job_replaces_the_running_one(
     assert (visitor.saved_images() == painted(client, n=5, seed=6)).all()
 
 
-def test_arrow_keys_move_in_the_gallery(visit: Visit, server: Server) -> None:
+def test_arrow_keys_move_in_the_gallery(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
     visitor.see(".tile").first.focus()
     for key, index in (
@@ -180,7 +171,7 @@ RECORD_DRAWS = """
 
 
 @pytest.fixture(scope="module")
-def long_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def long_server(tmp_path_factory):
     directory = tmp_path_factory.mktemp("gallery") / "long"
     save_model(small_models.model(LONG), directory)
     with serve(directory) as server:
@@ -193,9 +184,7 @@ def grey(image: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n", and_slow([7], 1, 64))
-def test_one_canvas_shows_each_image_over_its_button(
-    visit: Visit, server: Server, client: httpx.Client, n: int
-) -> None:
+def test_one_canvas_shows_each_image_over_its_button(visit, server, client, n):
     visitor = visit(f"{server.url}/?seed=3&n={n}", done=n)
     images = painted(client, n=n, seed=3)
     assert visitor.see("#gallery canvas").count() == 1
@@ -216,9 +205,7 @@ def test_one_canvas_shows_each_image_over_its_button(
 
 
 @pytest.mark.parametrize("density", and_slow([2.625], 1, 1.5))
-def test_image_pixels_are_whole_numbers_of_device_pixels(
-    visit: Visit, server: Server, density: float
-) -> None:
+def test_image_pixels_are_whole_numbers_of_device_pixels(visit, server, density):
     visitor = visit(f"{server.url}/?seed=3&n=7", device_scale_factor=density, done=7)
     canvas = visitor.see("#sheet")
     size = canvas.evaluate("canvas => canvas.getBoundingClientRect().toJSON()")
@@ -230,7 +217,7 @@ def test_image_pixels_are_whole_numbers_of_device_pixels(
     assert visitor.gallery_image(6).shape[:2] == (7, 5)
 
 
-def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> None:
+def test_a_click_on_an_image_opens_that_image(visit, server):
     """The canvas lies above the buttons and lets clicks and taps through."""
     visitor = visit(f"{server.url}/?seed=3&n=7", has_touch=True, done=7)
     for press in (visitor.page.mouse.click, visitor.page.touchscreen.tap):
@@ -243,9 +230,7 @@ def test_a_click_on_an_image_opens_that_image(visit: Visit, server: Server) -> N
             visitor.click("#viewer-close")
 
 
-def test_images_of_an_unfinished_job_are_shown_and_named_so(
-    visit: Visit, long_server: Server
-) -> None:
+def test_images_of_an_unfinished_job_are_shown_and_named_so(visit, long_server):
     visitor = visit(f"{long_server.url}/?seed=3&n=16")
     first = visitor.see(".tile").first
     expect(first).to_have_accessible_name("Image 1, not finished")
@@ -260,7 +245,7 @@ def test_images_of_an_unfinished_job_are_shown_and_named_so(
     visitor.expect_disabled("#viewer-complete")
 
 
-def test_the_gallery_is_drawn_at_most_ten_times_a_second(visit: Visit, long_server: Server) -> None:
+def test_the_gallery_is_drawn_at_most_ten_times_a_second(visit, long_server):
     visitor = visit("about:blank")
     visitor.page.add_init_script(RECORD_DRAWS)
     visitor.page.goto(f"{long_server.url}/?seed=3&n=2")

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import expect
 
-from tests.support.page.visitor import KEY, Visit, Visitor, painted
+from tests.support.page.visitor import KEY, Visitor, painted
 from tests.support.server.running_server import PATIENCE, Server, serve
 
 COUNT = "The number of images must be an integer from 1 to 1024."
@@ -48,7 +48,7 @@ def started_again(model: Path, port: str, visitor: Visitor) -> Iterator[Server]:
         server.stop()
 
 
-def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -> None:
+def test_an_invalid_field_is_reported_and_marked(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
     for field, text, message in INVALID:
         visitor.fill(field, text)
@@ -63,7 +63,7 @@ def test_an_invalid_field_is_reported_and_marked(visit: Visit, server: Server) -
         visitor.expect_done(4)
 
 
-def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
+def test_an_invalid_link_paints_nothing(visit, server):
     visitor = visit("about:blank")
     for query in ("seed=x", "seed=3&n=two", "seed=3&n=2000", "seed=3&temperature=3", "write=2026"):
         visitor.page.goto(f"{server.url}/?{query}")
@@ -72,7 +72,7 @@ def test_an_invalid_link_paints_nothing(visit: Visit, server: Server) -> None:
     visitor.expect_notice("This model cannot write: its classes are no characters.")
 
 
-def test_a_server_that_is_away_at_first_is_waited_for(visit: Visit, server: Server) -> None:
+def test_a_server_that_is_away_at_first_is_waited_for(visit, server):
     visitor = visit("about:blank")
     visitor.page.route("**/v1/models", lambda route: route.abort("connectionrefused"))
     visitor.page.goto(f"{server.url}/?seed=3&n=2")
@@ -83,14 +83,12 @@ def test_a_server_that_is_away_at_first_is_waited_for(visit: Visit, server: Serv
     visitor.expect_errors("ERR_CONNECTION_REFUSED")
 
 
-def test_a_link_to_an_unknown_model_uses_the_default(visit: Visit, server: Server) -> None:
+def test_a_link_to_an_unknown_model_uses_the_default(visit, server):
     visitor = visit(f"{server.url}/?model=other&seed=3&n=2", done=2)
     visitor.expect_notice("There is no model other; using grey.")
 
 
-def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(
-    visit: Visit, locked: Server
-) -> None:
+def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(visit, locked):
     visitor = visit(f"{locked.url}/?seed=3&n=2")
     visitor.expect_focused("#key")
     visitor.expect_hidden("#key-error")
@@ -112,9 +110,7 @@ def test_the_page_asks_for_an_api_key_and_shows_errors_of_the_api(
     visitor.expect_errors("401")
 
 
-def test_a_killed_server_started_again_continues_the_same_images(
-    visit: Visit, grey_directory: Path
-) -> None:
+def test_a_killed_server_started_again_continues_the_same_images(visit, grey_directory):
     with serve(grey_directory) as server:
         visitor = visit(f"{server.url}/?seed=3&n=2", done=2)
         port = server.url.rsplit(":", 1)[1]

@@ -6,7 +6,6 @@ import re
 import signal
 from base64 import b64encode, urlsafe_b64encode
 from os import kill
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -18,7 +17,7 @@ from scanline.model.formats.checkpoint import save_model
 from tests.server.web.test_complete import stroke, upload
 from tests.server.web.test_compress import SAME, code_of, type_code
 from tests.support import small_models
-from tests.support.page.visitor import Visit, Visitor, painted
+from tests.support.page.visitor import Visitor, painted
 from tests.support.pictures import encode, noise
 from tests.support.server.json_requests import IMAGE
 from tests.support.server.running_server import Server, serve
@@ -47,7 +46,7 @@ OTHER_WEIGHTS = (
 
 
 @pytest.fixture
-def visitor(visit: Visit, server: Server) -> Visitor:
+def visitor(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=3#compress", reduced_motion="reduce")
     visitor.expect_text("#coded-status", SAME)
     return visitor
@@ -59,9 +58,7 @@ def choose(visitor: Visitor, field: str, name: str, content: bytes) -> None:
     )
 
 
-def test_every_tab_goes_on_after_a_restart_of_the_server(
-    visit: Visit, grey_directory: Path
-) -> None:
+def test_every_tab_goes_on_after_a_restart_of_the_server(visit, grey_directory):
     with serve(grey_directory) as server:
         port = server.url.rsplit(":", 1)[1]
         engine = server.engine
@@ -99,9 +96,7 @@ def test_every_tab_goes_on_after_a_restart_of_the_server(
         server.stop()
 
 
-def test_saved_files_open_and_an_error_leaves_with_its_tab(
-    visitor: Visitor, client: httpx.Client
-) -> None:
+def test_saved_files_open_and_an_error_leaves_with_its_tab(visitor, client):
     visitor.click("#tab-paint")
     visitor.expect_done(3)
     array, archive, film, sheet = (
@@ -131,9 +126,7 @@ def test_saved_files_open_and_an_error_leaves_with_its_tab(
     visitor.expect_hidden("#notice")
 
 
-def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
-    visitor: Visitor, client: httpx.Client, server: Server, tmp_path: Path
-) -> None:
+def test_a_picture_is_in_its_link_and_a_flipped_bit_too(visitor, client, server, tmp_path):
     choose(visitor, "#coded-upload", "one.png", encode(IMAGE))
     code = code_of(client, IMAGE)
     text = urlsafe_b64encode(code).decode().rstrip("=")
@@ -165,7 +158,7 @@ def test_a_picture_is_in_its_link_and_a_flipped_bit_too(
         visitor.expect_notice(OTHER_WEIGHTS)
 
 
-def test_a_step_of_how_it_works_is_in_its_link(visitor: Visitor, server: Server) -> None:
+def test_a_step_of_how_it_works_is_in_its_link(visitor, server):
     visitor.page.goto(f"{server.url}/#how&model=grey&seed=7&layer=1&head=2&step=10&screen=3")
     visitor.expect_contains("#how-place", "Step 10 of ")
     visitor.press("ArrowRight")  # without a click: the link is on a slide
@@ -191,7 +184,7 @@ def shift(visitor: Visitor) -> float:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_jumps_while_a_tab_loads(visit: Visit, classified: Server, size: str) -> None:
+def test_nothing_jumps_while_a_tab_loads(visit, classified, size):
     visitor = visit("about:blank", *SIZES[size])
     visitor.page.add_init_script(OBSERVE)
     for tab, selector in SHOWN.items():
@@ -203,9 +196,7 @@ def test_nothing_jumps_while_a_tab_loads(visit: Visit, classified: Server, size:
     assert shift(visitor) > MAX_SHIFT  # what jumps is measured
 
 
-def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(
-    visit: Visit, classified: Server
-) -> None:
+def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit, classified):
     url = f"{classified.url}/?model=guided&n=40&class=horse"  # a link may leave out the seed
     visitor = visit(url, *SIZES["phone"], reduced_motion="reduce")
     visitor.expect_done(40)
@@ -233,7 +224,7 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(
     )
 
 
-def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> None:
+def test_pictures_leave_with_their_model(visit, classified):
     visitor = visit(f"{classified.url}/#complete")
     expect(visitor.see("#thumbnails button").first).to_be_visible()
     stroke(visitor, (0.3, 0.2), (0.7, 0.2))
@@ -243,15 +234,13 @@ def test_pictures_leave_with_their_model(visit: Visit, classified: Server) -> No
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(
-    visit: Visit, digits_directory: Path, size: str
-) -> None:
+def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(visit, digits_directory, size):
     with serve(digits_directory, "--slots", "64") as digits, digits.client() as client:
         visitor = visit("about:blank", *SIZES[size])
         visitor.page.add_init_script(OBSERVE)
         visitor.page.goto(digits.url)
         visitor.expect_done(32)
-        rows: list[np.ndarray] = []
+        rows = []
         for _ in range(2):
             visitor.fill("#write", "2026")
             visitor.press("Enter")

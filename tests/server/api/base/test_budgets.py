@@ -14,7 +14,7 @@ from scanline.server.api.transport.parse_quota import QUOTA_SECONDS, ParseQuotas
 from scanline.server.settings import Settings
 
 
-def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
+def test_one_client_gets_its_share_and_all_together_the_limit():
     budget = SharedLimit(10, 0.5)
     steps = [
         ("a", 5, True),
@@ -46,7 +46,7 @@ def test_one_client_gets_its_share_and_all_together_the_limit() -> None:
 
 
 @pytest.mark.parametrize("clients", [2, 3, 5, 50])
-def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int) -> None:
+def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients):
     budget = SharedLimit(1000, 0.5)
     for _ in range(1000 // clients):  # by turns, until none may have more
         for name in map(str, range(clients)):
@@ -64,7 +64,7 @@ def test_a_newcomer_has_room_however_many_have_taken_their_shares(clients: int) 
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(1, 9))))
-def test_what_is_given_back_leaves_nothing(amounts: list[tuple[str | None, int]]) -> None:
+def test_what_is_given_back_leaves_nothing(amounts):
     budget = SharedLimit(20, 0.5)
     for client, amount in amounts:
         budget.add(client, amount)
@@ -87,9 +87,7 @@ CLIENTS = {  # by address; None is a proxy
 
 
 @pytest.mark.parametrize(("address", "client"), CLIENTS.items())
-def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(
-    address: str, client: str | None
-) -> None:
+def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(address, client):
     assert (
         Budgets(Settings(trusted_proxies=("10.0.0.0/8", "2001:db8:ffff::9"))).client(address)
         == client
@@ -97,13 +95,13 @@ def test_a_client_is_an_address_or_an_ipv6_network_unless_it_is_a_proxy(
     assert Budgets(Settings(trusted_proxies=("unix",))).client("") is None
 
 
-def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_iteration() -> None:
-    async def parsed_by_iteration() -> list[list[str]]:
+def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_iteration():
+    async def parsed_by_iteration():
         quotas = ParseQuotas()
         parsed = [[]]
 
-        def receive(connection: str) -> None:
-            def parse() -> None:
+        def receive(connection):
+            def parse():
                 parsed[-1].append(connection)
                 began = perf_counter()
                 while perf_counter() < began + QUOTA_SECONDS:
@@ -131,16 +129,16 @@ def test_a_client_whose_connections_take_long_has_one_of_them_parsed_in_an_itera
     ]
 
 
-def test_a_quota_ends_with_the_first_request_that_is_to_be_handled() -> None:
+def test_a_quota_ends_with_the_first_request_that_is_to_be_handled():
     """Its handling takes several times as long as its parsing: others do
     not wait for that of 64 requests.
     """
 
-    async def begun_by_iteration() -> list[int]:
+    async def begun_by_iteration():
         quotas = ParseQuotas()
         begun = [0]
 
-        def parse() -> None:
+        def parse():
             begun[-1] += 1
             quotas.exhaust("many")
 

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
 
 from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.base.loop_time import FREE_SECONDS, LoopTime, current, measured
@@ -18,7 +17,6 @@ from scanline.server.api.base.rate_limit import BYTES_PER_UNIT, UNIT_SECONDS
 from scanline.server.api.jobs import run
 from scanline.server.api.middleware.overhead import ClientOverhead, OverheadMiddleware
 from scanline.server.api.routes import websocket, websocket_job
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.runtime.lifecycle import Lifecycle
 from scanline.server.settings import Settings
 from tests.support.server.routes import GENERATIONS
@@ -60,7 +58,7 @@ async def work_for_images() -> str:
 
 
 async def charged(work: Any, size: int = 0) -> float:
-    charges: list[float] = []
+    charges = []
     assert await measured(work(), LoopTime(charges.append, size)) == "done"
     return sum(charges)
 
@@ -75,19 +73,17 @@ async def charged(work: Any, size: int = 0) -> float:
         (work_for_images, 0, 0),
     ],
 )
-def test_the_time_between_suspensions_is_charged_but_for_what_is_free(
-    task: Any, size: int, units: float
-) -> None:
+def test_the_time_between_suspensions_is_charged_but_for_what_is_free(task, size, units):
     assert asyncio.run(charged(task, size)) == pytest.approx(units, abs=UNUSED)
 
 
-def test_it_is_charged_while_it_lasts_and_ends_as_without_it() -> None:
-    charges: list[float] = []
+def test_it_is_charged_while_it_lasts_and_ends_as_without_it():
+    charges = []
 
-    async def act() -> list[str]:
-        ends: list[str] = []
+    async def act():
+        ends = []
 
-        async def endless() -> None:
+        async def endless():
             compute()
             try:
                 await asyncio.Event().wait()
@@ -95,7 +91,7 @@ def test_it_is_charged_while_it_lasts_and_ends_as_without_it() -> None:
                 ends.append("cancelled")
                 raise
 
-        async def wrong() -> None:
+        async def wrong():
             await asyncio.sleep(0)
             raise KeyError
 
@@ -113,15 +109,15 @@ def test_it_is_charged_while_it_lasts_and_ends_as_without_it() -> None:
 
 @pytest.mark.parametrize("path", ["/", GENERATIONS, "/nothing"])
 @pytest.mark.parametrize("status", [200, 400])
-def test_a_request_pays_whatever_its_path_and_its_status(path: str, status: int) -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+def test_a_request_pays_whatever_its_path_and_its_status(path, status):
+    async def app(scope, receive, send):
         compute()
         await Response("", status)(scope, receive, send)
 
-    async def send(message: Message) -> None:
+    async def send(message):
         pass
 
-    async def units() -> float:
+    async def units():
         budgets = Budgets(Settings(max_overhead_per_second=1000))
         scope = {
             "type": "http",
@@ -137,9 +133,9 @@ def test_a_request_pays_whatever_its_path_and_its_status(path: str, status: int)
 
 
 @pytest.fixture
-def charges(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def charges(monkeypatch):
     """The units of a server in this process."""
-    charges: list[float] = []
+    charges = []
     monkeypatch.setattr(ClientOverhead, "charge", lambda self, units: charges.append(units))
     return charges
 
@@ -152,15 +148,15 @@ SLOW = {  # label: what is made slow
 
 @pytest.mark.parametrize("label", SLOW)
 def test_a_message_and_a_job_of_a_websocket_pay(
-    label: str,
-    in_process_server: tuple[str, EngineClient],
-    charges: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    label,
+    in_process_server,
+    charges,
+    monkeypatch,
+):
     owner, name = SLOW[label]
     call = getattr(owner, name)
 
-    def slow(*arguments: Any) -> Any:
+    def slow(*arguments):
         compute()
         return call(*arguments)
 
@@ -172,13 +168,13 @@ def test_a_message_and_a_job_of_a_websocket_pay(
 
 
 def test_what_the_engine_sends_costs_its_client_nothing(
-    in_process_server: tuple[str, EngineClient],
-    charges: list[float],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    in_process_server,
+    charges,
+    monkeypatch,
+):
     do_work = run.do_work
 
-    async def slow(*arguments: Any) -> None:
+    async def slow(*arguments):
         compute()
         await do_work(*arguments)
 

@@ -4,8 +4,6 @@ traces, as a collector gets them.
 
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,7 +25,7 @@ from tests.support.waiting import wait_for
 
 
 @pytest.fixture
-def client(guarded_server: Server) -> Iterator[httpx.Client]:
+def client(guarded_server):
     with guarded_server.client(headers=bearer(KEY)) as client:
         yield client
 
@@ -39,7 +37,7 @@ def line_of(
     these fields; each line is JSON.
     """
 
-    def found() -> list[dict[str, Any]]:
+    def found():
         lines = map(json.loads, server.log)
         return [
             line for line in lines if (line["event"], line.get("request_id")) == (event, request)
@@ -50,9 +48,7 @@ def line_of(
     return line
 
 
-def test_a_request_or_stream_is_logged_in_one_line(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_a_request_or_stream_is_logged_in_one_line(guarded_server, client):
     answer = client.post(GENERATIONS, json={"n": 3, "seed": 7}, headers={"x-request-id": "painted"})
     fields = {
         "method": "POST",
@@ -84,9 +80,7 @@ def test_a_request_or_stream_is_logged_in_one_line(
     line_of(guarded_server, "estimated", status=200, seed=5)
 
 
-def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(guarded_server, client):
     with open_connection(guarded_server) as connection:
         connection.sendall(
             post_request(GENERATIONS, {"n": LONG}, **bearer(KEY), x_request_id="crowd")
@@ -99,9 +93,7 @@ def test_a_disconnect_a_full_queue_and_a_refusal_have_their_code(
     line_of(guarded_server, "refused", status=400, error="invalid_value")
 
 
-def test_a_path_is_logged_as_the_pattern_of_its_route(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_a_path_is_logged_as_the_pattern_of_its_route(guarded_server, client):
     client.get("/v1/models/sk-in-the-wrong-place", headers={"x-request-id": "model"})
     line_of(guarded_server, "model", path="/v1/models/{name:path}")
     client.get(
@@ -119,7 +111,7 @@ def test_a_path_is_logged_as_the_pattern_of_its_route(
     assert "wrong-place" not in guarded_server.log_text
 
 
-def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> None:
+def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server):
     with connected(
         guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": "socket"}
     ) as websocket:
@@ -143,9 +135,7 @@ def test_a_websocket_and_each_of_its_jobs_are_logged(guarded_server: Server) -> 
 @pytest.mark.parametrize(
     ("sent", "ended"), [({"model": "white"}, "failed"), ({"n": LONG}, "disconnected")]
 )
-def test_failed_and_abandoned_jobs_are_logged_as_such(
-    guarded_server: Server, sent: dict, ended: str
-) -> None:
+def test_failed_and_abandoned_jobs_are_logged_as_such(guarded_server, sent, ended):
     with connected(
         guarded_server.url, additional_headers={**bearer(KEY), "x-request-id": ended}
     ) as websocket:
@@ -154,9 +144,7 @@ def test_failed_and_abandoned_jobs_are_logged_as_such(
     line_of(guarded_server, ended, "job", ended=ended)
 
 
-def test_probes_are_debug_lines_and_engines_have_the_same_format(
-    guarded_server: Server, client: httpx.Client
-) -> None:
+def test_probes_are_debug_lines_and_engines_have_the_same_format(guarded_server, client):
     client.get("/healthz", headers={"x-request-id": "probe"})
     line_of(guarded_server, "probe", level="debug")
     of_engine = [
@@ -165,7 +153,7 @@ def test_probes_are_debug_lines_and_engines_have_the_same_format(
     assert any("slots" in line["event"] for line in of_engine)
 
 
-def test_the_console_format_is_plain_text(server: Server) -> None:
+def test_the_console_format_is_plain_text(server):
     httpx.get(f"{server.url}/healthz", headers={"x-request-id": "a-probe"}, timeout=PATIENCE)
     httpx.post(
         server.url + GENERATIONS,
@@ -187,7 +175,7 @@ Traced = tuple[Server, Collector]
 
 
 @pytest.fixture(scope="module")
-def traced(grey_directory: Path) -> Iterator[Traced]:
+def traced(grey_directory):
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")  # milliseconds between two exports
         with serve(grey_directory, "--slots", "4", "--otlp-endpoint", url) as server:
@@ -217,8 +205,8 @@ def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]
 
 
 def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(
-    traced: Traced,
-) -> None:
+    traced,
+):
     server, collector = traced
     span = span_of(traced, "painted", fields={"n": 3, "seed": 7})
     httpx.get(f"{server.url}/readyz", headers={"x-request-id": "probed"})
@@ -237,9 +225,7 @@ def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none
 
 
 @pytest.mark.parametrize("fields", [{}, {"stream": True}], ids=["plain", "streamed"])
-def test_a_span_contains_queueing_and_painting_in_that_order(
-    traced: Traced, fields: dict[str, object]
-) -> None:
+def test_a_span_contains_queueing_and_painting_in_that_order(traced, fields):
     span = span_of(traced, f"phases-{len(fields)}", fields={"n": 9, **fields})
     children = children_of(traced[1], span, 2)
     queue = children["queue"]
@@ -250,7 +236,7 @@ def test_a_span_contains_queueing_and_painting_in_that_order(
     assert attributes(paint) == {"scanline.images": 9, "scanline.images_left": 0}
 
 
-def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Traced) -> None:
+def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced):
     server, collector = traced
     span = span_of(traced, "scored", LIKELIHOODS, {"image": MASKED["image"]})
     assert set(children_of(collector, span, 1)) == {"score"}
@@ -267,15 +253,15 @@ def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced: Trace
 
 
 def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(
-    traced: Traced,
-) -> None:
+    traced,
+):
     span = span_of(traced, "called", fields={}, traceparent=f"00-{TRACE}-{PARENT}-01")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     fields = attributes(span_of(traced, "refused", fields={"n": 0}))
     assert (fields["http.response.status_code"], fields["scanline.error"]) == (400, "invalid_value")
 
 
-def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> None:
+def test_pending_spans_are_sent_when_the_server_exits(grey_directory):
     with pytest.MonkeyPatch.context() as patch, collecting() as (url, collector):
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "600000")
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
@@ -288,7 +274,7 @@ def test_pending_spans_are_sent_when_the_server_exits(grey_directory: Path) -> N
         assert len(spans_of(collector, "last")) == 1
 
 
-def test_an_endpoint_that_cannot_be_used_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_cannot_be_used_is_an_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingExtraError, match="--otlp-endpoint needs the extra otel"):
         tracing.tracer_provider("http://127.0.0.1:1")

@@ -6,7 +6,6 @@ import json
 import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,7 +21,7 @@ from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.error_answers import assert_refused, refused_handshake
 from tests.support.server.metrics_reader import wait_for_metrics
-from tests.support.server.running_server import Server, client_of, serve
+from tests.support.server.running_server import client_of, serve
 from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
@@ -64,9 +63,7 @@ def routes(of: Any) -> Iterator[Any]:
 keyless = client_of("guarded_server")
 
 
-def test_every_route_needs_a_key(
-    keyless: httpx.Client, guarded_server: Server, grey_directory: Path
-) -> None:
+def test_every_route_needs_a_key(keyless, guarded_server, grey_directory):
     settings = Settings(models=(str(grey_directory),), api_keys=(SecretStr(KEY),))
     closed = [
         route
@@ -83,9 +80,7 @@ def test_every_route_needs_a_key(
         assert refused_handshake(guarded_server.url, path).status_code == 401
 
 
-def test_probes_and_the_page_are_open_and_near_misses_are_not(
-    keyless: httpx.Client, guarded_server: Server
-) -> None:
+def test_probes_and_the_page_are_open_and_near_misses_are_not(keyless, guarded_server):
     for path in OPEN:
         assert keyless.get(path).status_code == 200
     for path in (
@@ -107,9 +102,7 @@ def test_probes_and_the_page_are_open_and_near_misses_are_not(
     )
 
 
-def test_the_openapi_description_marks_routes_that_need_a_key(
-    keyless: httpx.Client, client: httpx.Client
-) -> None:
+def test_the_openapi_description_marks_routes_that_need_a_key(keyless, client):
     described = keyless.get("/openapi.json").json()
     schemes = described["components"]["securitySchemes"]
     assert schemes["key"] == {"type": "http", "scheme": "bearer"}
@@ -123,7 +116,7 @@ def test_the_openapi_description_marks_routes_that_need_a_key(
     assert client.get("/openapi.json").json()["security"][0] == {}
 
 
-def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless: httpx.Client) -> None:
+def test_each_key_is_accepted_and_a_wrong_one_or_two_are_refused(keyless):
     for key in (KEY, SECOND_KEY):
         for scheme in ("Bearer", "bearer"):
             assert (
@@ -143,8 +136,8 @@ TOKEN = bearer("a token of a proxy")
 
 
 def test_behind_a_proxy_with_its_own_authorization_the_key_has_another_header(
-    keyless: httpx.Client, guarded_server: Server
-) -> None:
+    keyless, guarded_server
+):
     """And behind one that has a key of its own in that header, it is in Authorization."""
     for name in ("X-API-Key", "api-key"):
         for proxy in ({}, BASIC, TOKEN):
@@ -165,7 +158,7 @@ def test_behind_a_proxy_with_its_own_authorization_the_key_has_another_header(
     assert "as X-API-Key" in keyless.get("/v1/models", headers=BASIC).json()["error"]["message"]
 
 
-def test_a_refusal_comes_before_the_body_is_read(keyless: httpx.Client) -> None:
+def test_a_refusal_comes_before_the_body_is_read(keyless):
     """A body beyond max_body_bytes, which with a key is answered with 413."""
     body = (bytes(1_000_000) for _ in range(20))
     assert_refused(
@@ -173,9 +166,7 @@ def test_a_refusal_comes_before_the_body_is_read(keyless: httpx.Client) -> None:
     )
 
 
-def test_a_websocket_opens_with_a_subprotocol_or_a_header(
-    guarded_server: Server, server: Server
-) -> None:
+def test_a_websocket_opens_with_a_subprotocol_or_a_header(guarded_server, server):
     for url, key in (
         (guarded_server.url, KEY),
         (guarded_server.url, SECOND_KEY),
@@ -191,15 +182,13 @@ def test_a_websocket_opens_with_a_subprotocol_or_a_header(
 @pytest.mark.parametrize(
     "offered", [[], ["scanline"], subprotocols(WRONG, "scanline"), ["scanline", "key.a"]]
 )
-def test_a_websocket_without_a_key_is_refused(
-    guarded_server: Server, offered: list[Subprotocol]
-) -> None:
+def test_a_websocket_without_a_key_is_refused(guarded_server, offered):
     answer = refused_handshake(guarded_server.url, subprotocols=offered or None)
     assert_refused(answer, 401, None, "invalid_api_key")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_ever_shown(guarded_server, monkeypatch):
     """Neither log nor response shows a key, valid or invalid, plain or encoded; nor
     do settings, also of a variable.
     """
@@ -228,13 +217,13 @@ def test_no_key_is_ever_shown(guarded_server: Server, monkeypatch: pytest.Monkey
         assert secret not in "".join([*shown, repr(settings)])
 
 
-def test_the_log_states_whether_keys_are_needed(guarded_server: Server, server: Server) -> None:
+def test_the_log_states_whether_keys_are_needed(guarded_server, server):
     needed = "API key required on every route except probes, the page and /docs (2 keys set)"
     assert needed in guarded_server.log_text
     assert "No API key set: anyone who can reach this address can use it." in server.log_text
 
 
-def test_an_invalid_key_option_or_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_key_option_or_variable_is_refused(monkeypatch):
     sentences = [
         (refused("serve", "--api-key", KEY, "--api-key", key), said) for key, said in BAD.items()
     ]
@@ -249,7 +238,7 @@ def test_an_invalid_key_option_or_variable_is_refused(monkeypatch: pytest.Monkey
 
 ALICE = "sk-alice-0001"
 BOB = "sk-bob=0002=="
-BROKEN: list[tuple[str, list[str | bytes]]] = [  # part of the sentence, the file's content
+BROKEN = [  # part of the sentence, the file's content
     ("line 2 must be a name", [f"# \u2028mallory sk-m\nalice {ALICE} x", f"alice {ALICE}\nbob\n"]),
     (
         "line 1 must be a name",
@@ -263,14 +252,14 @@ BROKEN: list[tuple[str, list[str | bytes]]] = [  # part of the sentence, the fil
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     path = tmp_path / "keys"
     path.write_text(f"# who may paint\nalice {ALICE}\n\nbob\t{BOB}\n")
     path.chmod(0o640)
     return path
 
 
-def test_names_are_those_of_the_file_and_keys_of_the_settings_are_numbered(path: Path) -> None:
+def test_names_are_those_of_the_file_and_keys_of_the_settings_are_numbered(path):
     keys = ApiKeys([SecretStr(KEY), SecretStr("sk-2")], path)
     assert [keys.name_of(key.encode()) for key in (KEY, "sk-2", ALICE, BOB)] == [
         "key-1",
@@ -289,9 +278,7 @@ def test_names_are_those_of_the_file_and_keys_of_the_settings_are_numbered(path:
 
 
 @pytest.mark.parametrize(("said", "contents"), BROKEN, ids=[said for said, _ in BROKEN])
-def test_a_broken_file_is_refused_at_the_start_and_later_changes_nothing(
-    path: Path, said: str, contents: list
-) -> None:
+def test_a_broken_file_is_refused_at_the_start_and_later_changes_nothing(path, said, contents):
     keys = ApiKeys([], path)
     for content in contents:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -303,9 +290,7 @@ def test_a_broken_file_is_refused_at_the_start_and_later_changes_nothing(
 
 
 @pytest.mark.parametrize("content", ["", "# alice sk-1\n\n"])
-def test_a_file_without_keys_is_refused_at_the_start_and_later_revokes_its_keys(
-    path: Path, content: str
-) -> None:
+def test_a_file_without_keys_is_refused_at_the_start_and_later_revokes_its_keys(path, content):
     keys = ApiKeys([SecretStr(KEY)], path)
     path.write_text(content)
     keys.reload()
@@ -313,7 +298,7 @@ def test_a_file_without_keys_is_refused_at_the_start_and_later_revokes_its_keys(
     assert "there is no key in this file" in refused("serve", "--api-keys-file", path)
 
 
-def test_a_missing_file_or_a_directory_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_directory_is_refused(tmp_path):
     for missing in (tmp_path, tmp_path / "none"):
         assert (
             refused("serve", "--api-keys-file", missing)
@@ -324,19 +309,15 @@ def test_a_missing_file_or_a_directory_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, False), (0o644, True)])
-def test_a_world_readable_file_is_warned(
-    path: Path, mode: int, warned: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_world_readable_file_is_warned(path, mode, warned, caplog):
     path.chmod(mode)
     with caplog.at_level(logging.WARNING):
         read_keys(path)
     assert ("everyone on this machine can read the API keys" in caplog.text) == warned
 
 
-def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(
-    grey_directory: Path, path: Path
-) -> None:
-    def status(key: str) -> int:
+def test_keys_change_without_a_restart_and_are_named_in_log_and_metrics(grey_directory, path):
+    def status(key):
         return httpx.get(f"{server.url}/v1/models", headers=bearer(key)).status_code
 
     with serve(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
-from starlette.types import Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
 from scanline.server.api.base.client import Client, canonical, client_of
@@ -43,19 +42,17 @@ HEADERS = st.lists(st.lists(HOPS, max_size=5).map(",".join), max_size=3)
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_the_client_is_the_last_address_that_no_trusted_proxy_has(label: str) -> None:
+def test_the_client_is_the_last_address_that_no_trusted_proxy_has(label):
     peer, forwarded, client = CASES[label]
     assert PROXIES.client_address(peer, forwarded) == client
 
 
-def test_a_unix_socket_is_a_trusted_proxy_where_it_is_named() -> None:
+def test_a_unix_socket_is_a_trusted_proxy_where_it_is_named():
     assert TrustedProxies(["unix"]).client_address("", ["1.1.1.1, 198.51.100.1"]) == "198.51.100.1"
 
 
 @given(st.one_of(st.ip_addresses().map(str), st.just("10.0.0.1")), HEADERS)
-def test_any_headers_yield_an_address_and_only_proxies_are_believed(
-    peer: str, forwarded: list[str]
-) -> None:
+def test_any_headers_yield_an_address_and_only_proxies_are_believed(peer, forwarded):
     peer = canonical(peer)
     client = PROXIES.client_address(peer, forwarded)
     ip_address(client)
@@ -63,7 +60,7 @@ def test_any_headers_yield_an_address_and_only_proxies_are_believed(
         assert client == peer
 
 
-def test_an_ipv6_client_is_counted_by_its_network() -> None:
+def test_an_ipv6_client_is_counted_by_its_network():
     assert (
         Client("2001:db8:1:2:3:4:5:6").id
         == Client("2001:db8:1:2::9").id
@@ -75,8 +72,8 @@ def test_an_ipv6_client_is_counted_by_its_network() -> None:
     assert client_of({"client": None}) == Client("")
 
 
-def test_the_log_names_the_client_and_a_trusted_proxys_client() -> None:
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+def test_the_log_names_the_client_and_a_trusted_proxys_client():
+    async def app(scope, receive, send):
         await PlainTextResponse(get_contextvars()["client"])(scope, receive, send)
 
     for proxies, client in (((), "127.0.0.1"), (("127.0.0.0/8",), "198.51.100.1")):

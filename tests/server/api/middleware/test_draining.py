@@ -7,18 +7,15 @@ so that work lasts as long as that.
 
 import os
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import painted
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
@@ -49,7 +46,7 @@ class Observed:
 
 def signalled(server: Server, continues: bool) -> Observed:
     """Signals a server that has work of every kind; with `continues`, it then continues."""
-    others: dict[str, Any] = {}
+    others = {}
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor())
         client, listener, asker = (stack.enter_context(server.client()) for _ in range(3))
@@ -88,16 +85,14 @@ def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -
 
 
 @pytest.fixture(scope="module")
-def drained(grey_directory: Path) -> Iterator[Observed]:
+def drained(grey_directory):
     with serve(
         grey_directory, "--slots", "8", "--drain-seconds", str(PATIENCE), "--engine-timeout", "300"
     ) as server:
         yield signalled(server, continues=True)
 
 
-def test_accepted_work_is_completed_and_the_server_exits_without_an_error(
-    drained: Observed, grey: Transformer
-) -> None:
+def test_accepted_work_is_completed_and_the_server_exits_without_an_error(drained, grey):
     found = [painted(drained.posted.json()), images(drained.events)]
     found += [drained.jobs[name].images() for name in ("a", "b")]
     for seed, each in enumerate(found, 1):
@@ -110,7 +105,7 @@ def test_accepted_work_is_completed_and_the_server_exits_without_an_error(
     assert "Traceback" not in drained.log
 
 
-def test_new_work_is_refused_with_a_time_to_retry(drained: Observed) -> None:
+def test_new_work_is_refused_with_a_time_to_retry(drained):
     for name in ("/readyz", "generations", "edits", "likelihoods", "an upload", "a websocket"):
         assert_refused(drained.others[name], 503, None, "shutting_down")
         assert int(drained.others[name].headers["retry-after"]) > 0
@@ -119,7 +114,7 @@ def test_new_work_is_refused_with_a_time_to_retry(drained: Observed) -> None:
         assert drained.others[path].status_code == 200, "routes that only read are answered"
 
 
-def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Observed) -> None:
+def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained):
     for name in ("/readyz", "/healthz", "generations", "a websocket"):
         assert drained.others[name].headers["connection"] == "close"
     assert drained.posted.headers["connection"] == "close"
@@ -127,7 +122,7 @@ def test_connections_are_closed_so_that_clients_reconnect_elsewhere(drained: Obs
     assert drained.others["idler"] == 1001  # at once
 
 
-def test_work_beyond_the_drain_timeout_gets_an_error(grey_directory: Path) -> None:
+def test_work_beyond_the_drain_timeout_gets_an_error(grey_directory):
     with serve(
         grey_directory, "--slots", "8", "--drain-seconds", "0.5", "--engine-timeout", "300"
     ) as server:

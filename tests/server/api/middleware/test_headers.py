@@ -15,7 +15,7 @@ from scanline.server.settings import Settings
 from tests.support.commands import refused
 from tests.support.server.error_answers import refused_handshake
 from tests.support.server.routes import GENERATIONS
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import STREAM, connected
 
@@ -32,7 +32,7 @@ REFUSED = {  # label: method, address, what is sent, headers, status
 }
 
 
-def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client: httpx.Client) -> None:
+def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client):
     for name in ("7", "req_abc-123", "a:b/c.d=e+f@g", "x" * 128):
         assert (
             client.get("/healthz", headers={"x-request-id": name}).headers["x-request-id"] == name
@@ -44,7 +44,7 @@ def test_a_valid_id_is_returned_and_any_other_replaced_by_a_new_one(client: http
 
 
 @pytest.mark.parametrize("label", REFUSED)
-def test_an_error_has_its_id(guarded_server: Server, label: str) -> None:
+def test_an_error_has_its_id(guarded_server, label):
     method, url, sent, headers, status = REFUSED[label]
     with guarded_server.client(headers=bearer(SECOND_KEY)) as client:
         response = client.request(method, url, headers={**ID, **headers}, **sent)
@@ -53,8 +53,8 @@ def test_an_error_has_its_id(guarded_server: Server, label: str) -> None:
 
 
 def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(
-    guarded_server: Server,
-) -> None:
+    guarded_server,
+):
     url = guarded_server.url
     headers = {**bearer(SECOND_KEY), **ID}
     response = httpx.post(
@@ -73,7 +73,7 @@ DATA = ("/healthz", "/v1/models", "/nowhere", "/openapi.json")
 
 
 @pytest.mark.parametrize("path", [*DATA, "/docs", "/"])
-def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path: str) -> None:
+def test_every_response_forbids_sniffing_and_framing(client, path):
     headers = client.get(path).headers
     required = {
         "x-content-type-options": "nosniff",
@@ -92,8 +92,8 @@ def test_every_response_forbids_sniffing_and_framing(client: httpx.Client, path:
 
 
 def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(
-    grey_directory: Path,
-) -> None:
+    grey_directory,
+):
     sites = ("https://wiki.example", "http://localhost:3000")
     settings = Settings(models=(str(grey_directory),), frame_ancestors=sites)
     client = TestClient(build(settings, served_models(settings)))
@@ -109,9 +109,7 @@ def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_n
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_pages_load_own_files_that_are_cached_for_good(
-    client: httpx.Client, guarded_server: Server, path: str
-) -> None:
+def test_pages_load_own_files_that_are_cached_for_good(client, guarded_server, path):
     response = client.get(path)
     assert response.headers["content-type"].startswith("text/html")
     assert response.headers["cache-control"] == "no-cache"
@@ -142,9 +140,7 @@ def test_pages_load_own_files_that_are_cached_for_good(
 
 
 @pytest.mark.parametrize("path", ["none.js", "../index.html", "%2e%2e/index.html", "../v1/models"])
-def test_nothing_else_is_served_below_assets(
-    server: Server, guarded_server: Server, path: str
-) -> None:
+def test_nothing_else_is_served_below_assets(server, guarded_server, path):
     """The path is sent as it is, which httpx would normalise."""
     for url in (server.url, guarded_server.url):
         connection = HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
@@ -165,7 +161,7 @@ PATHS = (
 )
 
 
-def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
+def test_head_is_answered_as_get_without_a_body(client):
     for path in PATHS:
         head = client.head(path)
         get = client.get(path)
@@ -179,10 +175,10 @@ def test_head_is_answered_as_get_without_a_body(client: httpx.Client) -> None:
     assert client.head(GENERATIONS).status_code == 405
 
 
-def test_what_needs_no_key_is_made_once_and_not_sent_again(client: httpx.Client) -> None:
+def test_what_needs_no_key_is_made_once_and_not_sent_again(client):
     """Each coding has a tag of its own; a range is answered with the whole file."""
-    script = re.search(r"/assets/[^\"]+\.js", client.get("/").text).group()  # type: ignore[union-attr]
-    icon = re.search(r"/assets/[^\"]+\.svg", client.get("/").text).group()  # type: ignore[union-attr]
+    script = re.search(r"/assets/[^\"]+\.js", client.get("/").text).group()
+    icon = re.search(r"/assets/[^\"]+\.svg", client.get("/").text).group()
     for path in ("/", "/docs", "/openapi.json", script, icon):
         tags = set()
         for coding in ("gzip", "identity"):
@@ -200,9 +196,9 @@ def test_what_needs_no_key_is_made_once_and_not_sent_again(client: httpx.Client)
 
 
 def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(
-    client: httpx.Client,
-) -> None:
-    asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()  # type: ignore[union-attr]
+    client,
+):
+    asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()
     for path in ("/", "/openapi.json", asset):
         compressed = client.get(path)
         plain = client.get(path, headers={"accept-encoding": "identity"})
@@ -218,9 +214,7 @@ def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(
     assert "content-encoding" not in client.post(GENERATIONS, json={"n": 100}).headers
 
 
-def test_readiness_names_models_only_to_clients_with_a_key(
-    client: httpx.Client, guarded_server: Server
-) -> None:
+def test_readiness_names_models_only_to_clients_with_a_key(client, guarded_server):
     assert client.get("/readyz").json() == {"status": "ready", "models": {"grey": "ready"}}
     url = f"{guarded_server.url}/readyz"
     assert (
@@ -247,14 +241,12 @@ def test_readiness_names_models_only_to_clients_with_a_key(
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/openapi.json"])
-def test_a_file_is_compressed_where_the_client_accepts_it(
-    client: httpx.Client, path: str, accepts: str, coding: str | None
-) -> None:
+def test_a_file_is_compressed_where_the_client_accepts_it(client, path, accepts, coding):
     response = client.get(path, headers={"accept-encoding": accepts})
     assert response.headers.get("content-encoding") == coding
 
 
-def test_metrics_are_not_compressed_for_a_client_that_refuses_it(client: httpx.Client) -> None:
+def test_metrics_are_not_compressed_for_a_client_that_refuses_it(client):
     codings = {
         accepts: client.get("/metrics", headers={"accept-encoding": accepts})
         for accepts in ("gzip", "gzip;q=0")

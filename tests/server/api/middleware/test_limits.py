@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
 
 from scanline.server.api.middleware.exceptions import ExceptionMiddleware
 from scanline.server.api.middleware.limits import BodyLimitMiddleware
@@ -15,20 +14,20 @@ MOST = 4 * LIMIT
 @pytest.mark.parametrize(
     ("declared", "sent", "read"), [(MOST, MOST, MOST), (MOST + 1, MOST + 1, 0), (0, 2 * MOST, MOST)]
 )
-def test_so_much_of_a_body_that_is_too_large_is_read(declared: int, sent: int, read: int) -> None:
+def test_so_much_of_a_body_that_is_too_large_is_read(declared, sent, read):
     """Of one whose length is declared, if that is not more; else as much, byte by byte here."""
     received = 0
     statuses = []
 
-    async def receive() -> Message:
+    async def receive():
         nonlocal received
         received += 1
         return {"type": "http.request", "body": b"x", "more_body": received < sent}
 
-    async def send(message: Message) -> None:
+    async def send(message):
         statuses.append(message.get("status"))
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope, receive, send):
         while (await receive())["more_body"]:
             pass
 

@@ -1,8 +1,6 @@
 """Host names and origins of browsers: those that are allowed, and all others."""
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +17,7 @@ from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused, refused_handshake
 from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.routes import EDITS, GENERATIONS
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 from tests.support.server.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
 from tests.support.server.sockets import answer_to
 from tests.support.server.websocket_client import STREAM, connected
@@ -48,9 +46,7 @@ WRONG_HOST = (421, None, "host_not_allowed")
 WRONG_ORIGIN = (403, None, "origin_not_allowed")
 
 
-def test_loopback_answers_to_its_names_and_with_keys_to_any(
-    client: httpx.Client, guarded_server: Server
-) -> None:
+def test_loopback_answers_to_its_names_and_with_keys_to_any(client, guarded_server):
     for host in OWN:
         assert client.get("/v1/models", headers={"host": host}).status_code == 200
     headers = {**bearer(KEY), "host": "any.example"}
@@ -58,9 +54,7 @@ def test_loopback_answers_to_its_names_and_with_keys_to_any(
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
-def test_a_page_whose_name_was_bound_to_loopback_gets_nothing(
-    client: httpx.Client, server: Server, host: str
-) -> None:
+def test_a_page_whose_name_was_bound_to_loopback_gets_nothing(client, server, host):
     headers = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
     for path in ("/", "/v1/models", "/docs", "/openapi.json", "/nowhere"):
         assert_refused(client.get(path, headers=headers), *WRONG_HOST)
@@ -72,7 +66,7 @@ def test_a_page_whose_name_was_bound_to_loopback_gets_nothing(
     assert_refused(answer_to(server, sent), *WRONG_HOST)
 
 
-def test_probes_may_use_an_address_but_no_foreign_name(client: httpx.Client) -> None:
+def test_probes_may_use_an_address_but_no_foreign_name(client):
     for path in ("/healthz", "/readyz", "/metrics"):
         for host in ("10.1.2.3:8000", "[fd00::2]:8000"):
             assert client.get(path, headers={"host": host}).status_code == 200
@@ -80,8 +74,8 @@ def test_probes_may_use_an_address_but_no_foreign_name(client: httpx.Client) -> 
 
 
 def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_not(
-    server: Server,
-) -> None:
+    server,
+):
     for headers, status in ((b"", 200), (b"host: localhost\r\nhost: evil.example\r\n", 400)):
         assert (
             answer_to(server, b"GET /v1/models HTTP/1.0\r\n" + headers + b"\r\n").status_code
@@ -89,7 +83,7 @@ def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_no
         )
 
 
-def test_a_public_server_answers_only_to_the_names_it_was_given(grey_directory: Path) -> None:
+def test_a_public_server_answers_only_to_the_names_it_was_given(grey_directory):
     """--allow-origin is given as well, so that CORS is there."""
     options = ("--host", "0.0.0.0", "--allow-host", "Images.example", "--allow-origin", PAGE)
     with (
@@ -110,7 +104,7 @@ def test_a_public_server_answers_only_to_the_names_it_was_given(grey_directory: 
         assert client.options("/v1/models", headers=preflight).status_code == 421
 
 
-def test_served_names_follow_from_address_keys_and_options() -> None:
+def test_served_names_follow_from_address_keys_and_options():
     assert served_hosts("127.0.0.1", (), is_local=True, needs_key=False) == LOOPBACK_NAMES
     more = served_hosts("::1", ("a.example", "fd00::1"), is_local=True, needs_key=False)
     assert more == LOOPBACK_NAMES | {"a.example", "[fd00::1]"}
@@ -142,14 +136,14 @@ def reached(scope: dict[str, Any]) -> bool:
     passed = []
     sent = []
 
-    async def app(*_: Any) -> None:
+    async def app(*_):
         passed.append(True)
 
-    async def send(message: Any) -> None:
+    async def send(message):
         sent.append(message)
 
     checks = HostMiddleware(OriginMiddleware(app, ()), LOOPBACK_NAMES)
-    asyncio.run(checks(scope, send, send))  # type: ignore[arg-type]
+    asyncio.run(checks(scope, send, send))
     assert passed or sent[0]["status"] in (403, 421)
     return bool(passed)
 
@@ -157,11 +151,9 @@ def reached(scope: dict[str, Any]) -> bool:
 @given(
     st.sampled_from(["http", "websocket"]), st.sampled_from(["GET", "POST", "DELETE", "X"]), HEADERS
 )
-def test_no_header_lets_a_foreign_page_through(
-    kind: str, method: str, sent: list[tuple[str, str]]
-) -> None:
+def test_no_header_lets_a_foreign_page_through(kind, method, sent):
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in sent]
-    scope: dict[str, Any] = {
+    scope = {
         "type": kind,
         "path": "/v1/models",
         "headers": encoded,
@@ -196,15 +188,13 @@ FOREIGN_HEADERS = [  # what a browser sends for a page that is not ours
 
 
 @pytest.fixture
-def page(guarded_server: Server) -> Iterator[httpx.Client]:
+def page(guarded_server):
     """A script of an allowed page."""
     with guarded_server.client(headers={"origin": PAGE, **bearer(KEY)}) as client:
         yield client
 
 
-def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(
-    server: Server, guarded_server: Server
-) -> None:
+def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(server, guarded_server):
     own = (None, server.url, server.url.replace("http:", "https:"))
     others = (PAGE, "null", "", "file://", server.url.rpartition(":")[0])
     for one, opened, closed in (
@@ -221,13 +211,13 @@ def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(
             )
 
 
-def test_without_allowed_origins_there_are_no_cors_headers(client: httpx.Client) -> None:
+def test_without_allowed_origins_there_are_no_cors_headers(client):
     response = client.get("/v1/models", headers={"origin": PAGE})
     assert not [name for name in response.headers if name.startswith("access-control-")]
     assert client.options(GENERATIONS, headers={"origin": PAGE, **PREFLIGHT}).status_code == 405
 
 
-def test_only_allowed_pages_may_read_answers_and_refusals(page: httpx.Client) -> None:
+def test_only_allowed_pages_may_read_answers_and_refusals(page):
     assert page.get("/v1/models").headers["access-control-allow-origin"] == PAGE
     response = page.get("/v1/models", headers={"authorization": "Bearer wrong"})
     assert (response.status_code, response.headers["access-control-allow-origin"]) == (401, PAGE)
@@ -239,7 +229,7 @@ def test_only_allowed_pages_may_read_answers_and_refusals(page: httpx.Client) ->
     )
 
 
-def test_a_star_allows_all_pages(grey_directory: Path) -> None:
+def test_a_star_allows_all_pages(grey_directory):
     settings = Settings(models=(str(grey_directory),), allow_origins=("*",))
     client = TestClient(build(settings, served_models(settings)))
     assert (
@@ -252,8 +242,8 @@ def test_a_star_allows_all_pages(grey_directory: Path) -> None:
 
 
 def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(
-    guarded_server: Server,
-) -> None:
+    guarded_server,
+):
     url = guarded_server.url + EDITS
     response = httpx.options(url, headers={"origin": PAGE, **PREFLIGHT})
     assert response.status_code == 200
@@ -273,9 +263,7 @@ def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(
     assert_refused(response, 403, None, "preflight_refused")
 
 
-def test_own_pages_send_requests_and_allowed_ones_also_across_sites(
-    client: httpx.Client, page: httpx.Client
-) -> None:
+def test_own_pages_send_requests_and_allowed_ones_also_across_sites(client, page):
     both = (own := str(client.base_url).rstrip("/"), own.replace("http:", "https:"))
     cross, same = ({"sec-fetch-site": site} for site in ("cross-site", "same-origin"))
     for sender, headers, status in (

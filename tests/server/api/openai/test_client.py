@@ -6,54 +6,44 @@ import io
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import SecretStr
-from starlette.types import Message, Send
 
-from scanline.model.inference import Model
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from scanline.server.api.payload.sse import PING, send_with_pings
 from scanline.server.api.routes import image_events
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.settings import Settings
 from tests.support.pictures import encode, noise
 from tests.support.server.in_process_server import fail_all_jobs, serve_in_process
 from tests.support.server.json_requests import FILES, HOLE, IMAGE
 from tests.support.server.openai_clients import official as connect
 from tests.support.server.openai_clients import pictures
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.shared_servers import LONG
 from tests.support.waiting import wait_for
-
-if TYPE_CHECKING:
-    import openai
 
 FILE = FILES["image"]
 MASK = FILES["mask"]
 
 
 @pytest.fixture
-def official(server: Server) -> Iterator[openai.OpenAI]:
+def official(server):
     with connect(server.url) as client:
         yield client
 
 
-def test_models_are_listed_and_retrieved_with_what_is_ours(official: openai.OpenAI) -> None:
+def test_models_are_listed_and_retrieved_with_what_is_ours(official):
     assert [model.id for model in official.models.list()] == ["grey"]
     model = official.models.retrieve("grey")
     assert (model.id, model.height, model.width) == ("grey", 7, 5)
 
 
-def test_images_are_those_of_painting_without_a_server(
-    official: openai.OpenAI, grey: Transformer
-) -> None:
+def test_images_are_those_of_painting_without_a_server(official, grey):
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
     fields = {"prompt": "", "model": "grey", "n": 3, "size": "5x7", "response_format": "b64_json"}
     raw = official.images.with_raw_response.generate(
@@ -71,16 +61,14 @@ def test_images_are_those_of_painting_without_a_server(
     )
 
 
-def test_what_is_none_is_as_if_it_were_not_there(official: openai.OpenAI) -> None:
+def test_what_is_none_is_as_if_it_were_not_there(official):
     names = ("model", "n", "size", "response_format", "output_format", "stream", "partial_images")
     harmless = ("background", "quality", "style", "moderation", "output_compression")
     answer = official.images.generate(prompt="", **dict.fromkeys((*names, *harmless)))
     assert (pictures(answer).shape, answer.output_format) == ((1, 7, 5), "png")
 
 
-def test_a_prompt_names_a_class_where_the_model_knows_some(
-    shapes_server: Server, shapes_model: Model
-) -> None:
+def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server, shapes_model):
     with connect(shapes_server.url) as official:
         answer = official.images.generate(prompt="A star, hand-drawn", n=2, extra_body={"seed": 7})
         np.testing.assert_array_equal(
@@ -96,7 +84,7 @@ def test_a_prompt_names_a_class_where_the_model_knows_some(
         assert edited.data[0].evidence_bits == pytest.approx(expected.evidence_bits[0], rel=1e-6)
 
 
-def test_a_generation_and_an_edit_are_streamed(official: openai.OpenAI) -> None:
+def test_a_generation_and_an_edit_are_streamed(official):
     from openai import types
 
     events = list(official.images.generate(prompt="", stream=True, partial_images=2))
@@ -116,7 +104,7 @@ def test_a_generation_and_an_edit_are_streamed(official: openai.OpenAI) -> None:
 
 
 # label: what is given as `image`, of the path of a file
-UPLOADS: dict[str, Callable[[Path], Any]] = {
+UPLOADS = {
     "bytes": lambda path: FILE,
     "a path": lambda path: path,
     "a list of an open file of a misleading name": lambda path: [
@@ -128,9 +116,7 @@ UPLOADS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("label", UPLOADS)
-def test_an_image_and_its_mask_are_read(
-    official: openai.OpenAI, tmp_path: Path, label: str
-) -> None:
+def test_an_image_and_its_mask_are_read(official, tmp_path, label):
     (tmp_path / "image.png").write_bytes(FILE)
     answer = official.images.edit(
         image=UPLOADS[label](tmp_path / "image.png"), mask=io.BytesIO(MASK), prompt=""
@@ -138,7 +124,7 @@ def test_an_image_and_its_mask_are_read(
     np.testing.assert_array_equal(pictures(answer)[0, HOLE == 255], IMAGE[HOLE == 255])
 
 
-def test_a_list_of_several_is_painted_image_after_image(official: openai.OpenAI) -> None:
+def test_a_list_of_several_is_painted_image_after_image(official):
     others = noise(3, 7, 5, seed=1)
     first, second, third = (encode(image) for image in others)
     files = [first, io.BytesIO(second), ("third.png", third, "image/png")]
@@ -148,15 +134,13 @@ def test_a_list_of_several_is_painted_image_after_image(official: openai.OpenAI)
     )
 
 
-def test_pings_are_ignored(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pings_are_ignored(in_process_server, monkeypatch):
     """The engine stands still until a ping has been sent; pings are sent often."""
     url, engine = in_process_server
     pinged = threading.Event()
 
-    def often(send: Send, seconds: float) -> object:
-        async def watched(message: Message) -> None:
+    def often(send, seconds):
+        async def watched(message):
             await send(message)
             if message is PING:
                 pinged.set()
@@ -180,7 +164,6 @@ def test_pings_are_ignored(
 
 
 KEY = "a-key"
-Served = tuple[str, EngineClient]
 Call = Callable[[Any], Any]
 
 
@@ -190,7 +173,7 @@ def edit(**fields: Any) -> Call:
 
 
 # a call; the exception's class, status, param, code
-REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {
+REFUSALS = {
     "a field of fields": (
         edit(extra_body={"a": {"b": 1}}),
         "BadRequestError",
@@ -224,7 +207,7 @@ REFUSALS: dict[str, tuple[Call, str, int, str | None, str]] = {
 
 
 @pytest.fixture(scope="module")
-def served(grey_directory: Path) -> Iterator[Served]:
+def served(grey_directory):
     limits = {"max_images_per_request": LONG, "max_waiting_images": LONG - 4, "client_share": 1}
     limits |= {"slots": 4, "threads": 1, "max_body_bytes": 20_000, "request_timeout": 1_000_000}
     with serve_in_process(
@@ -234,13 +217,13 @@ def served(grey_directory: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[openai.OpenAI]:
+def client(served):
     with connect(served[0], api_key=KEY) as client:
         yield client
 
 
 @pytest.mark.parametrize("label", REFUSALS)
-def test_each_error_is_an_exception(client: openai.OpenAI, label: str) -> None:
+def test_each_error_is_an_exception(client, label):
     from openai import APIStatusError
 
     call, kind, *expected = REFUSALS[label]
@@ -251,15 +234,15 @@ def test_each_error_is_an_exception(client: openai.OpenAI, label: str) -> None:
     found = (error.status_code, error.param, error.code, error.type)
     assert found == (*expected, "invalid_request_error")
     assert error.request_id == error.response.headers["x-request-id"] != ""
-    assert error.body["message"] in error.message  # type: ignore[index]
+    assert error.body["message"] in error.message
 
 
-def test_a_failure_of_the_engine_is_raised_and_not_retried(served: Served) -> None:
+def test_a_failure_of_the_engine_is_raised_and_not_retried(served):
     """By default the client would send it twice more, and fail the engine three times."""
     import openai
 
     url, engine = served
-    sent: list[str] = []
+    sent = []
     watched = openai.DefaultHttpxClient(
         event_hooks={"request": [lambda request: sent.append(request.url.path)]}
     )
@@ -281,7 +264,7 @@ def test_a_failure_of_the_engine_is_raised_and_not_retried(served: Served) -> No
     assert sent == ["/v1/images/generations"]
 
 
-def test_a_stream_that_fails_raises_its_error(served: Served, client: openai.OpenAI) -> None:
+def test_a_stream_that_fails_raises_its_error(served, client):
     from openai import APIError
 
     stream = client.images.generate(prompt="", n=LONG, stream=True)
@@ -293,7 +276,7 @@ def test_a_stream_that_fails_raises_its_error(served: Served, client: openai.Ope
     assert (error.message, error.type, error.code) == ("It broke.", "server_error", "engine_failed")
 
 
-def test_a_full_queue_is_an_exception(client: openai.OpenAI) -> None:
+def test_a_full_queue_is_an_exception(client):
     from openai import RateLimitError
 
     with client.images.generate(prompt="", n=LONG, stream=True) as filling:

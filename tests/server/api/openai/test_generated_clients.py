@@ -7,18 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from urllib.parse import urljoin
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.server.json_requests import FILES, IMAGE, MASKED
 from tests.support.server.openai_clients import decoded
-from tests.support.server.running_server import Server
 
 COMMAND = shutil.which("openapi-python-client")
 NAME = "scanline_client"
@@ -37,7 +34,7 @@ def run(*command: object, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def folder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(server, tmp_path_factory):
     """A folder with the package, whose modules are imported as its users do."""
     folder = tmp_path_factory.mktemp("generated")
     (folder / "openapi.json").write_bytes(httpx.get(f"{server.url}/openapi.json").content)
@@ -49,7 +46,7 @@ def folder(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_module_is_imported_and_typed(folder: Path) -> None:
+def test_every_module_is_imported_and_typed(folder):
     for file in (folder / NAME).rglob("*.py"):
         importlib.import_module(".".join(file.relative_to(folder).with_suffix("").parts))
     lines = run(sys.executable, "-m", "mypy", "--config-file=", NAME, folder=folder).splitlines()
@@ -59,8 +56,8 @@ def test_every_module_is_imported_and_typed(folder: Path) -> None:
     assert "checked" in lines[-1], lines
 
 
-def test_it_paints_and_uploads(folder: Path, server: Server, grey: Transformer) -> None:
-    def module(name: str) -> ModuleType:
+def test_it_paints_and_uploads(folder, server, grey):
+    def module(name):
         return importlib.import_module(f"{NAME}.{name}")
 
     models = module("models")

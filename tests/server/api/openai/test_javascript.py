@@ -6,17 +6,15 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.server.json_requests import FILES, HOLE, IMAGE, MASKED
 from tests.support.server.openai_clients import decoded
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 
 JAVASCRIPT = Path(__file__).parents[3] / "javascript"
 MODULES = JAVASCRIPT / "node_modules"
@@ -38,7 +36,7 @@ def node(*arguments: object, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def output(server, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pictures")
     for name, data in FILES.items():
         (folder / name).write_bytes(data)
@@ -48,9 +46,7 @@ def output(server: Server, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.mark.javascript
-def test_models_and_images_are_those_of_the_server(
-    output: dict[str, Any], grey: Transformer
-) -> None:
+def test_models_and_images_are_those_of_the_server(output, grey):
     assert output["ids"] == ["grey"]
     assert (output["model"]["id"], output["model"]["height"], output["model"]["width"]) == (
         "grey",
@@ -64,7 +60,7 @@ def test_models_and_images_are_those_of_the_server(
 
 
 @pytest.mark.javascript
-def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
+def test_a_stream_is_received_event_by_event(output):
     assert [event["type"] for event in output["streamed"]].count(
         "image_generation.partial_image"
     ) == 9
@@ -83,7 +79,7 @@ def test_a_stream_is_received_event_by_event(output: dict[str, Any]) -> None:
 
 
 @pytest.mark.javascript
-def test_images_are_edited(output: dict[str, Any]) -> None:
+def test_images_are_edited(output):
     np.testing.assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
     assert output["editedFromDisk"] == output["edited"]
     np.testing.assert_array_equal(
@@ -102,7 +98,7 @@ REFUSED = {  # by its name in the output: the class, status, parameter and code 
 
 @pytest.mark.javascript
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_is_its_error(output: dict[str, Any], name: str) -> None:
+def test_a_refusal_is_its_error(output, name):
     refused = output[name]
     assert [refused[part] for part in ("kind", "status", "param", "code")] == REFUSED[name]
     assert refused["param"] in refused["message"]
@@ -111,9 +107,7 @@ def test_a_refusal_is_its_error(output: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.slow
-def test_typescript_is_typed_and_paints_and_uploads(
-    server: Server, grey: Transformer, tmp_path: Path
-) -> None:
+def test_typescript_is_typed_and_paints_and_uploads(server, grey, tmp_path):
     (tmp_path / "openapi.json").write_bytes(httpx.get(f"{server.url}/openapi.json").content)
     (tmp_path / "node_modules").symlink_to(MODULES)
     shutil.copy(JAVASCRIPT / "generated.ts", tmp_path)

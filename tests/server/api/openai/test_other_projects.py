@@ -6,7 +6,6 @@ server's address, a key and a model.
 """
 
 import base64
-from typing import Any
 
 import httpx
 import numpy as np
@@ -34,7 +33,7 @@ UPLOAD = encode(np.dstack((IMAGE, IMAGE, IMAGE, ALPHA)).repeat(20, 0).repeat(20,
 OWN = "5x7"
 SQUARE = "1024x1024"
 
-BODIES: dict[str, dict[str, Any]] = {
+BODIES = {
     "Open WebUI": {"model": "dall-e-2", "n": 1, "size": "512x512", **B64},
     "Open WebUI, gpt-image": {"model": "gpt-image-1", "n": 1, "size": "512x512"},
     "LobeChat": {"model": "dall-e-3", "n": 1, "size": SQUARE, **B64},
@@ -55,7 +54,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "litellm, /health": {"model": "shapes"},
     "the AI SDK": {"model": "dall-e-3", "n": 1, **B64},
 }
-FORMS: dict[str, tuple[str, dict[str, str]]] = {  # the picture's name, and the other fields
+FORMS = {  # the picture's name, and the other fields
     "Open WebUI": ("image", {"model": "gpt-image-1"}),
     "Open WebUI, chat": ("image[]", {"model": "gpt-image-1"}),
     "Open WebUI, DALL-E 2": ("image[]", {"model": "dall-e-2", **B64}),
@@ -92,7 +91,7 @@ def own_pixels(image: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("label", BODIES)
-def test_a_default_generation_is_painted(shapes_client: httpx.Client, label: str) -> None:
+def test_a_default_generation_is_painted(shapes_client, label):
     fields = {"seed": 7, **BODIES[label]}
     response = shapes_client.post(GENERATIONS, json={**fields, **PROMPT})
     image = sent_image(response, label, fields.get("size", "auto"))
@@ -102,7 +101,7 @@ def test_a_default_generation_is_painted(shapes_client: httpx.Client, label: str
 
 
 @pytest.mark.parametrize("label", FORMS)
-def test_a_default_edit_is_painted(shapes_client: httpx.Client, label: str) -> None:
+def test_a_default_edit_is_painted(shapes_client, label):
     name, fields = FORMS[label]
     files = {name: ("a.png", UPLOAD)}
     response = shapes_client.post(EDITS, data={**fields, **PROMPT}, files=files)
@@ -110,7 +109,7 @@ def test_a_default_edit_is_painted(shapes_client: httpx.Client, label: str) -> N
     np.testing.assert_array_equal(own_pixels(image)[KNOWN], IMAGE[KNOWN])
 
 
-def test_one_model_has_several_names(shapes_client: httpx.Client) -> None:
+def test_one_model_has_several_names(shapes_client):
     models = shapes_client.get("/v1/models").json()["data"]
     assert [(model["id"], model["aliases"]) for model in models] == [
         ("shapes", list(shapes.NAMES[1:]))

@@ -5,9 +5,7 @@ are read; their size is bounded.
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,7 +30,6 @@ from tests.support.pictures import noise, painted
 from tests.support.server.json_requests import MASKED
 from tests.support.server.loop_lag import assert_loop_is_free
 from tests.support.server.routes import GENERATIONS, LIKELIHOODS
-from tests.support.server.websocket_client import WebsocketClient
 from tests.support.small_models import config
 
 PIECE = 10_000  # bytes
@@ -41,15 +38,15 @@ OUTPUT = ImageOutput("png", "4x5")
 
 
 def whole(pieces: AsyncIterator[bytes]) -> bytes:
-    async def collect() -> bytes:
+    async def collect():
         return b"".join([piece async for piece in pieces])
 
     return asyncio.run(collect())
 
 
 @given(model=st.text(), bits=st.lists(st.floats(allow_nan=False), max_size=40))
-def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) -> None:
-    fields: dict[str, Any] = {
+def test_the_pieces_are_the_answer_of_the_schema(model, bits):
+    fields = {
         "created": 1,
         "seed": 2,
         "temperature": 1.0,
@@ -71,9 +68,7 @@ def test_the_pieces_are_the_answer_of_the_schema(model: str, bits: list[float]) 
 @given(
     count=st.integers(1, 5), per_pixel=st.booleans(), rare=st.sampled_from([np.inf, 0.0, 1e-300])
 )
-def test_likelihoods_in_pieces_are_those_of_the_task(
-    count: int, per_pixel: bool, rare: float
-) -> None:
+def test_likelihoods_in_pieces_are_those_of_the_task(count, per_pixel, rare):
     bits = np.random.default_rng(count).random((count, SMALL.bytes))
     bits[0, 3] = rare
     scores = Scores(tuple(bits), np.zeros(count, bool), None)
@@ -96,7 +91,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.made = 0  # pieces of the answer
-        self.messages: list[Message] = []
+        self.messages = []
         self.reads = asyncio.Event()
 
     async def pieces(self, count: int) -> AsyncIterator[bytes]:
@@ -112,14 +107,14 @@ class Connection:
             await self.reads.wait()
 
     async def answer(self, count: int, timeout: float = 60) -> None:
-        request: Any = self  # of a request, only `receive` is used
+        request = self  # of a request, only `receive` is used
         sent = (self.pieces(count), {"content-type": "text/plain"}, timeout)
         response = answers.WorkingResponse(lambda send: answers.send_answer(request, send, *sent))
         await response({"type": "http"}, self.receive, self.send)
 
 
-def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
-    async def act() -> None:
+def test_an_answer_is_made_no_faster_than_it_is_read():
+    async def act():
         connection = Connection()
         sending = asyncio.create_task(connection.answer(1000))
         while len(connection.messages) < 3:
@@ -138,9 +133,7 @@ def test_an_answer_is_made_no_faster_than_it_is_read() -> None:
     asyncio.run(act())
 
 
-def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end() -> (
-    None
-):
+def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_in_time_ends_without_its_end():
     connection = Connection()
     late = Connection()
     asyncio.run(connection.answer(3))
@@ -151,7 +144,7 @@ def test_a_small_answer_is_sent_whole_with_its_length_and_one_that_is_not_read_i
     assert all(message.get("more_body", True) for message in late.messages)
 
 
-def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: WebsocketClient) -> None:
+def test_no_answer_holds_the_event_loop(client, websocket):
     request = {"n": 300, "seed": 3}
     webp = {"accept": "image/webp"}
     events = {**request, "stream": True, "partial_images": 1, "output_format": "webp"}
@@ -166,7 +159,7 @@ def test_no_answer_holds_the_event_loop(client: httpx.Client, websocket: Websock
     assert_loop_is_free(client, lambda: websocket.paint(**request))
 
 
-def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
+def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images():
     large = config(height=32, width=32, channels=3)
     most = answers.MAX_PER_PIXEL_BYTES // large.bytes
     answers.check_per_pixel(most, large)
@@ -175,7 +168,7 @@ def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images() -> None:
     answers.check_per_pixel(1, config(height=1024, width=1024, channels=1))
 
 
-def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded() -> None:
+def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded():
     settings = Settings(models=("cifar10-small",), max_images_per_request=10_000)
     client = TestClient(build(settings, served_models(settings)))
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})

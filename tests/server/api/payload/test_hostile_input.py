@@ -3,8 +3,6 @@ and the server paints as before.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
 
 import httpx
 import numpy as np
@@ -24,7 +22,7 @@ from tests.support.server.routes import (
     LIKELIHOODS,
     STEPS,
 )
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.websocket_client import connected
 
 FILE = encode(noise(7, 5))
@@ -85,7 +83,7 @@ TEXTS = {  # label: what takes long if it is normalised, sorted or matched as it
     "ranges": "1-2," * 7_990,
     "commas": "," * 31_990,
 }
-ROUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # the schema of each, and what it needs besides
+ROUTES = {  # the schema of each, and what it needs besides
     GENERATIONS: (schemas.GenerationRequest, {}),
     EDITS: (schemas.EditRequest, {"image": IMAGE, "mask": MASK}),
     LIKELIHOODS: (schemas.LikelihoodRequest, {"image": IMAGE}),
@@ -95,7 +93,7 @@ ROUTES: dict[str, tuple[Any, dict[str, Any]]] = {  # the schema of each, and wha
     STEPS: (schemas.StepsRequest, {"image": IMAGE, "layer": 0, "head": 0}),
 }
 # label: address and what is sent
-PICTURE_ROUTES: dict[str, Callable[[bytes], tuple[str, dict[str, Any]]]] = {
+PICTURE_ROUTES = {
     "likelihoods": lambda data: (LIKELIHOODS, {"json": {"image": text(data)}}),
     "an edit of it": lambda data: (EDITS, {"files": {"image": data}, "data": {"keep_rows": "3"}}),
     "its alpha": lambda data: (EDITS, {"files": {"image": data}}),
@@ -123,13 +121,13 @@ def assert_one_sentence(label: str, response: httpx.Response, *statuses: int) ->
 
 
 @pytest.mark.parametrize("route", PICTURE_ROUTES)
-def test_pictures(small_room_client: httpx.Client, route: str) -> None:
+def test_pictures(small_room_client, route):
     for label, data in {**PICTURES, "a bomb": bomb()}.items():
         url, sent = PICTURE_ROUTES[route](data)
         assert_one_sentence(label, small_room_client.post(url, **sent), 200, 400)
 
 
-def test_forms(small_room_client: httpx.Client) -> None:
+def test_forms(small_room_client):
     for label, (kind, body) in FORMS.items():
         headers = {"content-type": kind.encode("latin-1")}
         assert_one_sentence(
@@ -138,7 +136,7 @@ def test_forms(small_room_client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_texts(small_room_client: httpx.Client, path: str) -> None:
+def test_texts(small_room_client, path):
     """Every field that may hold a text, of every route that reads one from a client."""
     schema, given = ROUTES[path]
     for field in sorted(schemas.field_names(schema) - given.keys()):
@@ -148,7 +146,7 @@ def test_texts(small_room_client: httpx.Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["generate", "complete"])
-def test_texts_on_the_websocket(small_room_server: Server, kind: str) -> None:
+def test_texts_on_the_websocket(small_room_server, kind):
     given = {} if kind == "generate" else {"image": IMAGE, "keep_rows": 3}
     for field in ("prompt", "class", "id", "model", "type", "size"):
         for label, hostile in TEXTS.items():
@@ -157,7 +155,7 @@ def test_texts_on_the_websocket(small_room_server: Server, kind: str) -> None:
                 assert websocket.receive().order[0] in ("started", "error"), (field, label)
 
 
-def test_a_text_that_is_no_utf_8_closes_its_connection(small_room_server: Server) -> None:
+def test_a_text_that_is_no_utf_8_closes_its_connection(small_room_server):
     with connected(small_room_server.url) as websocket:
         websocket.socket.protocol.send_text(b'{"type": "\xff"}')
         websocket.socket.socket.sendall(b"".join(websocket.socket.protocol.data_to_send()))
@@ -166,7 +164,7 @@ def test_a_text_that_is_no_utf_8_closes_its_connection(small_room_server: Server
 
 
 @pytest.mark.parametrize("label", FLOODS)
-def test_a_flood(small_room_server: Server, label: str) -> None:
+def test_a_flood(small_room_server, label):
     """The connection is closed, and the jobs that were started end with it."""
     with connected(small_room_server.url) as websocket:
         websocket.send_together(*FLOODS[label] * 1000)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers, UploadFile
 from starlette.requests import Request
-from starlette.types import Message
 
 from scanline.model.base.inputs import InvalidInput
 from scanline.server.api.base.errors import MAX_QUOTED, ApiError, quoted
@@ -37,22 +35,22 @@ def code(document: bytes, limits: JsonLimits = LIMITS) -> str | None:
 
 
 @given(st.dictionaries(st.text(), VALUES))
-def test_an_object_is_parsed_as_by_the_standard_library(value: dict[str, Any]) -> None:
+def test_an_object_is_parsed_as_by_the_standard_library(value):
     document = json.dumps(value).encode()
     assert parsed(document) == json.loads(document)
 
 
 @given(st.binary(max_size=50))
-def test_any_bytes_are_an_object_or_refused(document: bytes) -> None:
+def test_any_bytes_are_an_object_or_refused(document):
     try:
-        found: object = parsed(document)
+        found = parsed(document)
     except ApiError as refusal:
         found = refusal.code
     assert isinstance(found, dict) or found in ("invalid_json", "invalid_body")
 
 
 @pytest.mark.parametrize("indent", [None, 8])
-def test_many_pictures_are_accepted_however_they_are_written(indent: int | None) -> None:
+def test_many_pictures_are_accepted_however_they_are_written(indent):
     fields = {
         "image": ["data:image/png;base64," + "A/+b" * 100] * 1000,
         "mask": "A" * 100_000,
@@ -66,7 +64,7 @@ def test_many_pictures_are_accepted_however_they_are_written(indent: int | None)
 
 
 @pytest.mark.parametrize("size", [50_000, 5_000_000])
-def test_more_than_any_request_has_is_refused_unparsed(size: int) -> None:
+def test_more_than_any_request_has_is_refused_unparsed(size):
     limits = JsonLimits(pictures=10, picture_length=40_000)
     long_texts = (rb"\u0041", rb"\/", "é".encode(), b" ") if size > 50_000 else ()
     for unit in (b"[],", b"{},", b'"",', b"1,", b"[", b'{"a":', *long_texts):
@@ -74,18 +72,18 @@ def test_more_than_any_request_has_is_refused_unparsed(size: int) -> None:
         assert code(document, limits) == "json_too_complex", unit
 
 
-def test_a_value_longer_than_any_picture_is_refused() -> None:
+def test_a_value_longer_than_any_picture_is_refused():
     for start, end in ((b'{"a": "', b'"}'), (b'{"a": ', b"}"), (b'{"', b'": 1}'), (b"", b"")):
         assert code(start + b"1" * 400_000 + end) == "json_too_complex"
 
 
 @pytest.mark.parametrize("is_ascii", [False, True])
-def test_a_prompt_of_any_characters_is_read(is_ascii: bool) -> None:
+def test_a_prompt_of_any_characters_is_read(is_ascii):
     fields = {"prompt": "\U0001f600" * MAX_PROMPT_CHARACTERS}
     assert parsed(json.dumps(fields, ensure_ascii=is_ascii).encode()) == fields
 
 
-def test_short_values_are_repeated_as_they_are() -> None:
+def test_short_values_are_repeated_as_they_are():
     for value in ("gray", 7, None, ["a", 1], {"a": 1}, 0.5):
         assert quoted(value) == repr(value)
     for value in (
@@ -117,11 +115,9 @@ def read(
     body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000
 ) -> list[Part]:
     chunks = [*(body[start : start + chunk] for start in range(0, len(body), chunk)), b""]
-    messages: list[Message] = [
-        {"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks
-    ]
+    messages = [{"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks]
 
-    async def receive() -> Message:
+    async def receive():
         return messages.pop(0)
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
@@ -133,9 +129,7 @@ def read(
     texts=st.lists(st.text("aé😀 ", min_size=1, max_size=20), max_size=4),
     chunk=st.integers(1, 500),
 )
-def test_parts_are_read_however_they_arrive(
-    files: list[bytes], texts: list[str], chunk: int
-) -> None:
+def test_parts_are_read_however_they_arrive(files, texts, chunk):
     body = b"".join(
         [file("image[]", one) for one in files] + [part("user", one.encode()) for one in texts]
     )
@@ -144,24 +138,24 @@ def test_parts_are_read_however_they_arrive(
     ]
 
 
-def test_no_part_is_written_to_a_disk() -> None:
+def test_no_part_is_written_to_a_disk():
     """A form of starlette's own parser goes to a temporary file from a megabyte on."""
 
-    async def stream() -> AsyncGenerator[bytes, None]:
+    async def stream():
         yield file("image", b"a" * 5_000_000) + b"--x--\r\n"
 
-    async def act() -> bytes:
+    async def act():
         upload = (
             await FormParser(Headers({"content-type": MULTIPART}), stream(), 1, 10_000_000).parse()
         )["image"]
         assert isinstance(upload, UploadFile)
-        assert not upload.file._rolled  # type: ignore[attr-defined]
+        assert not upload.file._rolled
         return await upload.read()
 
     assert len(asyncio.run(act())) == 5_000_000
 
 
-def test_the_largest_parts_are_read_and_larger_and_more_parts_are_refused() -> None:
+def test_the_largest_parts_are_read_and_larger_and_more_parts_are_refused():
     body = (
         file("image", b"a" * 1000) * 3
         + file("mask", b"a" * 1000)
@@ -182,7 +176,7 @@ def test_the_largest_parts_are_read_and_larger_and_more_parts_are_refused() -> N
 
 
 @pytest.mark.parametrize("charset", ["punycode", "idna", "utf-16", "seven"])
-def test_only_common_charsets_are_decoded(charset: str) -> None:
+def test_only_common_charsets_are_decoded(charset):
     with pytest.raises(ApiError, match="charset"):
         read(part("user", b"a") + b"--x--\r\n", 777, f"{MULTIPART}; charset={charset}")
     assert read(part("user", b"a") + b"--x--\r\n", 777, f"{MULTIPART}; charset=UTF-8") == [

@@ -8,7 +8,6 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from scanline.server.api.payload import answers, image_output, json_object, offl
 from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from scanline.server.api.routes import image_events, steps
 from scanline.server.api.routes.images import _shown_images
-from scanline.server.engine.local.engine_client import EngineClient
 from tests.support import small_models
 from tests.support.pictures import encode, noise, text
 from tests.support.waiting import PATIENCE
@@ -52,7 +50,7 @@ def edit(width: int) -> dict[str, Any]:
 
 # Of each call: where it is, its name there, a route, fields that lead to it, and those that its
 # bound refuses before; {} where the bounds of bodies and images are enough.
-CALLS: dict[str, tuple[Any, str, str, dict[str, Any], dict[str, Any]]] = {
+CALLS = {
     "parse JSON": (json_object, "from_json", "likelihoods", MANY, {"user": "A" * 1_000_000}),
     "decode base64": (uploads, "from_base64", "likelihoods", MANY, {"image": "A" * 400_000}),
     "decode a picture": (pictures, "upright", "edits", edit(2048), edit(2049)),
@@ -105,14 +103,12 @@ def charged() -> float:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call(
-    name: str, in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call(name, in_process_server, monkeypatch):
     owner, attribute, route, fields, beyond = CALLS[name]
     call = getattr(owner, attribute)
     made_by = list[str]()
 
-    def recorded(*arguments: Any, **options: Any) -> Any:
+    def recorded(*arguments, **options):
         made_by.append(threading.current_thread().name)
         return call(*arguments, **options)
 
@@ -134,13 +130,13 @@ def test_a_call(
 
 
 def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
-    in_process_server: tuple[str, EngineClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    in_process_server, monkeypatch
+):
     """A form of 200 texts of percent signs held the event loop for 5 s."""
     made_by = set[str]()
     seconds = list[float]()
 
-    def recorded(text: str, param: str) -> bytes:
+    def recorded(text, param):
         made_by.add(threading.current_thread().name)
         began = time.thread_time()
         try:
@@ -160,7 +156,7 @@ def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
     assert min(seconds) < CHUNK_SECONDS
 
 
-def test_the_list_of_calls_is_whole() -> None:
+def test_the_list_of_calls_is_whole():
     api = ROOT / "server/api"
     found = {
         path: re.findall(r"offload\.(?:run|in_chunks|collect)|to_thread", path.read_text())
@@ -183,8 +179,8 @@ def test_the_list_of_calls_is_whole() -> None:
     }, "a call off the loop that is new: add it above, with its bound, and measure its longest"
 
 
-def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
-    async def act() -> list[bool]:
+def test_the_event_loop_runs_during_work_on_many_bytes():
+    async def act():
         has_gone_on = threading.Event()
         asyncio.get_running_loop().call_soon(has_gone_on.set)
         return await offload.collect(
@@ -194,8 +190,8 @@ def test_the_event_loop_runs_during_work_on_many_bytes() -> None:
     assert asyncio.run(act()) == [True]
 
 
-def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread() -> None:
-    def steps() -> Iterator[int]:
+def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread():
+    def steps():
         yield threading.get_ident()
         time.sleep(2 * CHUNK_SECONDS)
         yield threading.get_ident()
@@ -205,19 +201,19 @@ def test_work_on_few_bytes_begins_on_the_event_loop_and_goes_on_in_the_thread() 
     assert first == second == threading.get_ident() != third
 
 
-def test_a_request_waits_only_for_pieces_of_another() -> None:
+def test_a_request_waits_only_for_pieces_of_another():
     """Each takes turns in the thread, so a short one ends long
     before a long one that came first.
     """
-    done: list[int] = []
+    done = []
 
-    def long() -> Iterator[None]:
+    def long():
         for step in range(200):
             time.sleep(CHUNK_SECONDS)
             done.append(step)
             yield
 
-    async def act() -> int:
+    async def act():
         task = asyncio.create_task(offload.collect(long(), INLINE_BYTES + 1))
         while not done:
             await asyncio.sleep(0)
@@ -229,11 +225,11 @@ def test_a_request_waits_only_for_pieces_of_another() -> None:
     assert asyncio.run(act()) < 20
 
 
-def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun() -> None:
+def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun():
     thread = offload.FairThread("fair")
     begun = threading.Event()
     may_end = threading.Event()
-    done: list[str] = []
+    done = []
     thread.submit("busy", lambda: (begun.set(), may_end.wait(PATIENCE)))
     assert begun.wait(PATIENCE)
     waiting = [thread.submit("busy", lambda: done.append("busy")) for _ in range(3)]
@@ -245,7 +241,7 @@ def test_the_client_with_the_least_time_is_next_and_cancelled_work_is_not_begun(
     assert done == ["other", "busy", "busy", "busy"]
 
 
-def test_the_images_of_an_answer_are_copied_only_where_some_are_left_out() -> None:
+def test_the_images_of_an_answer_are_copied_only_where_some_are_left_out():
     task = PaintTask(GenerateRequest(0, 3, 0), small_models.config())
     task.images[:] = np.arange(3)[:, None]
     assert asyncio.run(_shown_images(task)) is task.images

@@ -3,7 +3,6 @@
 import base64
 import json
 import random
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ from tests.support.server.error_answers import ONE_SENTENCE
 from tests.support.server.json_requests import FILES
 from tests.support.server.loop_lag import assert_loop_is_free, peak, reset_peak
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 from tests.support.server.websocket_client import connected
 
 PICTURE = FILES["image"]
@@ -96,7 +95,7 @@ openings = st.sampled_from(["[", '{"a":', "[{"])
 numbers = st.sampled_from(
     [b'{"%s": ' + start + b"%s}" for start in (b"", b"-", b"0.", b"1e", b"1e-")]
 )
-DOCUMENTS: st.SearchStrategy[bytes] = st.one_of(
+DOCUMENTS = st.one_of(
     st.builds(lambda size, seed: b"{%s}" % many_names(size, seed), sizes, st.integers(0, 9)),
     st.builds(document, st.just(b'{"%s": [%s0]}'), names, units, sizes),
     st.builds(document, st.just(b'{"%s": "%s"}'), names, in_text, sizes),
@@ -127,18 +126,16 @@ def send(client: httpx.Client, route: str, content: bytes, content_type: str) ->
 
 @ANY
 @given(content=DOCUMENTS, route=st.sampled_from([EDITS, LIKELIHOODS]))
-def test_a_json_body(client: httpx.Client, content: bytes, route: str) -> None:
+def test_a_json_body(client, content, route):
     assert_loop_is_free(client, lambda: send(client, route, content, JSON))
 
 
 @ANY
 @given(content=DOCUMENTS, kind=st.sampled_from(["generate", "complete"]))
-def test_a_websocket_message(
-    client: httpx.Client, server: Server, content: bytes, kind: str
-) -> None:
+def test_a_websocket_message(client, server, content, kind):
     text = content.decode().replace("{", f'{{"type": "{kind}", ', 1)
 
-    def act() -> None:
+    def act():
         with connected(server.url) as websocket:
             try:
                 websocket.socket.send(text)
@@ -184,12 +181,12 @@ charsets = st.sampled_from(
 
 @ANY
 @given(form=st.lists(parts, min_size=1, max_size=3), charset=charsets, is_whole=st.booleans())
-def test_a_form(client: httpx.Client, form: list[bytes], charset: str, is_whole: bool) -> None:
+def test_a_form(client, form, charset, is_whole):
     body = b"".join(form) + (b"--x--\r\n" if is_whole else b"")
     assert_loop_is_free(client, lambda: send(client, EDITS, body, FORM + charset))
 
 
-HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
+HOSTILE = {
     "nonsense keys": lambda: (JSON, b"{%s}" % many_names(LARGEST, 0)),
     "a face in a long text": lambda: (JSON, '{"user": "😀'.encode() + b"a" * LARGEST + b'"}'),
     "a long text": lambda: (JSON, b'{"image": "' + b"A" * LARGEST + b'"}'),
@@ -200,16 +197,14 @@ HOSTILE: dict[str, Callable[[], tuple[str, bytes]]] = {
 
 
 @pytest.mark.parametrize("label", HOSTILE)
-def test_memory_is_a_few_times_what_was_sent(
-    client: httpx.Client, server: Server, label: str
-) -> None:
+def test_memory_is_a_few_times_what_was_sent(client, server, label):
     content_type, body = HOSTILE[label]()
     before = reset_peak(server)
     send(client, EDITS, body, content_type)
     assert peak(server) - before < FACTOR * len(body) + BASE
 
 
-def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> None:
+def test_memory_of_a_message_is_a_few_times_what_was_sent(server):
     message = f'{{"type": "generate", {many_names(500_000, 0).decode()}}}'
     before = reset_peak(server)
     with connected(server.url) as websocket:
@@ -220,7 +215,7 @@ def test_memory_of_a_message_is_a_few_times_what_was_sent(server: Server) -> Non
 
 
 @pytest.fixture(scope="module", autouse=True)
-def paints_afterwards(server: Server) -> Iterator[None]:
+def paints_afterwards(server):
     """The server has not been harmed."""
     yield
     assert (

@@ -11,7 +11,6 @@ import pytest
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.json_requests import FILES
 from tests.support.server.routes import EDITS, GENERATIONS
-from tests.support.server.running_server import Server
 from tests.support.server.sockets import answer_to, open_connection, post_request, until
 
 PICTURE = FILES["image"]
@@ -20,7 +19,7 @@ URL = f"data:image/png;base64,{BASE64}"
 PLAIN = {"image": BASE64, "keep_rows": 3, "seed": 4}
 FORM = {"keep_rows": "3", "seed": "4"}
 
-JSON_BODIES: dict[str, dict] = {  # label: the fields that differ from PLAIN; None leaves one out
+JSON_BODIES = {  # label: the fields that differ from PLAIN; None leaves one out
     "a data URL": {"image": URL},
     "the official API's objects": {"image": None, "images": [{"image_url": URL}]},
     "a list of texts": {"image": None, "images": [URL]},
@@ -31,12 +30,12 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def plain(server: Server) -> object:
+def plain(server):
     return httpx.post(server.url + EDITS, json=PLAIN).json()["data"]
 
 
 @pytest.mark.parametrize("label", JSON_BODIES)
-def test_json(client: httpx.Client, plain: object, label: str) -> None:
+def test_json(client, plain, label):
     fields = {
         name: value for name, value in {**PLAIN, **JSON_BODIES[label]}.items() if value is not None
     }
@@ -46,9 +45,7 @@ def test_json(client: httpx.Client, plain: object, label: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["image", "image[]", "image[0]", "images", "images[]"])
-def test_a_forms_picture_by_any_name_beside_fields_left_empty(
-    client: httpx.Client, plain: object, name: str
-) -> None:
+def test_a_forms_picture_by_any_name_beside_fields_left_empty(client, plain, name):
     answer = client.post(
         EDITS,
         files={name: ("a.png", PICTURE), "mask": ("", b"")},
@@ -77,9 +74,7 @@ PICTURE_PARTS = {  # parameters of its Content-Disposition, and the content
 
 
 @pytest.mark.parametrize("label", PICTURE_PARTS)
-def test_a_forms_picture_and_texts_in_other_parts(
-    client: httpx.Client, plain: object, label: str
-) -> None:
+def test_a_forms_picture_and_texts_in_other_parts(client, plain, label):
     rows = part('name="keep_rows"; filename="keep_rows"', b"3")
     body = b"".join(
         [
@@ -107,15 +102,13 @@ def test_a_forms_picture_and_texts_in_other_parts(
         {**JSON, "content-encoding": "utf-8", "expect": "100-continue"},
     ],
 )
-def test_a_body_that_is_an_object_of_json(
-    client: httpx.Client, plain: object, headers: dict[str, str]
-) -> None:
+def test_a_body_that_is_an_object_of_json(client, plain, headers):
     answer = client.post(EDITS, content=json.dumps(PLAIN).encode(), headers=headers)
     assert answer.json().get("data") == plain, answer.text
     assert client.post(GENERATIONS, content=b' {"seed": 4}', headers=headers).status_code == 200
 
 
-def test_a_path_with_too_many_slashes_names_the_right_one(client: httpx.Client) -> None:
+def test_a_path_with_too_many_slashes_names_the_right_one(client):
     models = ("//v1/models", "/v1/models/")
     for path, meant in (*((path, "/v1/models") for path in models), ("/v1/images/edits/", EDITS)):
         error = client.get(client.base_url.copy_with(raw_path=path.encode())).json()["error"]
@@ -123,15 +116,13 @@ def test_a_path_with_too_many_slashes_names_the_right_one(client: httpx.Client) 
     assert client.get("/v1/nothing/").json()["error"]["message"] == "Not found."
 
 
-def test_a_websocket_that_is_not_opened_as_one_says_so(client: httpx.Client) -> None:
+def test_a_websocket_that_is_not_opened_as_one_says_so(client):
     answer = client.get("/v1/images/stream")
     assert_refused(answer, 426, None, "upgrade_required")
     assert answer.headers["upgrade"] == "websocket"
 
 
-def test_http_1_0_gets_no_chunks_and_keeps_its_connection_if_it_asks(
-    server: Server, client: httpx.Client
-) -> None:
+def test_http_1_0_gets_no_chunks_and_keeps_its_connection_if_it_asks(server, client):
     # an answer of several parts, whose length is not known at its start
     fields = {"n": 2000, "seed": 1}
     expected = client.post(

@@ -3,9 +3,7 @@
 import gzip
 import json
 import zlib
-from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.pictures import encode, text
@@ -24,13 +22,13 @@ def with_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     """A bomb in the picture itself, of which only the rows are decompressed; a
     file that is decoded in a thread.
     """
 
-    def scored(data: bytes) -> httpx.Response:
+    def scored(data):
         return client.post(LIKELIHOODS, json={"image": text(data)})
 
     packed = chunk(b"IDAT", zlib.compress((b"\0" + b"\1" * 5) * 7 + bytes(10_000_000)))
@@ -45,7 +43,7 @@ MULTIPART = {"content-type": "multipart/form-data; boundary=x"}
 GZIP = {**JSON, "content-encoding": "gzip"}
 INVALID = (400, "invalid_value")
 # label: the request, the parameter, status and code
-EDITED: dict[str, tuple[dict[str, Any], str | None, tuple[int, str]]] = {
+EDITED = {
     "no image": ({"files": {"mask": UPLOAD}}, "image", (400, "missing_parameter")),
     "text where a file belongs": (
         {"files": {"image": (None, b"seven.png")}, "data": {"keep_rows": "3"}},
@@ -93,7 +91,7 @@ EDITED: dict[str, tuple[dict[str, Any], str | None, tuple[int, str]]] = {
 
 
 @pytest.mark.parametrize("label", EDITED)
-def test_the_invalid_part_is_named(client: httpx.Client, label: str) -> None:
+def test_the_invalid_part_is_named(client, label):
     request, param, (status, code) = EDITED[label]
     assert_refused(client.post(EDITS, **request), status, param, code)
 
@@ -118,15 +116,13 @@ BODIES = {  # the code: bodies that are no JSON object
 
 @pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
 @pytest.mark.parametrize("code", BODIES)
-def test_a_body_that_is_no_object_is_refused(client: httpx.Client, url: str, code: str) -> None:
+def test_a_body_that_is_no_object_is_refused(client, url, code):
     for content in BODIES[code]:
         assert_refused(client.post(url, content=content, headers=JSON), 400, None, code)
 
 
 @pytest.mark.parametrize("url", [GENERATIONS, EDITS, LIKELIHOODS])
-def test_a_body_that_is_too_large_is_refused_with_a_length_and_in_chunks(
-    colour_client: httpx.Client, url: str
-) -> None:
+def test_a_body_that_is_too_large_is_refused_with_a_length_and_in_chunks(colour_client, url):
     whole = b'{"user": "' + b"x" * 100_000 + b'"}'
     chunks = iter((b'{"user": "', *[b"x" * 1000] * 200, b'"}'))
     for content in (whole, chunks):

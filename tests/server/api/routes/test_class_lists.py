@@ -5,11 +5,8 @@ image without a class is not guided.
 
 import json
 import shutil
-from collections.abc import Iterator
 from io import BytesIO
-from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,7 +15,7 @@ from scanline.model.base.inputs import InvalidInput
 from scanline.model.inference import load
 from tests.support.commands import done
 from tests.support.page.visitor import painted
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 from tests.support.server.sse_reader import images, post_for_events
 from tests.support.server.websocket_client import connected
 
@@ -29,28 +26,26 @@ DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperatur
 
 
 @pytest.fixture(scope="module", params=DEFAULTS)
-def directory(
-    digits_directory: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Path:
+def directory(digits_directory, tmp_path_factory, request):
     copied = shutil.copytree(digits_directory, tmp_path_factory.mktemp(request.param) / "digits")
     (copied / "generation_config.json").write_text(json.dumps(DEFAULTS[request.param]))
     return copied
 
 
 @pytest.fixture(scope="module")
-def server(directory: Path) -> Iterator[Server]:
+def server(directory):
     with serve(directory, "--slots=10", "--max-images-per-request=10") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> Iterator[httpx.Client]:
+def client(server):
     with server.client() as client:
         yield client
 
 
 @pytest.mark.parametrize("more", [{}, {"guidance": 3}, {"n": 5}])
-def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[str, int]) -> None:
+def test_each_image_is_that_of_its_class_alone(client, more):
     """Image i is image i of the same request with its class alone; so a
     list of one class is n images of it.
     """
@@ -62,9 +57,7 @@ def test_each_image_is_that_of_its_class_alone(client: httpx.Client, more: dict[
         assert (painted(client, seed=7, **fields)[index] == row[index]).all()
 
 
-def test_all_faces_paint_the_same_row_and_name_its_classes(
-    server: Server, client: httpx.Client, directory: Path
-) -> None:
+def test_all_faces_paint_the_same_row_and_name_its_classes(server, client, directory):
     model = load(directory, device="cpu")
     fields = {"class": ROW, "seed": 3}
     row = painted(client, **fields)
@@ -86,9 +79,7 @@ def test_all_faces_paint_the_same_row_and_name_its_classes(
     assert model.sample(2, class_name="none", seed=3).classes == ()
 
 
-def test_a_written_number_is_a_list_everywhere(
-    client: httpx.Client, directory: Path, tmp_path: Path
-) -> None:
+def test_a_written_number_is_a_list_everywhere(client, directory, tmp_path):
     model = load(directory, device="cpu")
     names = ["2", "0", "2", "6"]
     model.sample(class_name=names, seed=3).save(tmp_path / "python.png")
@@ -113,4 +104,4 @@ def test_a_written_number_is_a_list_everywhere(
     with pytest.raises(
         InvalidInput, match="a list of classes is for images that are painted from nothing"
     ):
-        model.complete(np.zeros((7, 5), np.uint8), keep_rows=2, class_name=names)  # type: ignore[arg-type]
+        model.complete(np.zeros((7, 5), np.uint8), keep_rows=2, class_name=names)

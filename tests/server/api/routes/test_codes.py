@@ -13,7 +13,6 @@ from tests.support.pictures import decode, encode, noise, painted, text
 from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import post
 from tests.support.server.routes import CODES, DECODINGS, LIKELIHOODS
-from tests.support.server.running_server import Server
 from tests.support.server.sse_reader import images, named, post_for_events
 
 IMAGES = noise(7, 7, 5)
@@ -26,7 +25,7 @@ def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> byt
 
 
 @pytest.fixture(scope="module")
-def file(server: Server) -> bytes:
+def file(server):
     with server.client() as client:
         return file_of(client, IMAGES, images_a_code=3)
 
@@ -44,7 +43,7 @@ def flipped(file: bytes) -> bytes:
     )
 
 
-def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -> None:
+def test_codes_of_single_pictures_give_the_pictures_back(client):
     answer = post(
         client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]]
     )
@@ -54,7 +53,7 @@ def test_codes_of_single_pictures_give_the_pictures_back(client: httpx.Client) -
     assert answer["usage"]["output_tokens"] == IMAGES.size
 
 
-def test_a_file_as_the_body_in_a_form_and_in_json(client: httpx.Client, file: bytes) -> None:
+def test_a_file_as_the_body_in_a_form_and_in_json(client, file):
     accept = {"accept": "application/x-npy"}
     body = client.post(DECODINGS, content=file, headers={"content-type": MEDIA_TYPE, **accept})
     form = client.post(DECODINGS, files={"code": ("a.scan", file)}, headers=accept)
@@ -68,16 +67,14 @@ def test_a_file_as_the_body_in_a_form_and_in_json(client: httpx.Client, file: by
     ("wanted", "numbers"),
     [("5", [5]), ("1-2,0,8-9", [1, 2, 0, 8, 9]), ([13.0, "2-3"], [13, 2, 3]), (4, [4])],
 )
-def test_some_images_of_several_files(
-    client: httpx.Client, file: bytes, wanted: object, numbers: list[int]
-) -> None:
+def test_some_images_of_several_files(client, file, wanted, numbers):
     single = file_of(client, IMAGES[::-1], images_a_code=1)
     answer = post(client, DECODINGS, code=[text(file), text(single)], images=wanted)
     assert [one["index"] for one in answer["data"]] == numbers
     np.testing.assert_array_equal(painted(answer), np.concatenate([IMAGES, IMAGES[::-1]])[numbers])
 
 
-def test_codes_with_labels_and_without(shapes_client: httpx.Client) -> None:
+def test_codes_with_labels_and_without(shapes_client):
     data = post(shapes_client, CODES, image=TEXTS, **{"class": "star"})["data"]
     assert {one["class"] for one in data} == {None, "star"}
     answer = post(shapes_client, DECODINGS, code=[one["code"] for one in data])
@@ -88,7 +85,7 @@ def test_codes_with_labels_and_without(shapes_client: httpx.Client) -> None:
     )
 
 
-def test_a_sheet_a_film_and_a_stream_with_partial_images(client: httpx.Client, file: bytes) -> None:
+def test_a_sheet_a_film_and_a_stream_with_partial_images(client, file):
     body = {"code": text(file), "images": "0-3"}
     sheet = client.post(DECODINGS, json=body, headers={"accept": "image/png"})
     np.testing.assert_array_equal(decode(sheet.content), np.block([[*IMAGES[:2]], [*IMAGES[2:4]]]))
@@ -104,9 +101,7 @@ def test_a_sheet_a_film_and_a_stream_with_partial_images(client: httpx.Client, f
     assert all("seed" not in event and "guidance" not in event for event in events)
 
 
-def test_another_bit_is_an_error_also_in_a_stream_and_is_seen_on_demand(
-    client: httpx.Client, file: bytes
-) -> None:
+def test_another_bit_is_an_error_also_in_a_stream_and_is_seen_on_demand(client, file):
     code = text(flipped(file))
     response = client.post(DECODINGS, json={"code": code})
     assert_refused(response, 400, "code", "checksum_differs")
@@ -134,9 +129,7 @@ WRONG = {  # label: how a file is changed, the code
 
 
 @pytest.mark.parametrize("label", WRONG)
-def test_a_wrong_code_is_refused_also_of_several(
-    client: httpx.Client, file: bytes, label: str
-) -> None:
+def test_a_wrong_code_is_refused_also_of_several(client, file, label):
     change, code = WRONG[label]
     response = client.post(DECODINGS, json={"code": text(change(file))})
     assert_refused(response, 400, "code", code)
@@ -148,7 +141,7 @@ def test_a_wrong_code_is_refused_also_of_several(
     assert (response.status_code, response.json()["error"]["param"]) == (400, "code")
 
 
-def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) -> None:
+def test_more_images_than_a_request_may_have(client, file):
     # of a few bytes more
     bomb = changed(file, count=4096, codes=Codes((b"\1" * 300,), 4096), checksums=(0,))
     assert_refused(client.post(DECODINGS, json={"code": text(bomb)}), 400, "code", "invalid_value")
@@ -158,8 +151,8 @@ def test_more_images_than_a_request_may_have(client: httpx.Client, file: bytes) 
 
 
 def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     answer = post(client, CODES, image=TEXTS)
     card = client.get("/v1/models/grey").json()
     assert (answer["model"], answer["coding"], answer["precision"]) == (
@@ -181,7 +174,7 @@ def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(
         assert one["bits"] <= 8 * len(file.codes.codes[0]) < one["bits"] + 9
 
 
-def test_a_file_of_all_pictures_by_field_or_by_accept(client: httpx.Client) -> None:
+def test_a_file_of_all_pictures_by_field_or_by_accept(client):
     files = [("image", ("a.png", encode(image))) for image in IMAGES]
     whole = client.post(CODES, files=files, data={"output_format": "file", "images_a_code": "3"})
     assert whole.headers["content-type"] == MEDIA_TYPE

@@ -1,6 +1,5 @@
 """Server-sent events: their fields, partial images, headers, and what cannot be streamed."""
 
-import httpx
 import numpy as np
 import pytest
 
@@ -41,9 +40,7 @@ FACTS = {
 
 
 @pytest.mark.parametrize("wanted", [None, 0, 1, 2, 3])
-def test_each_image_has_the_requested_partial_images(
-    client: httpx.Client, wanted: int | None
-) -> None:
+def test_each_image_has_the_requested_partial_images(client, wanted):
     events = post_for_events(client, GENERATIONS, n=20, partial_images=wanted)
     parts = [
         (event["index"], event["partial_image_index"]) for event in named(events, "partial_image")
@@ -54,9 +51,7 @@ def test_each_image_has_the_requested_partial_images(
     )
 
 
-def test_a_partial_image_is_the_image_so_far_in_whole_pixels(
-    client: httpx.Client, colour_client: httpx.Client
-) -> None:
+def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client, colour_client):
     for sender, shape, cuts in ((client, (35, 1), [8, 17, 26]), (colour_client, (12, 3), [4, 8])):
         events = post_for_events(sender, GENERATIONS, n=9, partial_images=len(cuts))
         is_painted = np.arange(shape[0]) < np.array(cuts)[:, None]
@@ -67,8 +62,8 @@ def test_a_partial_image_is_the_image_so_far_in_whole_pixels(
 
 
 def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known_ones(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     """Each has the known pixels of its own image."""
     hidden = np.flatnonzero(HOLE.reshape(-1) == 0)  # of which the partial images have so many
     for painted_ones in ([3], [1, 3, 4]):
@@ -92,7 +87,7 @@ def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known
     assert {event["type"] for event in events} == {"image_edit.completed"}
 
 
-def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None:
+def test_an_event_has_the_official_fields_and_ours(client):
     part, event = post_for_events(
         client, GENERATIONS, seed=7, output_format="webp", partial_images=1
     )
@@ -105,15 +100,15 @@ def test_an_event_has_the_official_fields_and_ours(client: httpx.Client) -> None
 
 
 def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     events = post_for_events(client, EDITS, **EDIT)
     whole = post(client, EDITS, **EDIT)["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):
         assert sum(event["usage"][part] for event in named(events, "completed")) == whole[part]
 
 
-def test_the_headers_have_the_drawn_seed_and_forbid_buffering(client: httpx.Client) -> None:
+def test_the_headers_have_the_drawn_seed_and_forbid_buffering(client):
     fields = {"stream": True, "n": 3, "partial_images": 1}
     response = client.post(GENERATIONS, json=fields, headers={"accept-encoding": "gzip"})
     headers = response.headers
@@ -124,7 +119,7 @@ def test_the_headers_have_the_drawn_seed_and_forbid_buffering(client: httpx.Clie
     assert "content-encoding" not in headers
 
 
-def test_an_image_media_type_cannot_be_streamed_and_any_other_can(client: httpx.Client) -> None:
+def test_an_image_media_type_cannot_be_streamed_and_any_other_can(client):
     for accept in ("image/png", "image/*", "application/x-npy"):
         response = client.post(GENERATIONS, json={"stream": True}, headers={"accept": accept})
         assert_refused(response, 400, "stream", "invalid_value")

@@ -1,9 +1,7 @@
 """Films of painting over HTTP: by Accept or output_format, each that of the library."""
 
 from base64 import b64decode
-from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -18,9 +16,7 @@ NUMBERS = {"frames": 3, "seconds": 0.5, "scale": 2}
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp", "apng"])
-def test_films_are_those_of_the_library(
-    client: httpx.Client, grey_directory: Path, tmp_path: Path, kind: str
-) -> None:
+def test_films_are_those_of_the_library(client, grey_directory, tmp_path, kind):
     accept = {"accept": f"image/{kind}"}
     fields = {"seed": 4, **NUMBERS}
     response = client.post(GENERATIONS, json={"n": 2, **fields}, headers=accept)
@@ -39,8 +35,8 @@ def test_films_are_those_of_the_library(
 
 
 def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     data = {"keep_rows": "3", "seed": "4"}
     files = {"image": FILES["image"]}
     (whole,) = painted(client.post(EDITS, data=data, files=files).json())
@@ -54,9 +50,9 @@ def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked
 
 
 def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
-    client: httpx.Client,
-) -> None:
-    def frames(accept: str, **fields: object) -> int:
+    client,
+):
+    def frames(accept, **fields):
         answer = client.post(GENERATIONS, json={"seed": 4, **fields}, headers={"accept": accept})
         return len(film_frames(answer.content)[0])
 
@@ -97,9 +93,7 @@ def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
         ("", {"frames": 9}, "frames", "image/apng, or output_format gif"),
     ],
 )
-def test_what_is_no_film_is_refused_with_one_sentence(
-    client: httpx.Client, accept: str, fields: dict[str, object], param: str, words: str
-) -> None:
+def test_what_is_no_film_is_refused_with_one_sentence(client, accept, fields, param, words):
     refused = client.post(GENERATIONS, json=fields, headers={"accept": accept})
     assert_refused(refused, 400, param, "invalid_value")
     assert words in refused.json()["error"]["message"]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from scanline.model.images.pictures import npy_chunks, resized
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import decode, encode, noise, painted, text
 from tests.support.server.error_answers import assert_refused
@@ -25,7 +24,7 @@ def accepted(client: httpx.Client, accept: str, **fields: object) -> httpx.Respo
     return client.post(GENERATIONS, json={"seed": 4, **fields}, headers={"accept": accept})
 
 
-def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> None:
+def test_the_answer_has_the_official_shape_and_ours(client):
     answer = generate(client, n=2, seed=7)
     shape = {
         "created",
@@ -50,9 +49,7 @@ def test_the_answer_has_the_official_shape_and_ours(client: httpx.Client) -> Non
     assert painted(generate(client)).shape == (1, 7, 5)
 
 
-def test_colour_images_are_the_models_and_usage_counts_bytes(
-    colour_client: httpx.Client, colour: Transformer
-) -> None:
+def test_colour_images_are_the_models_and_usage_counts_bytes(colour_client, colour):
     answer = generate(colour_client, n=2, seed=3)
     np.testing.assert_array_equal(
         painted(answer), paint(colour, 2, seed=3).images.reshape(2, 3, 4, 3)
@@ -67,7 +64,7 @@ def test_colour_images_are_the_models_and_usage_counts_bytes(
     assert answer["usage"] == usage
 
 
-def test_a_seed_gives_the_same_images_however_many_follow(client: httpx.Client) -> None:
+def test_a_seed_gives_the_same_images_however_many_follow(client):
     # enough images to be encoded in a thread
     many = generate(client, n=600, seed=5)
     few = generate(client, n=3, seed=5)
@@ -80,7 +77,7 @@ def test_a_seed_gives_the_same_images_however_many_follow(client: httpx.Client) 
     assert 0 <= generate(client)["seed"] < 2**53
 
 
-def test_harmless_fields_change_nothing(client: httpx.Client) -> None:
+def test_harmless_fields_change_nothing(client):
     auto = dict.fromkeys(("quality", "background", "moderation"), "auto") | {
         "output_compression": 100,
         "style": None,
@@ -99,9 +96,7 @@ def test_harmless_fields_change_nothing(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("webp", b"RIFF")])
-def test_an_image_is_of_the_output_format_also_by_accept(
-    colour_client: httpx.Client, kind: str, magic: bytes
-) -> None:
+def test_an_image_is_of_the_output_format_also_by_accept(colour_client, kind, magic):
     answer = generate(colour_client, seed=4, output_format=kind)
     assert answer["output_format"] == kind
     file = base64.b64decode(answer["data"][0]["b64_json"])
@@ -114,9 +109,7 @@ def test_an_image_is_of_the_output_format_also_by_accept(
     np.testing.assert_array_equal(decode(response.content), decode(file))
 
 
-def test_several_images_are_a_contact_sheet_or_an_array(
-    client: httpx.Client, colour_client: httpx.Client
-) -> None:
+def test_several_images_are_a_contact_sheet_or_an_array(client, colour_client):
     expected = painted(generate(client, seed=4, n=5))
     sheet = decode(accepted(client, "image/png", n=5).content)
     padded = np.concatenate((expected, np.zeros((1, 7, 5), np.uint8)))
@@ -148,7 +141,7 @@ ACCEPTED = {  # what is answered where the output format is WebP, and for which 
 }
 
 
-def test_accept_selects_the_media_type(client: httpx.Client) -> None:
+def test_accept_selects_the_media_type(client):
     for kind, asked in ACCEPTED.items():
         for accept in asked:
             assert accepted(client, accept, output_format="webp").headers["content-type"] == kind, (
@@ -182,7 +175,7 @@ def alpha(image: np.ndarray, mask: np.ndarray) -> str:
     return text(encode(np.dstack((image, mask))))
 
 
-def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx.Client) -> None:
+def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client):
     given = {"image": text(encode(NOISY)), "keep_rows": 4}
     for clean, kept in (({}, NOISY), ({"clean": "auto"}, CLEAN)):
         np.testing.assert_array_equal(
@@ -191,8 +184,8 @@ def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client: httpx
 
 
 def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(
-    client: httpx.Client,
-) -> None:
+    client,
+):
     assert (
         edit(client, image=FILE, keep_rows=0, n=2)["data"] == generate(client, seed=4, n=2)["data"]
     )
@@ -201,7 +194,7 @@ def test_edits_without_known_pixels_are_generations_and_several_are_completed_in
     np.testing.assert_array_equal(found[:, :4], greys[[0, 0, 0, 1, 1, 1], :4])
 
 
-def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
+def test_a_mask_is_an_alpha_channel_or_a_picture(client):
     expected = edit(client, **MASKED)["data"]
     assert edit(client, image=alpha(IMAGE, HOLE))["data"] == expected
     # a mask overrides the alpha of the image, and may itself use its alpha
@@ -216,8 +209,8 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client: httpx.Client) -> None:
 
 
 def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(
-    colour_client: httpx.Client,
-) -> None:
+    colour_client,
+):
     answer = edit(
         colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3
     )
@@ -242,7 +235,7 @@ MASK = encode(resized(KEPT, (50, 70)))
 RESIZE = {"seed": "7", "size_policy": "resize"}
 
 
-def test_images_of_another_size_in_every_kind_of_answer(client: httpx.Client) -> None:
+def test_images_of_another_size_in_every_kind_of_answer(client):
     expected = painted(generate(client, n=4, seed=7)).repeat(2, axis=1).repeat(3, axis=2)
     answer = generate(client, **LARGE)
     assert (answer["size"], answer["resized_from"]) == ("15x14", "5x7")
@@ -257,10 +250,10 @@ def test_images_of_another_size_in_every_kind_of_answer(client: httpx.Client) ->
     np.testing.assert_array_equal(images(events), expected)
 
 
-def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for() -> None:
-    done: list[np.ndarray] = []
+def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for():
+    done = []
 
-    def doubled(image: np.ndarray) -> np.ndarray:
+    def doubled(image):
         done.append(image)
         return image.repeat(2, axis=0)
 
@@ -269,9 +262,7 @@ def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for()
     assert len(done) == 2, "an empty one for the header, and the first image"
 
 
-def test_what_no_file_has_room_for_is_refused_at_once(
-    client: httpx.Client, colour_client: httpx.Client
-) -> None:
+def test_what_no_file_has_room_for_is_refused_at_once(client, colour_client):
     resize = {"size_policy": "resize"}
     film = {"n": 1200, "frames": 2, "scale": 16, "size": "300x1", "output_format": "webp"}
     sheets = [
@@ -290,7 +281,7 @@ def test_what_no_file_has_room_for_is_refused_at_once(
     assert accepted(client, "image/webp", size="2048x2048", **resize).status_code == 200
 
 
-def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> None:
+def test_uploads_are_resized_where_that_is_asked_for(client):
     expected = client.post(EDITS, data={"seed": "7"}, files={"image": SMALL}).json()
     files = {"image": ENLARGED, "mask": MASK}
     answer = client.post(EDITS, data=RESIZE, files=files).json()
@@ -309,9 +300,7 @@ def test_uploads_are_resized_where_that_is_asked_for(client: httpx.Client) -> No
 
 
 @pytest.mark.parametrize("route", [LIKELIHOODS, CLASSIFICATIONS])
-def test_a_server_that_resizes_scores_pictures_of_any_size(
-    shapes_client: httpx.Client, route: str
-) -> None:
+def test_a_server_that_resizes_scores_pictures_of_any_size(shapes_client, route):
     answers = [
         shapes_client.post(route, files={"image": file}).json()
         for file in (ENLARGED, encode(IMAGE))

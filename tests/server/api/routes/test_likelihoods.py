@@ -1,14 +1,11 @@
 """POST /v1/images/likelihoods and /v1/images/classifications."""
 
-from pathlib import Path
-
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.inference import Model, load
+from scanline.model.inference import load
 from scanline.model.likelihood.classification import mixture_bits
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from tests.support import shapes
 from tests.support.pictures import encode, noise, text
@@ -40,7 +37,7 @@ def classified(client: httpx.Client, images: np.ndarray, **fields: object) -> li
     return scored(client, images, CLASSIFICATIONS, **fields)
 
 
-def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transformer) -> None:
+def test_bits_per_dim_are_those_of_the_model(client, grey):
     alone = Generator(grey, 1).score(GREYS.reshape(2, 35)).mean(axis=1).tolist()
     unknown = {"typical": None, "tail_probability": None, "noisy": False}
     assert scored(client, GREYS) == [
@@ -49,9 +46,7 @@ def test_bits_per_dim_are_those_of_the_model(client: httpx.Client, grey: Transfo
     ]
 
 
-def test_bits_of_bytes_have_the_shape(
-    colour_client: httpx.Client, colour: Transformer, client: httpx.Client
-) -> None:
+def test_bits_of_bytes_have_the_shape(colour_client, colour, client):
     data = scored(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
     np.testing.assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
@@ -61,9 +56,7 @@ def test_bits_of_bytes_have_the_shape(
     assert client.post(LIKELIHOODS, files=files, data={"per_pixel": "true"}).json()["data"] == data
 
 
-def test_an_evaluated_model_says_how_unusual_an_image_is(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_an_evaluated_model_says_how_unusual_an_image_is(shapes_client, shapes_model):
     (one,) = scored(shapes_client, NOISY[None])
     assert (one["typical"], one["noisy"]) == (False, True)
     assert one["tail_probability"] == pytest.approx(shapes_model.tail_probabilities(NOISY[None])[0])
@@ -80,9 +73,7 @@ def estimates(client: httpx.Client, **fields: object) -> dict:
     return post(client, LIKELIHOODS, **{"image": FILE, **fields})
 
 
-def test_the_estimate_is_that_of_its_completions(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_the_estimate_is_that_of_its_completions(shapes_client, shapes_model):
     fields = {"seed": 4, "particles": 8, "repeats": 6, "class": "star"}
     answer = estimates(shapes_client, mask=MASK, **fields)
     expected = shapes_model.score_known(
@@ -108,16 +99,14 @@ def test_the_estimate_is_that_of_its_completions(
     assert both[1]["evidence_bits"] != both[0]["evidence_bits"]
 
 
-def test_a_drawn_seed_gives_the_same_estimates_again(shapes_client: httpx.Client) -> None:
+def test_a_drawn_seed_gives_the_same_estimates_again(shapes_client):
     drawn = estimates(shapes_client, mask=MASK)
     assert (drawn["particles"], drawn["repeats"]) == (16, 4)
     assert drawn["data"][0]["standard_error"] > 0
     assert estimates(shapes_client, mask=MASK, seed=drawn["seed"])["data"] == drawn["data"]
 
 
-def test_kept_rows_cost_what_the_model_says_of_them(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_kept_rows_cost_what_the_model_says_of_them(shapes_client, shapes_model):
     data = estimates(shapes_client, image=[FILE, text(encode(OTHER))], keep_rows=3)["data"]
     bits = shapes_model.score(np.stack([IMAGE, OTHER]), per_pixel=True)[:, :3].sum(axis=(1, 2))
     assert [one["evidence_bits"] for one in data] == pytest.approx(bits.tolist(), rel=1e-6)
@@ -127,9 +116,7 @@ def test_kept_rows_cost_what_the_model_says_of_them(
     ]
 
 
-def test_each_image_is_read_under_every_class_and_mirrored(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_each_image_is_read_under_every_class_and_mirrored(shapes_client, shapes_model):
     images = np.concatenate(
         [shapes_model.sample(3, class_name=name, seed=2).array for name in NAMES]
     )
@@ -154,9 +141,7 @@ def test_each_image_is_read_under_every_class_and_mirrored(
     assert shapes_client.post(CLASSIFICATIONS, files=files).json()["data"] == data
 
 
-def test_noise_is_removed_and_images_are_typical_or_not(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_noise_is_removed_and_images_are_typical_or_not(shapes_client, shapes_model):
     before, after = (
         classified(shapes_client, np.stack([CLEAN, NOISY]), clean=clean)
         for clean in ("off", "auto")
@@ -173,7 +158,7 @@ def test_noise_is_removed_and_images_are_typical_or_not(
     )
 
 
-def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
+def test_every_reading_counts_in_the_queue(shapes_client):
     readings = 2 * len(NAMES)  # each picture is also read mirrored
     most = ROOM // readings
     response = shapes_client.post(CLASSIFICATIONS, json={"image": [FILE] * (most + 1)})
@@ -185,7 +170,7 @@ def test_every_reading_counts_in_the_queue(shapes_client: httpx.Client) -> None:
     )
 
 
-def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path: Path) -> None:
+def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path):
     directory = shapes.evaluate(shapes.save(tmp_path / "headed", class_head=True))
     images = noise(3, 7, 5)
     law = load(directory, device="cpu").classify(images, by_bits=True)

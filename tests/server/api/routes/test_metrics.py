@@ -3,7 +3,6 @@
 import asyncio
 import re
 
-import httpx
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
@@ -13,7 +12,6 @@ from scanline.server.api.routes.metrics import Pages
 from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LONG, QUEUE_SLOTS
 from tests.support.server.sockets import open_connection, post_request
 from tests.support.server.websocket_client import connected
@@ -24,16 +22,16 @@ CANCELLED = {"operation": "paint", "finished_reason": "cancelled"}
 
 
 @pytest.fixture
-def client(full_queue_client: httpx.Client) -> httpx.Client:
+def client(full_queue_client):
     return full_queue_client
 
 
 @pytest.fixture
-def before(client: httpx.Client) -> Metrics:
+def before(client):
     return Metrics(client)
 
 
-def test_prometheus_can_read_it(client: httpx.Client) -> None:
+def test_prometheus_can_read_it(client):
     response = client.get("/metrics")
     assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = {sample.name for family in text_format(response.text) for sample in family.samples}
@@ -47,7 +45,7 @@ def test_prometheus_can_read_it(client: httpx.Client) -> None:
     assert "scanline_images" in {family.name for family in open_metrics(response.text)}
 
 
-def test_a_finished_request_is_counted_once(client: httpx.Client, before: Metrics) -> None:
+def test_a_finished_request_is_counted_once(client, before):
     assert (
         before.of("model_info", model_name="grey", device="cpu", precision="exact", size="5x7") == 1
     )
@@ -74,9 +72,7 @@ def test_a_finished_request_is_counted_once(client: httpx.Client, before: Metric
     )
 
 
-def test_known_bytes_and_scored_images_are_counted_apart(
-    client: httpx.Client, before: Metrics
-) -> None:
+def test_known_bytes_and_scored_images_are_counted_apart(client, before):
     post(client, EDITS, image=MASKED["image"], keep_rows=3, n=2)
     now = Metrics(client)
     assert now.of("prompt_tokens_total") == before.of("prompt_tokens_total") + 2 * 15
@@ -85,9 +81,7 @@ def test_known_bytes_and_scored_images_are_counted_apart(
     assert Metrics(client).of("images_total", **SCORED) == before.of("images_total", **SCORED) + 3
 
 
-def test_work_is_exposed_while_it_lasts(
-    full_queue_server: Server, client: httpx.Client, before: Metrics
-) -> None:
+def test_work_is_exposed_while_it_lasts(full_queue_server, client, before):
     # until it closes, with as many images as there is room for
     with open_connection(full_queue_server) as connection:
         connection.sendall(post_request(GENERATIONS, {"n": LONG}))
@@ -106,10 +100,8 @@ def test_work_is_exposed_while_it_lasts(
     wait_for_metrics(client, lambda now: [now.of(name) for name in names] == [0, 0, 0, 0])
 
 
-def test_responses_are_counted_by_route_and_errors_by_code(
-    full_queue_server: Server, client: httpx.Client
-) -> None:
-    def act() -> Metrics:
+def test_responses_are_counted_by_route_and_errors_by_code(full_queue_server, client):
+    def act():
         client.get("/v1/models/anything")
         for number in range(3):
             client.request("PROPFIND", f"/nothing/{number}")
@@ -132,16 +124,16 @@ def test_responses_are_counted_by_route_and_errors_by_code(
     assert not [sample for sample in after.samples if "nothing" in sample.labels.get("path", "")]
 
 
-def test_requests_that_come_together_share_a_page_that_was_begun_after_them() -> None:
-    async def pages() -> list[float]:
+def test_requests_that_come_together_share_a_page_that_was_begun_after_them():
+    async def pages():
         registry = CollectorRegistry()
         requested = Gauge("requested", "Requests so far.", registry=None)
         registry.register(requested)
 
-        async def gather() -> CollectorRegistry:
+        async def gather():
             return registry
 
-        async def request(each: Pages) -> float:
+        async def request(each):
             requested.inc()
             page, _ = await each.page("")
             return float(re.findall(rb"^requested (.*)$", page, re.MULTILINE)[0])

@@ -1,15 +1,10 @@
 """Routes about models: their cards, and several of them in one server."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
@@ -18,11 +13,11 @@ from tests.support.server.error_answers import assert_error, assert_refused
 from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server, client_of, serve
+from tests.support.server.running_server import client_of, serve
 from tests.support.server.websocket_client import connected
 
 
-def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transformer) -> None:
+def test_a_model_card_has_its_sizes(colour_client, colour):
     card = colour_client.get("/v1/models/colour").json()
     assert isinstance(card.pop("created"), int)
     assert "kernel" in card["backend"] or "torch" in card["backend"]
@@ -56,7 +51,7 @@ def test_a_model_card_has_its_sizes(colour_client: httpx.Client, colour: Transfo
     }
 
 
-def test_the_list_has_every_model(client: httpx.Client) -> None:
+def test_the_list_has_every_model(client):
     assert client.get("/v1/models").json() == {
         "object": "list",
         "data": [client.get("/v1/models/grey").json()],
@@ -65,9 +60,7 @@ def test_the_list_has_every_model(client: httpx.Client) -> None:
 
 
 @pytest.fixture(scope="module")
-def several(
-    tmp_path_factory: pytest.TempPathFactory, grey_directory: Path, colour_directory: Path
-) -> Iterator[Server]:
+def several(tmp_path_factory, grey_directory, colour_directory):
     """Two models that load and one that does not; two threads
     each, where other servers have one.
     """
@@ -81,9 +74,7 @@ def several(
 of_several = client_of("several")
 
 
-def test_each_paints_its_own(
-    several: Server, of_several: httpx.Client, grey: Transformer, colour: Transformer
-) -> None:
+def test_each_paints_its_own(several, of_several, grey, colour):
     with connected(several.url) as websocket:
         for name in ("grey", "colour"):
             websocket.send(type="generate", id=name, model=name, n=3, seed=7)
@@ -102,8 +93,8 @@ def test_each_paints_its_own(
 
 
 def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_path(
-    of_several: httpx.Client,
-) -> None:
+    of_several,
+):
     states = {"grey": "ready", "colour": "ready", "broken": "failed"}
     cards = of_several.get("/v1/models").json()["data"]
     assert {card["id"]: card["state"] for card in cards} == states
@@ -117,9 +108,7 @@ def test_models_are_shown_with_their_state_a_failed_one_with_its_error_not_its_p
     assert [metrics.of("engine_up", model_name=name) for name in states] == [1, 1, 0]
 
 
-def test_requests_and_jobs_for_a_failed_model_are_refused(
-    several: Server, of_several: httpx.Client
-) -> None:
+def test_requests_and_jobs_for_a_failed_model_are_refused(several, of_several):
     sentence = "The model broken cannot be served: broken/model.safetensors is not a readable"
     for path, more in ((GENERATIONS, {"stream": True}), (EDITS, MASKED), (LIKELIHOODS, MASKED)):
         response = of_several.post(path, json={"model": "broken", **more})
@@ -138,7 +127,7 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(
 
 
 # label: cores, models, settings; share and threads of each
-SHARES: dict[str, tuple[int, int, Any, list]] = {
+SHARES = {
     "a single model": (8, 1, {}, [(1, None)]),
     "several models": (8, 3, {}, [(1 / 3, 3), (1 / 3, 3), (1 / 3, 2)]),
     "more models than cores": (2, 3, {}, [(1 / 3, 1)] * 3),
@@ -147,9 +136,7 @@ SHARES: dict[str, tuple[int, int, Any, list]] = {
 
 
 @pytest.mark.parametrize("label", SHARES)
-def test_models_share_the_free_memory_and_the_cores(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, grey_directory: Path, label: str
-) -> None:
+def test_models_share_the_free_memory_and_the_cores(monkeypatch, tmp_path, grey_directory, label):
     cores, models, given, expected = SHARES[label]
     monkeypatch.setattr("scanline.server.models.registry.cores", lambda: cores)
     copies = tuple(

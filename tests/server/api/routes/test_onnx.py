@@ -8,14 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
-import httpx
 import onnx
 import pytest
 from starlette.testclient import TestClient
 
 from scanline.model.base.extras import MissingExtraError, install_command
 from scanline.model.formats.onnx_step import export_step
-from scanline.model.network.transformer import Transformer
 from scanline.server.api import onnx_export
 from scanline.server.api.onnx_export import Exported, ExportError, Exports
 from scanline.server.api.routes.onnx import _content_disposition
@@ -29,9 +27,7 @@ from tests.support.waiting import PATIENCE
 URL = "/v1/models/grey/onnx"
 
 
-def test_it_is_the_commands_file(
-    client: httpx.Client, grey: Transformer, grey_directory: Path, tmp_path: Path
-) -> None:
+def test_it_is_the_commands_file(client, grey, grey_directory, tmp_path):
     response = client.get(URL)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"
@@ -44,7 +40,7 @@ def test_it_is_the_commands_file(
     assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
 
 
-def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
+def test_its_size_and_tag_save_a_download(client):
     head = client.head(URL)
     get = client.get(URL)
     assert (head.status_code, head.content) == (200, b"")
@@ -55,16 +51,14 @@ def test_its_size_and_tag_save_a_download(client: httpx.Client) -> None:
     assert client.get(URL, headers={"if-none-match": '"another"'}).status_code == 200
 
 
-def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory: Path) -> None:
+def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory):
     settings = Settings(models=(str(grey_directory),))
     response = TestClient(build(settings, served_models(settings))).get(URL)
     assert_refused(response, 503, None, "not_ready")
     assert response.headers["retry-after"] == "2"
 
 
-def test_without_the_extra_it_says_what_to_install(
-    grey_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_says_what_to_install(grey_directory, monkeypatch):
     settings = Settings(models=(str(grey_directory),))
     models = served_models(settings)
     models.default.engine.ready = SimpleNamespace(
@@ -84,7 +78,7 @@ def test_without_the_extra_it_says_what_to_install(
     assert (response.status_code, response.json()) == (501, {"error": error})
 
 
-def test_a_file_may_be_named_in_any_script() -> None:
+def test_a_file_may_be_named_in_any_script():
     assert (
         _content_disposition("серый.onnx")
         == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
@@ -113,8 +107,8 @@ def exported(found: Exports, directory: Path, digest: str = "first") -> Exported
     return asyncio.run(found.get(("grey", digest), directory))
 
 
-def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Path) -> None:
-    async def act() -> list[Exported]:
+def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path):
+    async def act():
         found = exports(NOTE)
         return await asyncio.gather(
             *(found.get(("grey", digest), tmp_path) for digest in ("one", "one", "other"))
@@ -127,7 +121,7 @@ def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path: Pat
     assert runs(tmp_path) == 2
 
 
-def test_the_files_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_in_memory_are_bounded(tmp_path, monkeypatch):
     found = exports("print('a' * 400_000, end='')")
     monkeypatch.setattr(onnx_export, "MAX_KEPT_BYTES", 1_000_000)
     for digest in ("a", "b", "a", "c", "d"):
@@ -135,7 +129,7 @@ def test_the_files_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     assert [digest for _, digest in found.kept] == ["c", "d"]
 
 
-def test_an_export_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+def test_an_export_that_takes_too_long_is_killed(tmp_path):
     program = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(ExportError, match="more than 3 seconds"):
         exported(exports(program, seconds=3), tmp_path)
@@ -143,7 +137,7 @@ def test_an_export_that_takes_too_long_is_killed(tmp_path: Path) -> None:
         assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
 
 
-def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
+def test_a_failed_export_is_not_tried_again_at_once(tmp_path):
     found = exports(f"{NOTE}sys.exit(1)")
     for _ in range(3):
         with pytest.raises(ExportError, match="The export failed"):
@@ -156,13 +150,13 @@ def test_a_failed_export_is_not_tried_again_at_once(tmp_path: Path) -> None:
     assert runs(tmp_path) == 2
 
 
-def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
+def test_an_export_does_not_hold_the_event_loop(tmp_path):
     """The program runs until this loop has noticed that it does."""
     begun = tmp_path / "begun"
     go = tmp_path / "go"
     program = f"import os, time; open({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
 
-    async def act() -> None:
+    async def act():
         exporting = asyncio.create_task(exports(program).get(("grey", "first"), tmp_path))
         while not begun.exists() and not exporting.done():
             await asyncio.sleep(0.01)
@@ -172,9 +166,7 @@ def test_an_export_does_not_hold_the_event_loop(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
-def test_without_the_extra_onnx_no_child_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_onnx_no_child_is_started(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_export, "find_spec", {}.get)
     with pytest.raises(MissingExtraError):
         exported(exports(NOTE), tmp_path)

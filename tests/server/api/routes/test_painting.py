@@ -3,8 +3,6 @@ cannot be had is refused by each.
 """
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from scanline.model.inference import Images, Model, load
+from scanline.model.inference import Images, load
 from scanline.model.sampling.base.messages import Ready
 from scanline.server.api.base.errors import from_exception
 from scanline.server.api.payload.partial_images import UNPAINTED
@@ -56,7 +54,7 @@ LIMITS = {
 }
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4}
 
-ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # label: fields, and the library's own
+ASKED = {  # label: fields, and the library's own
     "temperature": ({"temperature": 0.9}, {"temperature": 0.9}),
     "a class": ({"class": "Star"}, {"class_name": "star"}),
     "a prompt": ({"prompt": "One hand-drawn STAR, please."}, {"class_name": "star"}),
@@ -71,7 +69,7 @@ OF_EDITS = ASKED | {
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     directory = shapes.evaluate(
         shapes.save(tmp_path_factory.mktemp("models") / "guided", shapes.GUIDED)
     )
@@ -80,12 +78,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guided_model(directory: Path) -> Model:
+def guided_model(directory):
     return load(directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def guided_server(directory: Path) -> Iterator[Server]:
+def guided_server(directory):
     with serve_with(directory, {**LIMITS, "client-share": 1, **NO_DELAY}) as server:
         yield server
 
@@ -137,8 +135,8 @@ def assert_painted(
 
 @pytest.mark.parametrize("label", OF_GENERATIONS)
 def test_generations_are_those_of_the_library_on_every_face(
-    shapes_server: Server, shapes_client: httpx.Client, shapes_model: Model, label: str
-) -> None:
+    shapes_server, shapes_client, shapes_model, label
+):
     fields, asked = OF_GENERATIONS[label]
     law = shapes_model.sample(9, seed=2**63 - 1, **asked)
     assert len({*law.classes}) == {"any": 3, None: 0}.get(asked.get("class_name"), 1)
@@ -148,21 +146,19 @@ def test_generations_are_those_of_the_library_on_every_face(
 @pytest.mark.parametrize("known", [{"mask": HOLE == 255}, {"keep_rows": 3}], ids=["mask", "rows"])
 @pytest.mark.parametrize("label", OF_EDITS)
 def test_completions_are_those_of_the_library_on_every_face(
-    shapes_server: Server,
-    shapes_client: httpx.Client,
-    shapes_model: Model,
-    label: str,
-    known: dict[str, Any],
-) -> None:
+    shapes_server,
+    shapes_client,
+    shapes_model,
+    label,
+    known,
+):
     fields, asked = OF_EDITS[label]
     given = MASKED if "mask" in known else PICTURE
     law = shapes_model.complete(IMAGE, n=3, seed=4, **known, **asked)
     assert_painted(shapes_server, shapes_client, EDITS, law, n=3, seed=4, **given, **fields)
 
 
-def test_guidance_is_that_of_the_library(
-    guided_server: Server, guided: httpx.Client, guided_model: Model
-) -> None:
+def test_guidance_is_that_of_the_library(guided_server, guided, guided_model):
     asked = {"class_name": "star", "seed": 7, "temperature": 0.8, "n": 3}
     law = guided_model.sample(**asked, guidance=2.5)
     fields = {**STAR, "guidance": 2.5, "n": 3}
@@ -173,9 +169,7 @@ def test_guidance_is_that_of_the_library(
         assert_painted(guided_server, guided, EDITS, law, **fields, **MASKED, **more)
 
 
-def test_likelihoods_are_of_the_class_and_a_card_has_all(
-    shapes_client: httpx.Client, shapes_model: Model
-) -> None:
+def test_likelihoods_are_of_the_class_and_a_card_has_all(shapes_client, shapes_model):
     for name in (None, "circle", "star"):
         (one,) = post(shapes_client, LIKELIHOODS, image=MASKED["image"], **{"class": name})["data"]
         assert one["bits_per_dim"] == pytest.approx(
@@ -184,9 +178,7 @@ def test_likelihoods_are_of_the_class_and_a_card_has_all(
     assert shapes_client.get("/v1/models/shapes").json()["classes"] == ["circle", "square", "star"]
 
 
-def test_a_noisy_picture_is_classified_to_within_a_tolerance(
-    guided: httpx.Client, guided_model: Model
-) -> None:
+def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided, guided_model):
     """Like guidance, it takes logits of all values."""
     picture = {"image": text(encode(NOISY))}
     (one,) = post(guided, CLASSIFICATIONS, **picture)["data"]
@@ -197,9 +189,7 @@ def test_a_noisy_picture_is_classified_to_within_a_tolerance(
     assert one["bits_per_dim"] == pytest.approx(exact[0], rel=1e-6)
 
 
-def test_a_request_that_says_nothing_gets_the_models_defaults(
-    guided_server: Server, guided: httpx.Client
-) -> None:
+def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server, guided):
     said = {name: value for name, value in DEFAULTS.items() if name != "particles"}
     unsaid, same = (generate(guided, n=3, seed=7, **fields) for fields in ({}, said))
     assert unsaid["data"] == same["data"]
@@ -216,8 +206,8 @@ def test_a_request_that_says_nothing_gets_the_models_defaults(
 
 
 def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(
-    shapes_client: httpx.Client,
-) -> None:
+    shapes_client,
+):
     found = []
     # how far an image is when its partial images are cut is a matter of time
     for seed in range(20):
@@ -242,7 +232,7 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
     assert (True, True) in found
 
 
-def test_an_engine_with_too_few_slots_names_the_field(directory: Path) -> None:
+def test_an_engine_with_too_few_slots_names_the_field(directory):
     models = served_models(settings := Settings(models=(str(directory),)))
     models.default.engine.ready = Ready(
         parameters=1, slots=1, device="cpu", state_bytes=1, backend="none"
@@ -255,9 +245,7 @@ def test_an_engine_with_too_few_slots_names_the_field(directory: Path) -> None:
     assert from_exception(failed).body["error"]["param"] == "particles"
 
 
-def test_the_limits_count_every_particle(
-    shapes_server: Server, shapes_client: httpx.Client
-) -> None:
+def test_the_limits_count_every_particle(shapes_server, shapes_client):
     response = shapes_client.post(EDITS, json={**MASKED, "n": ROOM // 20 + 1, "particles": 20})
     assert_refused(response, 429, None, "client_queue_full")
     assert str(20 * (ROOM // 20 + 1)) in response.json()["error"]["message"]
@@ -269,7 +257,7 @@ def test_the_limits_count_every_particle(
     shapes_server.wait_for_log("slots=14")
 
 
-def test_the_limits_count_a_guided_image_twice(guided_server: Server, guided: httpx.Client) -> None:
+def test_the_limits_count_a_guided_image_twice(guided_server, guided):
     most = GUIDED_ROOM // 2
     response = guided.post(GENERATIONS, json={**STAR, "guidance": 2, "n": most + 1})
     assert_refused(response, 429, None, "client_queue_full")

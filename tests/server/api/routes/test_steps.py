@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from scanline.model.base.state import State
-from scanline.model.network.transformer import Transformer
 from tests.support.close import assert_close
 from tests.support.pictures import encode, noise, text
 from tests.support.server.json_requests import post
@@ -30,13 +29,11 @@ def inspected(client: httpx.Client, **fields: object) -> dict:
     )
 
 
-def test_every_number_is_that_of_the_recurrence(
-    colour_client: httpx.Client, colour: Transformer
-) -> None:
+def test_every_number_is_that_of_the_recurrence(colour_client, colour):
     answer = inspected(colour_client)
     c = colour.config.key_width
     m = colour.config.value_width
-    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
+    shapes = dict.fromkeys(("q", "k", "phi_q", "phi_k", "z"), (-1, c))
     shapes |= {"v": (-1, m), "y": (-1, m), "s": (-1, c, m), "probabilities": (-1, 256)}
     arrays = {
         name: torch.tensor(np.frombuffer(b64decode(answer[name]), "<f4")).reshape(shape)
@@ -69,7 +66,7 @@ def test_every_number_is_that_of_the_recurrence(
     assert_close("sum", torch.ones(COUNT), arrays["probabilities"].sum(dim=1))
 
 
-def test_the_state_is_constant_and_the_cache_grows(colour_client: httpx.Client) -> None:
+def test_the_state_is_constant_and_the_cache_grows(colour_client):
     early, late = (inspected(colour_client, first=first, steps=1)["attention"] for first in (0, 35))
     assert early["state_bytes"] == late["state_bytes"]
     assert late["cache_bytes"] == 36 * early["cache_bytes"]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
@@ -76,7 +75,7 @@ NO_HTTP = {
 
 
 @pytest.fixture(scope="module")
-def strict_server(grey_directory: Path) -> Iterator[Server]:
+def strict_server(grey_directory):
     """Short timeouts, and heads of at most four kilobytes."""
     options = {
         "receive-timeout": 2.5,
@@ -89,7 +88,7 @@ def strict_server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def late_responses(strict_server: Server) -> dict[str, bytes]:
+def late_responses(strict_server):
     """The responses to all slow clients, which wait for their timeouts at the same time."""
     with ThreadPoolExecutor(len(SLOW)) as pool:
         return dict(
@@ -102,7 +101,7 @@ def late_responses(strict_server: Server) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("label", TOO_LONG)
-def test_a_long_head_is_refused(strict_server: Server, label: str) -> None:
+def test_a_long_head_is_refused(strict_server, label):
     sent, status, code = TOO_LONG[label]
     assert_refused(answer_to(strict_server, sent), status, None, code)
 
@@ -118,7 +117,7 @@ def head_of(size: int) -> bytes:
     return first + b"x" * (size - counted) + b"\r\n\r\n"
 
 
-def test_a_head_of_the_limit_passes_and_one_byte_more_does_not(strict_server: Server) -> None:
+def test_a_head_of_the_limit_passes_and_one_byte_more_does_not(strict_server):
     assert answer_to(strict_server, head_of(MAX_HEAD)).status_code == 200
     assert_refused(answer_to(strict_server, head_of(MAX_HEAD + 1)), 431, None, "headers_too_long")
     most = (
@@ -129,7 +128,7 @@ def test_a_head_of_the_limit_passes_and_one_byte_more_does_not(strict_server: Se
     assert answer_to(strict_server, most).status_code == 200
 
 
-def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Server) -> None:
+def test_headers_without_end_behind_a_body_end_the_connection(strict_server):
     """Possibly in the middle of its response, where no other response may begin."""
     head = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\ntransfer-encoding: chunked\r\n\r\n0\r\n"
     with httpx.Client(base_url=strict_server.url) as client:
@@ -138,7 +137,7 @@ def test_headers_without_end_behind_a_body_end_the_connection(strict_server: Ser
         assert Metrics(client).of("errors_total", code="headers_too_long") == before + 1
 
 
-def test_heads_and_bodies_within_the_limit_are_accepted(strict_server: Server) -> None:
+def test_heads_and_bodies_within_the_limit_are_accepted(strict_server):
     headers = {"a": "b" * (MAX_HEAD - 200), "connection": "close"}
     assert httpx.get(f"{strict_server.url}/healthz", headers=headers).status_code == 200
     # in one piece with its head
@@ -150,7 +149,7 @@ def test_heads_and_bodies_within_the_limit_are_accepted(strict_server: Server) -
 
 
 @pytest.mark.parametrize("label", NO_HTTP)
-def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) -> None:
+def test_bytes_that_are_not_http_are_refused(strict_server, label):
     response = answer_to(strict_server, NO_HTTP[label])
     assert_refused(response, 400, None, "invalid_http")
     assert len(response.headers["x-request-id"]) == 32
@@ -158,13 +157,11 @@ def test_bytes_that_are_not_http_are_refused(strict_server: Server, label: str) 
 
 
 @pytest.mark.parametrize("label", list(SLOW)[1:])
-def test_a_head_or_body_that_does_not_come_in_time_is_refused(
-    late_responses: dict[str, bytes], label: str
-) -> None:
+def test_a_head_or_body_that_does_not_come_in_time_is_refused(late_responses, label):
     assert_refused(sockets.parse_response(late_responses[label]), 408, None, "receive_timeout")
 
 
-def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
+def test_a_body_that_drips_is_refused(strict_server):
     """Each byte arrives soon after the one before; the whole body takes too long."""
     with open_connection(strict_server) as connection:
         connection.sendall(post_request(URL, {})[:-2].replace(b"length: 2", b"length: 9999"))
@@ -181,16 +178,14 @@ def test_a_body_that_drips_is_refused(strict_server: Server) -> None:
     assert_refused(sockets.parse_response(data), 408, None, "receive_timeout")
 
 
-def test_a_silent_or_idle_connection_is_closed(
-    late_responses: dict[str, bytes], strict_server: Server
-) -> None:
+def test_a_silent_or_idle_connection_is_closed(late_responses, strict_server):
     assert late_responses["nothing"] == b""
     assert exchange(strict_server, b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n").startswith(
         b"HTTP/1.1 200 OK"
     )
 
 
-def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server) -> None:
+def test_a_connection_whose_refused_body_is_late_is_closed(strict_server):
     head = b"POST /nowhere HTTP/1.1\r\nhost: [::1]\r\ncontent-length: 100\r\n\r\n"
     assert exchange(strict_server, head).startswith(b"HTTP/1.1 404 Not Found")
     assert exchange(strict_server, head + b"x").startswith(b"HTTP/1.1 404 Not Found")
@@ -201,7 +196,7 @@ def test_a_connection_whose_refused_body_is_late_is_closed(strict_server: Server
         assert b"HTTP" not in sockets.read_until_closed(connection)
 
 
-def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> None:
+def test_an_open_websocket_may_be_silent_for_longer(strict_server):
     """Also one on a connection that was used before."""
     with open_connection(strict_server) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n")
@@ -212,13 +207,13 @@ def test_an_open_websocket_may_be_silent_for_longer(strict_server: Server) -> No
         assert connection.recv(10) == b"\x8a\x00"
 
 
-def test_a_websocket_message_has_a_limit_of_its_own() -> None:
+def test_a_websocket_message_has_a_limit_of_its_own():
     """By default it may be as large as a body."""
     settings = Settings(max_body_bytes=1000)
     assert uvicorn_options(settings, HttpCounters())["ws"].max_message_bytes() == 1000
     sizes = iter([2, 3])  # as a reload changes it
 
-    async def limits() -> list[int | None]:
+    async def limits():
         config = uvicorn.Config(
             FastAPI(),
             **uvicorn_options(settings, HttpCounters(), max_message_bytes=lambda: next(sizes)),
@@ -239,7 +234,7 @@ BODY = (
 
 
 @pytest.fixture(scope="module")
-def small_server(grey_directory: Path) -> Iterator[Server]:
+def small_server(grey_directory):
     limits = {
         "max-connections": CONNECTIONS,
         "max-arriving-bytes": 2_000_000,
@@ -252,7 +247,7 @@ def small_server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(small_server: Server) -> Iterator[httpx.Client]:
+def client(small_server):
     """Another client than those of the tests."""
     with small_server.client(transport=httpx.HTTPTransport(local_address="127.0.0.9")) as client:
         yield client
@@ -277,9 +272,7 @@ def answered(server: Server, source: str) -> bool:
     return answer_to(server, GET, source).status_code == 200
 
 
-def test_one_client_has_a_share_of_all_connections(
-    small_server: Server, client: httpx.Client
-) -> None:
+def test_one_client_has_a_share_of_all_connections(small_server, client):
     """One beyond it is refused, and closed even if its client does not close."""
     before = Metrics(client).errors("too_many_connections")
     with open_many(small_server, int((CONNECTIONS - 1) * SHARE)):  # `client` has one
@@ -308,9 +301,7 @@ def wait_for_arriving(client: httpx.Client, size: float) -> None:
     wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") >= size)
 
 
-def test_bodies_beyond_a_share_wait_and_are_refused(
-    small_server: Server, client: httpx.Client
-) -> None:
+def test_bodies_beyond_a_share_wait_and_are_refused(small_server, client):
     with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
@@ -324,9 +315,7 @@ def test_bodies_beyond_a_share_wait_and_are_refused(
         )
 
 
-def test_a_body_that_waited_for_room_is_received_once_there_is_some(
-    small_server: Server, client: httpx.Client
-) -> None:
+def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server, client):
     with open_many(small_server, 2) as (first, second):
         first.sendall(BODY + b" " * 900_000)
         wait_for_arriving(client, 900_000)
@@ -343,7 +332,7 @@ MANY = {"max-connections": 1000, "max-arriving-bytes": 2_000_000, "client-share"
 
 
 @pytest.fixture(scope="module")
-def many_server(grey_directory: Path) -> Iterator[Server]:
+def many_server(grey_directory):
     with serve_with(grey_directory, {"slots": 4, **MANY}) as server:
         yield server
 
@@ -353,12 +342,10 @@ def arriving(client: httpx.Client) -> float:
 
 
 @pytest.mark.parametrize("rest", [b"", b"x-unfinished: " + b"b" * 200])
-def test_unfinished_heads_count_as_arriving_until_they_end(
-    many_server: Server, rest: bytes
-) -> None:
+def test_unfinished_heads_count_as_arriving_until_they_end(many_server, rest):
     with many_server.client() as client, ExitStack() as stack:
 
-        def send_head() -> socket.socket:
+        def send_head():
             connection = stack.enter_context(open_connection(many_server, source=ONE))
             connection.sendall(HEAD + rest)
             return connection
@@ -381,9 +368,7 @@ def test_unfinished_heads_count_as_arriving_until_they_end(
         wait_for_metrics(client, lambda now: now.of("connection_arriving_bytes") == 0)
 
 
-def test_an_unfinished_message_counts_as_a_body_does(
-    small_server: Server, client: httpx.Client
-) -> None:
+def test_an_unfinished_message_counts_as_a_body_does(small_server, client):
     before = Metrics(client).errors("too_much_arriving")
     message = frame(Opcode.TEXT, b" " * 700_000)
     with open_many(small_server, 2) as (first, second):
@@ -398,9 +383,7 @@ def test_an_unfinished_message_counts_as_a_body_does(
     assert Metrics(client).errors("too_much_arriving") == before + 1
 
 
-def test_a_client_that_reads_nothing_on_many_connections_loses_some(
-    small_server: Server, client: httpx.Client
-) -> None:
+def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server, client):
     before = Metrics(client).errors("too_much_unread")
     with open_many(small_server, 8, receive_buffer=4096) as connections:
         for connection in connections:

@@ -6,7 +6,6 @@ import pytest
 
 from scanline.server.api.base.errors import ApiError
 from tests.server.api.payload.test_json_object import part, read
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import KEY
 from tests.support.server.sockets import answer_to
 
@@ -17,7 +16,7 @@ CHUNKED = b"transfer-encoding: chunked\r\n"
 BODY = b"\r\n2\r\n{}\r\n0\r\n\r\n"
 JSON = HOST + b"content-type: application/json\r\nconnection: close\r\n"
 OLD = POST.replace(b"1.1", b"1.0") + JSON
-MUSTS: dict[str, tuple[bytes, int]] = {
+MUSTS = {
     "9112 3.2: no Host": (GET + b"\r\n", 400),
     "9112 3.2: two Hosts": (GET + HOST + HOST + b"\r\n", 400),
     "9112 3.2: two Hosts of HTTP/1.0": (GET.replace(b"1.1", b"1.0") + HOST + HOST + b"\r\n", 400),
@@ -62,12 +61,12 @@ MUSTS: dict[str, tuple[bytes, int]] = {
 
 
 @pytest.mark.parametrize("must", MUSTS)
-def test_http(server: Server, must: str) -> None:
+def test_http(server, must):
     request, status = MUSTS[must]
     assert answer_to(server, request).status_code == status
 
 
-def test_a_parts_extended_name_makes_it_a_file_and_is_not_used() -> None:
+def test_a_parts_extended_name_makes_it_a_file_and_is_not_used():
     """RFC 7578, 4.2: filename* must not be sent; older clients send it alone."""
     assert read(part("image", b"seven", "; filename*=utf-8''a.png") + b"--x--\r\n", 99) == [
         ("image", b"seven")
@@ -96,7 +95,7 @@ TRAILERS = {
 
 
 @pytest.mark.parametrize("name", TRAILERS)
-def test_a_trailer_changes_nothing(guarded_server: Server, name: str) -> None:
+def test_a_trailer_changes_nothing(guarded_server, name):
     plain = answer_to(guarded_server, CHUNKED_POST + AUTHORIZED + SEEDED + b"\r\n")
     trailer = name.encode() + b": " + TRAILERS[name] + b"\r\n\r\n"
     after = answer_to(guarded_server, CHUNKED_POST + AUTHORIZED + SEEDED + trailer)
@@ -107,7 +106,7 @@ def test_a_trailer_changes_nothing(guarded_server: Server, name: str) -> None:
     assert "203.0.113.9" not in guarded_server.log_text
 
 
-def test_a_key_in_a_trailer_authorizes_nothing(guarded_server: Server) -> None:
+def test_a_key_in_a_trailer_authorizes_nothing(guarded_server):
     assert (
         answer_to(guarded_server, CHUNKED_POST + SEEDED + AUTHORIZED + b"\r\n").status_code == 401
     )

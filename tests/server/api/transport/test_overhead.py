@@ -8,8 +8,6 @@ What must not be delayed is read from the server's log.
 import re
 import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -34,7 +32,7 @@ NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def server(grey_directory: Path) -> Iterator[Server]:
+def server(grey_directory):
     with serve_with(
         grey_directory, {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}
     ) as server:
@@ -57,8 +55,8 @@ def delays(server: Server, source: str, path: str = "") -> list[float]:
 
 
 def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(
-    server: Server,
-) -> None:
+    server,
+):
     count = BURST + BEYOND
     with open_connection(server, source="127.0.1.1") as connection:
         began = time.monotonic()
@@ -87,7 +85,7 @@ CAUSES = {  # what is sent on a connection of its own, and what it costs
 
 
 @pytest.mark.parametrize("label", CAUSES)
-def test_it_delays_the_next_request(server: Server, label: str) -> None:
+def test_it_delays_the_next_request(server, label):
     (sent, units), source = CAUSES[label], f"127.0.1.{10 + [*CAUSES].index(label)}"
     began = time.monotonic()
     for _ in range(int((BURST + BEYOND) / units) + 1):
@@ -96,7 +94,7 @@ def test_it_delays_the_next_request(server: Server, label: str) -> None:
     assert time.monotonic() - began > DELAY * 0.9, "it waited until the connections were paid for"
 
 
-def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
+def test_a_probe_waits_only_for_a_moment(server):
     with open_connection(server, source="127.0.1.5") as connection:
         connection.sendall(NOT_FOUND * (BURST + 10 * BEYOND))  # ten seconds of work at the rate
         wait_for(lambda: delays(server, "127.0.1.5"), "a delay")
@@ -105,7 +103,7 @@ def test_a_probe_waits_only_for_a_moment(server: Server) -> None:
     assert logged == [rate_limit.PROBE_SECONDS]
 
 
-def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
+def test_wrong_messages_are_answered_at_the_rate(server):
     with connected(server.url, source_address=("127.0.1.6", 0)) as websocket:
         began = time.monotonic()
         for _ in range(BURST + BEYOND + 1):
@@ -115,7 +113,7 @@ def test_wrong_messages_are_answered_at_the_rate(server: Server) -> None:
         assert time.monotonic() - began > DELAY * 0.9
 
 
-def test_requests_and_jobs_for_images_cost_nothing(server: Server) -> None:
+def test_requests_and_jobs_for_images_cost_nothing(server):
     with server.client(transport=httpx.HTTPTransport(local_address="127.0.1.8")) as client:
         for _ in range(BURST + BEYOND):
             generate(client)
@@ -134,12 +132,10 @@ SMALL = {  # what is sent on connections, again and again until the client has t
 
 
 @pytest.mark.parametrize("label", SMALL)
-def test_small_pieces_and_connections_without_a_request_are_overhead(
-    server: Server, label: str
-) -> None:
+def test_small_pieces_and_connections_without_a_request_are_overhead(server, label):
     source = f"127.0.1.{20 + list(SMALL).index(label)}"
 
-    def is_delayed() -> bool:
+    def is_delayed():
         with open_connection(server, source=source) as connection:
             connection.sendall(SMALL[label])
             connection.shutdown(socket.SHUT_WR)

@@ -6,16 +6,12 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import httptools
-import httpx
 import pytest
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Receive, Scope, Send
 
 from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.transport.http_protocol import MAX_SLICES
@@ -25,7 +21,6 @@ from scanline.server.settings import Settings
 from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.loop_lag import peak
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import LARGE, LONG, serve_with
 from tests.support.server.sockets import (
     CLOSES,
@@ -44,7 +39,7 @@ OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings:
 
 
 @pytest.fixture(scope="module")
-def slow_server(grey_directory: Path) -> Iterator[Server]:
+def slow_server(grey_directory):
     """A server of few slots, so that a long job is running when its client leaves."""
     with serve_with(
         grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}
@@ -53,13 +48,13 @@ def slow_server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(slow_server: Server) -> Iterator[httpx.Client]:
+def client(slow_server):
     with slow_server.client() as client:
         wait_until_idle(client)
         yield client
 
 
-def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
+def test_answers_come_in_the_order_of_the_requests(slow_server):
     """The first one takes longest."""
     paths = [b"/v1/models", b"/v1/models/grey", b"/nowhere", b"/healthz"]
     gets = b"".join(b"GET %b HTTP/1.1\r\nhost: [::1]\r\n\r\n" % path for path in paths)
@@ -69,7 +64,7 @@ def test_answers_come_in_the_order_of_the_requests(slow_server: Server) -> None:
     assert data.count(b"HTTP/1.1 ") == 6
 
 
-def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Server) -> None:
+def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server):
     body = b'{"n": 1, "user": "\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n"}'.replace(
         b"\r\n", b"\\r\\n"
     )
@@ -86,14 +81,12 @@ def test_bodies_of_both_kinds_are_read_between_other_requests(slow_server: Serve
     assert data.count(b"HTTP/1.1 200 OK") == 10, data[:2000]
 
 
-def test_a_flood_takes_constant_memory_and_others_are_answered(
-    slow_server: Server, client: httpx.Client
-) -> None:
+def test_a_flood_takes_constant_memory_and_others_are_answered(slow_server, client):
     """Two floods: one whose answers are read, and one whose answers are not."""
     before = peak(slow_server)
     stopped = threading.Event()
 
-    def flood(connection: socket.socket) -> None:
+    def flood(connection):
         connection.setblocking(False)
         while not stopped.is_set():
             try:
@@ -103,7 +96,7 @@ def test_a_flood_takes_constant_memory_and_others_are_answered(
             except ConnectionError:  # a flood may be closed
                 return
 
-    def drain(connection: socket.socket) -> None:
+    def drain(connection):
         while not stopped.is_set():
             try:
                 connection.recv(1_000_000)
@@ -136,9 +129,7 @@ def test_a_flood_takes_constant_memory_and_others_are_answered(
     [("close", GET), ("reset", FLOOD * 10_000), ("half-close", b"POST ")],
     ids=["a request", "a flood", "half a head"],
 )
-def test_a_client_that_leaves_is_seen(
-    slow_server: Server, client: httpx.Client, close: str, behind: bytes
-) -> None:
+def test_a_client_that_leaves_is_seen(slow_server, client, close, behind):
     cancelled = Metrics(client).of("request_success_total", finished_reason="cancelled")
     with open_connection(slow_server) as connection:
         connection.sendall(post_request(URL, {"n": LONG}) + behind)
@@ -148,26 +139,26 @@ def test_a_client_that_leaves_is_seen(
     assert now.of("request_success_total", finished_reason="cancelled") == cancelled + 1
 
 
-def test_a_body_of_many_possible_ends_is_parsed_in_several_turns() -> None:
+def test_a_body_of_many_possible_ends_is_parsed_in_several_turns():
     turns = []
     options = uvicorn_options(Settings(), HttpCounters())
 
-    class Counting(options["http"]):  # type: ignore[misc,name-defined]
-        def _parse(self, data: bytes) -> None:
+    class Counting(options["http"]):
+        def _parse(self, data):
             turns.append(0)
             super()._parse(data)
 
-        def _parse_slice(self, data: bytes) -> None:
+        def _parse_slice(self, data):
             turns[-1] += 1
             super()._parse_slice(data)
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(scope, receive, send):
         while (await receive()).get("more_body"):
             pass
         await send({"type": "http.response.start", "status": 200})
         await send({"type": "http.response.body"})
 
-    async def serve() -> bytes:
+    async def serve():
         server = uvicorn.Server(
             uvicorn.Config(answer, lifespan="off", **{**options, "http": Counting})
         )
@@ -188,7 +179,7 @@ def test_a_body_of_many_possible_ends_is_parsed_in_several_turns() -> None:
     assert max(turns) == MAX_SLICES
 
 
-def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: Server) -> None:
+def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server):
     """Clients offer it with bodies, too; it leaves their wish to close."""
     body = post_request(URL, {"n": 1}).replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
     get = GET.replace(b"host: [::1]\r\n", b"host: [::1]\r\n" + OFFER)
@@ -197,7 +188,7 @@ def test_an_offer_of_http2_is_ignored_and_what_follows_is_answered(slow_server: 
     assert data.count(b'"b64_json"') == 1
 
 
-def test_a_websocket_behind_an_unanswered_request_opens_after_it(slow_server: Server) -> None:
+def test_a_websocket_behind_an_unanswered_request_opens_after_it(slow_server):
     with open_connection(slow_server) as connection:
         connection.sendall(
             post_request(URL, {"n": 3}) + WEBSOCKET_HEAD + b"\r\n" + bytes([0x89, 0x80, 0, 0, 0, 0])
@@ -236,9 +227,9 @@ class Reader:
         self.finder = MessageEnds()
         self.in_message = False
         self.read = 0
-        self.ends: list[int] = []
+        self.ends = []
         self.completed = 0  # by the current slice
-        self.headers: dict[bytes, bytes] = {}
+        self.headers = {}
 
     def on_message_begin(self) -> None:
         self.in_message = True
@@ -272,9 +263,7 @@ class Reader:
     st.lists(st.tuples(st.sampled_from([b"", b"\r\n", b"\r\n\r\n"]), MESSAGES), max_size=6),
     st.data(),
 )
-def test_each_message_ends_a_slice_however_it_arrives(
-    messages: list[tuple[bytes, bytes]], data: st.DataObject
-) -> None:
+def test_each_message_ends_a_slice_however_it_arrives(messages, data):
     sent = b""
     ends = []
     for blank, message in messages:

@@ -5,9 +5,7 @@ answers others and leaks nothing.
 import os
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -123,7 +121,7 @@ def open_files(server: Server) -> int:
 
 
 @pytest.fixture(scope="module")
-def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
+def fuzzed_server(grey_directory):
     """At its end all connections of generated clients are gone, and their work."""
     limits = {
         "max-head-bytes": 4096,
@@ -152,7 +150,7 @@ def fuzzed_server(grey_directory: Path) -> Iterator[Server]:
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(clients=st.lists(a_client(), min_size=1, max_size=3))
-def test_no_client_harms_the_server(fuzzed_server: Server, clients: list[list[Action]]) -> None:
+def test_no_client_harms_the_server(fuzzed_server, clients):
     """Many more of them: `--hypothesis-profile many`."""
     before = open_files(fuzzed_server)
     for actions in clients:

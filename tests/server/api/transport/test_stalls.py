@@ -54,7 +54,7 @@ ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client
 
 
 @pytest.fixture(scope="module")
-def strict_server(grey_directory: Path) -> Iterator[Server]:
+def strict_server(grey_directory):
     """Two seconds for everything."""
     seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
     with serve_with(
@@ -64,7 +64,7 @@ def strict_server(grey_directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(strict_server: Server) -> Iterator[httpx.Client]:
+def client(strict_server):
     """It keeps no connection: the server closes one that waits, maybe
     just as the next request is sent.
     """
@@ -73,9 +73,7 @@ def client(strict_server: Server) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("label", HANDSHAKES)
-def test_what_is_no_handshake_is_refused_and_closed(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_what_is_no_handshake_is_refused_and_closed(strict_server, client, label):
     before = Metrics(client).errors("invalid_websocket_handshake")
     response = answer_to(strict_server, HANDSHAKES[label])
     assert_refused(response, 400, None, "invalid_websocket_handshake")
@@ -89,9 +87,7 @@ def test_what_is_no_handshake_is_refused_and_closed(
 
 
 @pytest.mark.parametrize("label", UNFINISHED)
-def test_a_message_without_end_closes_its_websocket(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_a_message_without_end_closes_its_websocket(strict_server, client, label):
     before = Metrics(client).errors("receive_timeout")
     first, more = UNFINISHED[label]
     with open_connection(strict_server) as connection:
@@ -114,10 +110,10 @@ def test_a_message_without_end_closes_its_websocket(
     assert Metrics(client).errors("receive_timeout") == before + 1
 
 
-def test_a_websocket_whose_messages_follow_each_other_stays_open(strict_server: Server) -> None:
+def test_a_websocket_whose_messages_follow_each_other_stays_open(strict_server):
     """Each ends where the next begins, for longer than one may take."""
 
-    def answers() -> bytes:
+    def answers():
         """What the server sends until it has answered all; nothing where
         a busy machine held this client.
         """
@@ -154,9 +150,7 @@ UNREAD = {
 
 
 @pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
-def test_a_client_that_reads_nothing_is_disconnected(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(strict_server, client, label):
     before = Metrics(client).errors("send_timeout")
     with open_connection(strict_server, receive_buffer=4096) as connection:
         UNREAD[label](connection)
@@ -171,12 +165,10 @@ def test_a_client_that_reads_nothing_is_disconnected(
 
 
 @pytest.mark.parametrize("label", and_slow(["files"], "events", "websocket"))
-def test_a_client_that_reads_slowly_is_not(
-    strict_server: Server, client: httpx.Client, label: str
-) -> None:
+def test_a_client_that_reads_slowly_is_not(strict_server, client, label):
     """For three times as long as one may read nothing."""
 
-    def is_connected() -> bool:
+    def is_connected():
         """Whether it is after six seconds; False where a busy machine held
         this client for longer than it may.
         """
@@ -194,7 +186,7 @@ def test_a_client_that_reads_slowly_is_not(
     wait_for(is_connected, "a client that reads in time")
 
 
-def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server) -> None:
+def test_empty_lines_do_not_keep_a_connection_open(strict_server):
     """Neither a new one nor one that has been answered."""
     for first in (b"", b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n\r\n"):
         with open_connection(strict_server) as connection:
@@ -206,7 +198,7 @@ def test_empty_lines_do_not_keep_a_connection_open(strict_server: Server) -> Non
 
 
 Holder = Callable[[socket.socket], None]
-HOLDERS: dict[str, Holder] = {
+HOLDERS = {
     "files": UNREAD["files"],
     "half a head": lambda connection: connection.sendall(b"GET / HTTP/1.1\r\n"),
     "nothing": lambda connection: None,
@@ -228,14 +220,14 @@ def draining(directory: Path, holders: dict[str, Holder], *options: str) -> Iter
         yield server
 
 
-def test_no_client_that_stalls_holds_a_drain(grey_directory: Path) -> None:
+def test_no_client_that_stalls_holds_a_drain(grey_directory):
     """The server exits with status 0, long before the drain would time out."""
     with draining(grey_directory, HOLDERS, "--drain-seconds", str(10 * PATIENCE)) as server:
         assert server.wait_until_exited() == 0, server.log_text
     assert_clean_end(server)
 
 
-def test_answers_that_nobody_reads_end_with_the_drain(grey_directory: Path) -> None:
+def test_answers_that_nobody_reads_end_with_the_drain(grey_directory):
     """They are accepted work, so that the drain waits for them until it times out."""
     with draining(grey_directory, UNREAD, "--drain-seconds", "0.5", *arguments(ROOM)) as server:
         assert server.wait_until_exited() == 1, server.log_text
@@ -284,7 +276,7 @@ class LargeAnswer:
             await send({"type": "http.response.body", "body": self.part, "more_body": True})
 
 
-async def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> None:
+async def test_no_part_of_an_answer_is_made_before_there_is_room_for_it():
     """What is unread is what is counted: an application holds no next part,
     which may be large, for the client.
     """
@@ -293,7 +285,7 @@ async def test_no_part_of_an_answer_is_made_before_there_is_room_for_it() -> Non
         assert transport.written >= answer.made * len(answer.part)
 
 
-async def test_a_client_that_closes_its_side_is_let_go_though_it_does_not_read() -> None:
+async def test_a_client_that_closes_its_side_is_let_go_though_it_does_not_read():
     answer = LargeAnswer()
     async with leaving_unread(answer) as (_, client):
         client.shutdown(socket.SHUT_WR)

@@ -49,7 +49,7 @@ def bars(count: int, channels: int = 1) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pictures(tmp_path_factory):
     """200 pictures of several formats in two folders, some twice, and two files that are none."""
     folder = tmp_path_factory.mktemp("pictures")
     (folder / "more").mkdir()
@@ -64,7 +64,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(out / "training.pt", weights_only=True)["model"]
+    found = torch.load(out / "training.pt", weights_only=True)["model"]
     return found
 
 
@@ -73,14 +73,12 @@ def train(pictures: Path, out: Path, *options: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def trained(pictures, tmp_path_factory):
     out = tmp_path_factory.mktemp("models") / "bars"
     return out, train(pictures, out, "--updates", 20, "--batch", 8)
 
 
-def test_a_folder_becomes_a_complete_model_directory(
-    trained: tuple[Path, str], pictures: Path
-) -> None:
+def test_a_folder_becomes_a_complete_model_directory(trained, pictures):
     out, said = trained
     assert files(out) == FILES
     assert package.load(out).sample(2, seed=1).array.shape == (2, 8, 8)
@@ -132,9 +130,7 @@ def test_a_folder_becomes_a_complete_model_directory(
 
 
 @pytest.mark.slow
-def test_interrupted_and_resumed(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_and_resumed(pictures, tmp_path, monkeypatch):
     """SIGINT and then SIGTERM reach a real process, each after the first row that it reports."""
     # as this process: the sums of other numbers of threads differ
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -171,7 +167,7 @@ def test_interrupted_and_resumed(
     assert files(out) == FILES
 
 
-def test_a_resumed_run_wants_the_same_pictures(pictures: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_wants_the_same_pictures(pictures, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     for i, image in enumerate(bars(20)):
@@ -198,9 +194,7 @@ def test_a_resumed_run_wants_the_same_pictures(pictures: Path, tmp_path: Path) -
     assert torch.load(tmp_path / "out" / "training.pt", weights_only=True)["update"] == 3
 
 
-def test_a_run_of_minutes_ends_with_them(
-    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_minutes_ends_with_them(pictures, tmp_path, monkeypatch):
     """By a clock that goes on by 0.3 s whenever it is read."""
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.3 * next(ticks))
@@ -211,9 +205,7 @@ def test_a_run_of_minutes_ends_with_them(
     assert "0.05 minutes, " in said
 
 
-def test_layers_are_added_to_a_model(
-    trained: tuple[Path, str], pictures: Path, tmp_path: Path
-) -> None:
+def test_layers_are_added_to_a_model(trained, pictures, tmp_path):
     start = load_model(trained[0])
     out = tmp_path / "deeper"
     layers = start.config.layers + 1
@@ -241,7 +233,7 @@ def test_layers_are_added_to_a_model(
     done("train", "--no-compile", "--resume", "--out", out, "--updates", 2)
 
 
-def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
+def test_colour_pictures_are_mirrored_when_asked(tmp_path):
     np.save(tmp_path / "bars.npy", bars(60, channels=3))
     said = train(tmp_path / "bars.npy", tmp_path / "out", "--updates", 1, "--mirror")
     assert "pictures of 8x8 RGB to train on" in said
@@ -252,8 +244,8 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path: Path) -> None:
 
 
 def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     dots = np.zeros((60, 16, 16), np.uint8)
     for image, (row, column) in zip(
         dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True
@@ -288,7 +280,7 @@ LINES = 'Lines in "noise"'  # the name that their folder gives them
 
 
 @pytest.fixture(scope="module")
-def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lines(tmp_path_factory):
     """60 pictures of a bright column or of a bright row, in a folder each."""
     folder = tmp_path_factory.mktemp("lines")
     random = np.random.default_rng(0)
@@ -305,14 +297,14 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def classified(lines: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def classified(lines, tmp_path_factory):
     out = tmp_path_factory.mktemp("models") / "lines"
     return out, done("train", "--data", lines, "--out", out, *OPTIONS, "--updates", 6)
 
 
 def test_the_model_knows_the_subfolders_and_its_card_states_them(
-    classified: tuple[Path, str],
-) -> None:
+    classified,
+):
     out, said = classified
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()
@@ -339,9 +331,7 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(
     assert (weights(out)["classes"].norm(dim=1) > 0).all()
 
 
-def test_two_parts_end_in_the_weights_of_a_whole_run(
-    classified: tuple[Path, str], lines: Path, tmp_path: Path
-) -> None:
+def test_two_parts_end_in_the_weights_of_a_whole_run(classified, lines, tmp_path):
     done("train", "--data", lines, "--out", tmp_path, *OPTIONS, "--updates", 3)
     # figures of the weights so far
     write_evaluation(tmp_path, read_evaluation(tmp_path) | {"quality": {}})
@@ -350,9 +340,7 @@ def test_two_parts_end_in_the_weights_of_a_whole_run(
     assert read_evaluation(tmp_path) == read_evaluation(classified[0])
 
 
-def test_from_continues_with_classes_and_without(
-    classified: tuple[Path, str], lines: Path, tmp_path: Path
-) -> None:
+def test_from_continues_with_classes_and_without(classified, lines, tmp_path):
     options = ("--updates", 1, "--batch", 2, "--no-compile", "--data", lines)
     done("train", *options, "--from", classified[0], "--out", tmp_path / "without")
     assert load_model(tmp_path / "without").config.classes == ()
@@ -363,9 +351,7 @@ def test_from_continues_with_classes_and_without(
     assert load_model(tmp_path / "again").config.classes == load_model(classified[0]).config.classes
 
 
-def test_options_that_do_not_fit_are_refused(
-    classified: tuple[Path, str], lines: Path, tmp_path: Path
-) -> None:
+def test_options_that_do_not_fit_are_refused(classified, lines, tmp_path):
     new = ("train", "--data", lines, "--out", tmp_path / "new")
     for options, said in (
         (("--unlabelled", 0.3), "--unlabelled needs --classes, whose labels it leaves out"),
@@ -390,9 +376,7 @@ def test_options_that_do_not_fit_are_refused(
     )
 
 
-def test_a_class_head_is_fitted_to_a_model_that_is_there(
-    classified: tuple[Path, str], lines: Path, tmp_path: Path
-) -> None:
+def test_a_class_head_is_fitted_to_a_model_that_is_there(classified, lines, tmp_path):
     out = tmp_path / "lines"
     shutil.copytree(classified[0], out)
     before = load_file(out / CLASS_HEAD)

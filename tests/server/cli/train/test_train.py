@@ -6,12 +6,10 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +34,7 @@ TRAIN = ("train", "--no-compile", "--preset", "tiny", "--data")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def preset() -> Iterator[None]:
+def preset():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(
             PRESETS,
@@ -47,15 +45,13 @@ def preset() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     directory = tmp_path_factory.mktemp("data")
     blobs.write(directory)
     return directory
 
 
-def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(data, tmp_path):
     train = (*TRAIN, data, "--out", tmp_path)
     state = tmp_path / "training.pt"
     done(*train)
@@ -69,9 +65,7 @@ def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(
     assert said == f"{state} is of another recipe: batch is 2 there, 3 here"
 
 
-def test_options_override_the_preset(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_override_the_preset(tmp_path, data, monkeypatch):
     monkeypatch.setitem(DIGESTS, "mnist", open_data(data).digest)
     options = ("--updates", 2, "--batch", 1, "--mirror", "--json")
     result = done(*TRAIN, data, "--out", tmp_path, *options)
@@ -94,16 +88,14 @@ def test_options_override_the_preset(
         ((28, 28, 1), {"start": "elsewhere"}, "elsewhere"),
     ],
 )
-def test_the_model_a_run_begins_from(
-    shape: tuple[int, int, int], given: dict[str, Any], start: str | None
-) -> None:
+def test_the_model_a_run_begins_from(shape, given, start):
     images = ImageSet(
         np.zeros((2, prod(shape)), np.uint8), np.zeros((2, prod(shape)), np.uint8), *shape, None, ""
     )
     assert TrainingOptions(Path("out"), **given).start_for(images) == start
 
 
-def test_short_runs_are_not_compiled() -> None:
+def test_short_runs_are_not_compiled():
     recipes = [TrainingConfig(updates=9, minutes=minutes) for minutes in (2.0, 9.0, 20.0, None)]
     options = TrainingOptions(Path("out"))
     assert [options.compiles(recipe, "cpu") for recipe in recipes] == [False, False, True, True]
@@ -111,9 +103,7 @@ def test_short_runs_are_not_compiled() -> None:
     assert TrainingOptions(Path("out"), compiled=True).compiles(recipes[0], "cpu")
 
 
-def test_minutes_of_a_gpu_and_the_minutes_after_them(
-    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_minutes_of_a_gpu_and_the_minutes_after_them(tmp_path, data, monkeypatch, caplog):
     """On a CPU that is measured as a GPU is, by a clock that goes
     on by 0.3 s whenever it is read.
     """
@@ -176,7 +166,7 @@ def test_minutes_of_a_gpu_and_the_minutes_after_them(
 
 
 @pytest.mark.slow  # starts a process; tests of training do so too
-def test_branches_are_remembered_and_on_the_card(tmp_path: Path, data: Path) -> None:
+def test_branches_are_remembered_and_on_the_card(tmp_path, data):
     train = (*TRAIN, data, "--out", tmp_path)
     options = ("--updates", 1, "--branches", 2, "--branch-updates", 1)
     assert "1 updates, 2 pictures an update in each of 2 branches" in done(*train, *options)
@@ -199,7 +189,7 @@ def limited(most: int, *arguments: object) -> str:
     return ran.err
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(tmp_path: Path, data: Path) -> None:
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, data):
     train = (*TRAIN, data, "--out", tmp_path)
     model = tmp_path / "model.safetensors"
     curve = tmp_path / "loss.png"
@@ -225,7 +215,7 @@ def row(update: int, seconds: float, bits: float, test: float | None = None) -> 
     return Row(update, bits, 0.001, 1.0, seconds, test)
 
 
-def test_refused_files_are_named_up_to_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_refused_files_are_named_up_to_a_limit(capsys):
     left_out = tuple(Refused(f"{i}.png", "it is empty") for i in range(NAMED + 1_234))
     images = ImageSet(
         np.zeros((2, 6), np.uint8), np.zeros((1, 6), np.uint8), 2, 3, 1, None, "", left_out
@@ -238,7 +228,7 @@ def test_refused_files_are_named_up_to_a_limit(capsys: pytest.CaptureFixture[str
     assert (out, err.splitlines()) == ("", lines)
 
 
-def test_a_line_every_half_minute_and_at_each_test(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_every_half_minute_and_at_each_test(capsys):
     config = TrainingConfig(updates=1000, batch=4)
     with training_progress(config, "name", as_json=False) as report:
         report(row(10, LINE_SECONDS - 1, 5.0))
@@ -251,7 +241,7 @@ def test_a_line_every_half_minute_and_at_each_test(capsys: pytest.CaptureFixture
     assert second == "update 40: 3.500 bits/dim, test 2.500, 10 images/s, 6 min left"
 
 
-def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys):
     with training_progress(
         TrainingConfig(updates=1000, batch=4), "name", as_json=False, peak=160.0
     ) as report:
@@ -264,8 +254,8 @@ def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys: pytest.CaptureFixture[
 
 
 def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     with training_progress(
         TrainingConfig(updates=10**9, minutes=300), "name", as_json=False
     ) as report:
@@ -277,7 +267,7 @@ def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(
     ]
 
 
-def test_as_json_each_row_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_as_json_each_row_is_an_object(capsys):
     with training_progress(TrainingConfig(updates=5), "name", as_json=True) as report:
         report(row(1, 2.0, 5.0))
         report(row(2, 3.0, 4.0, test=4.5))

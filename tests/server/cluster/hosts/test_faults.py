@@ -4,7 +4,6 @@ once; costs are printed (`-rP`).
 
 import subprocess
 import time
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from shutil import which
@@ -78,7 +77,7 @@ pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+def cluster(tmp_path_factory):
     """Three machines with a replica each, and an ingress on one of them."""
     if reason := unavailable_reason():
         pytest.skip(f"no hosts in namespaces: {reason}")
@@ -92,13 +91,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 
 @pytest.fixture
-def machines(cluster: Machines) -> Machines:
+def machines(cluster):
     cluster.wait_for_strength()
     return cluster
 
 
 @pytest.fixture
-def painter(machines: Machines) -> Host:
+def painter(machines):
     """A host that paints and that no client is connected to."""
     return machines.hosts[PAINTER]
 
@@ -122,7 +121,7 @@ def joined_again(machines: Machines, host: Host) -> None:
     print(f"full strength {at_full_strength(machines, back):.1f} s after the host's `ray start`")
 
 
-def test_a_machine_is_killed(machines: Machines, painter: Host) -> None:
+def test_a_machine_is_killed(machines, painter):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.kill()
@@ -131,7 +130,7 @@ def test_a_machine_is_killed(machines: Machines, painter: Host) -> None:
 
 
 @pytest.mark.parametrize("seconds", [5, 30, 90])  # how long the fault lasts
-def test_a_machine_is_cut_off(machines: Machines, painter: Host, seconds: int) -> None:
+def test_a_machine_is_cut_off(machines, painter, seconds):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.cut()
@@ -147,7 +146,7 @@ def test_a_machine_is_cut_off(machines: Machines, painter: Host, seconds: int) -
     print(f"full strength {at_full_strength(machines, fault + seconds):.1f} s after the link is up")
 
 
-def test_a_link_carries_less_than_is_sent(machines: Machines, painter: Host) -> None:
+def test_a_link_carries_less_than_is_sent(machines, painter):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.slow_down(SLOW)
@@ -159,9 +158,7 @@ def test_a_link_carries_less_than_is_sent(machines: Machines, painter: Host) -> 
     )
 
 
-def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(
-    machines: Machines, painter: Host
-) -> None:
+def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(machines, painter):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.pause()
@@ -173,7 +170,7 @@ def test_a_machine_is_paused_and_goes_on_after_others_took_its_work(
     print(f"full strength {at_full_strength(machines, back):.1f} s after the machine went on")
 
 
-def test_a_machine_has_no_memory_left(machines: Machines, painter: Host) -> None:
+def test_a_machine_has_no_memory_left(machines, painter):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.exhaust_memory()
@@ -187,10 +184,10 @@ def test_a_machine_has_no_memory_left(machines: Machines, painter: Host) -> None
 
 @pytest.mark.skipif(faketime() is None, reason="libfaketime or a C compiler not found")
 @pytest.mark.parametrize("seconds", [3600, -3600])
-def test_a_clock_jumps_by_an_hour(machines: Machines, seconds: int) -> None:
+def test_a_clock_jumps_by_an_hour(machines, seconds):
     host = machines.hosts[INGRESS]
 
-    def jumped() -> bool:
+    def jumped():
         with machines.client() as client:
             answer = client.post("/v1/images/generations", json={"n": 1, "seed": 1}).json()
         return abs(answer["created"] - time.time() - seconds) < 1800
@@ -209,9 +206,7 @@ def test_a_clock_jumps_by_an_hour(machines: Machines, seconds: int) -> None:
     joined_again(machines, host)
 
 
-def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(
-    machines: Machines, painter: Host
-) -> None:
+def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(machines, painter):
     host = machines.hosts[INGRESS]
     others = (machines.hosts[HEAD], painter)
     replicas = [machines.replicas_of(other) for other in others]
@@ -229,7 +224,7 @@ def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(
     joined_again(machines, host)
 
 
-def test_the_head_is_cut_off_for_some_seconds(machines: Machines) -> None:
+def test_the_head_is_cut_off_for_some_seconds(machines):
     with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
         machines.hosts[HEAD].cut()
@@ -239,7 +234,7 @@ def test_the_head_is_cut_off_for_some_seconds(machines: Machines) -> None:
     print(f"full strength {at_full_strength(machines, fault + 10):.1f} s after the link is up")
 
 
-def test_the_head_is_lost_and_with_it_the_cluster(machines: Machines) -> None:
+def test_the_head_is_lost_and_with_it_the_cluster(machines):
     with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
         machines.hosts[HEAD].kill()
@@ -261,7 +256,7 @@ def test_the_head_is_lost_and_with_it_the_cluster(machines: Machines) -> None:
 
 
 @pytest.mark.skipif(which("redis-server") is None, reason="redis-server not found")
-def test_the_head_is_lost_and_started_again_where_redis_has_its_state(machines: Machines) -> None:
+def test_the_head_is_lost_and_started_again_where_redis_has_its_state(machines):
     other = machines.hosts[INGRESS]
     port = 6390
     other.run(

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest, Scheduled
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
-from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
+from tests.support.engine.engines import ENDLESS, with_deadline
 from tests.support.engine.jobs import PaintJob
 
 ERRORS = [
@@ -30,9 +29,7 @@ class BreakingJob(PaintJob):
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
-async def test_a_job_that_cannot_take_in_an_event_fails_alone(
-    faulty_engine: RecordingClient, grey: Transformer, error: Exception
-) -> None:
+async def test_a_job_that_cannot_take_in_an_event_fails_alone(faulty_engine, grey, error):
     engine = faulty_engine
     restarts = engine.restarts
     job = BreakingJob(next(engine.request_ids), ENDLESS, error)
@@ -49,7 +46,7 @@ async def test_a_job_that_cannot_take_in_an_event_fails_alone(
     assert job.id not in engine.quarantine.inside
 
 
-async def test_events_behind_the_failing_one_are_delivered(faulty_engine: RecordingClient) -> None:
+async def test_events_behind_the_failing_one_are_delivered(faulty_engine):
     """As they arrive, in one list."""
     engine = faulty_engine
     breaking = BreakingJob(next(engine.request_ids), 1, KeyError(3))
@@ -57,7 +54,7 @@ async def test_events_behind_the_failing_one_are_delivered(faulty_engine: Record
     jobs = [breaking, other]
     for job in jobs:
         engine.jobs[job.id] = job
-    events: list[Event] = [Scheduled(breaking.id, 0.1)]
+    events = [Scheduled(breaking.id, 0.1)]
     for job in jobs:
         events.append(Finished(job.id, 0, bytes(35), 1.0))
     try:

@@ -28,7 +28,7 @@ from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 
-def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory: Path) -> None:
+def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_directory):
     with serve(grey_directory, "--slots", "4") as server, server.client() as client:
         os.kill(server.engine, signal.SIGSTOP)
         wait_for(lambda: client.get("/readyz").status_code == 503, "a server that is not ready")
@@ -46,16 +46,16 @@ async def started(directory: Path, timeout: float = inf) -> RecordingClient:
     ).started()
 
 
-async def test_a_killed_engine_is_not_ready_at_once(grey_directory: Path) -> None:
+async def test_a_killed_engine_is_not_ready_at_once(grey_directory):
     engine = await started(grey_directory)
     assert engine.is_ready
-    engine.process.kill()  # type: ignore[union-attr]
+    engine.process.kill()
     assert not engine.is_ready
     await engine.close()
 
 
 @pytest.fixture
-def short_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_kill(monkeypatch):
     monkeypatch.setattr(engine_process, "KILL_SECONDS", 1.0)
     monkeypatch.setattr(engine_client, "CLOSING_SECONDS", 1.0)
 
@@ -66,7 +66,7 @@ def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
     that waits for a device that hangs.
     """
     process = engine.process.process
-    # type: ignore[method-assign]
+
     kill = process.kill
     process.kill = lambda: None
     try:
@@ -77,9 +77,7 @@ def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
 
 
 @pytest.mark.usefixtures("short_kill")
-async def test_an_engine_that_cannot_be_killed(
-    grey_directory: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_engine_that_cannot_be_killed(grey_directory, caplog):
     engine = await started(grey_directory, timeout=3)
     with not_to_be_killed(engine) as process:
         with engine.reserve(2), engine.paint(engines.ENDLESS, seed=0) as job:
@@ -94,7 +92,7 @@ async def test_an_engine_that_cannot_be_killed(
 
 
 @pytest.mark.usefixtures("short_kill")
-async def test_closing_waits_for_no_engine_that_cannot_be_killed(grey_directory: Path) -> None:
+async def test_closing_waits_for_no_engine_that_cannot_be_killed(grey_directory):
     engine = await started(grey_directory)
     with not_to_be_killed(engine):
         engine.signal(signal.SIGSTOP)
@@ -102,7 +100,7 @@ async def test_closing_waits_for_no_engine_that_cannot_be_killed(grey_directory:
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Path:
+def directory(tmp_path_factory, grey_directory):
     """A model without weights, and the gate before they are read."""
     directory = tmp_path_factory.mktemp("models") / "slow"
     directory.mkdir()
@@ -113,7 +111,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) ->
 
 
 @pytest.fixture(scope="module")
-def loading(directory: Path) -> Iterator[Server]:
+def loading(directory):
     if not AVAILABLE:
         pytest.skip("no fork server whose forks can be prepared")
     server = Server(directory, prepare=partial(engines.behind_gate, directory / "gate"))
@@ -124,7 +122,7 @@ def loading(directory: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def client(loading: Server) -> Iterator[httpx.Client]:
+def client(loading):
     with loading.client() as client:
         yield client
 
@@ -140,7 +138,7 @@ def assert_not_ready(response: httpx.Response) -> None:
     assert int(response.headers["retry-after"]) > 0
 
 
-def test_the_server_is_alive_and_not_ready(client: httpx.Client) -> None:
+def test_the_server_is_alive_and_not_ready(client):
     assert client.get("/healthz").status_code == 200
     assert_not_ready(client.get("/readyz"))
     (card,) = client.get("/v1/models").json()["data"]
@@ -149,7 +147,7 @@ def test_the_server_is_alive_and_not_ready(client: httpx.Client) -> None:
     assert card["parameters"] is card["state_bytes_per_image"] is card["backend"] is None
 
 
-def test_work_is_refused_and_no_picture_decoded(loading: Server, client: httpx.Client) -> None:
+def test_work_is_refused_and_no_picture_decoded(loading, client):
     assert_not_ready(client.post(GENERATIONS, json={}))
     for path in (EDITS, LIKELIHOODS):
         assert_not_ready(client.post(path, json={"image": text(b"no picture")}))
@@ -158,16 +156,14 @@ def test_work_is_refused_and_no_picture_decoded(loading: Server, client: httpx.C
         assert websocket.paint().messages[0]["error"]["code"] == "not_ready"
 
 
-def test_probes_are_not_logged(loading: Server, client: httpx.Client) -> None:
+def test_probes_are_not_logged(loading, client):
     client.get("/readyz")
     client.post(GENERATIONS, json={}, headers={"x-request-id": "behind"})
     loading.wait_for_log("request_id=behind")
     assert not [line for line in loading.log if "/readyz" in line]
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(
-    loading: Server, directory: Path
-) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(loading, directory):
     (directory / "gate").open("wb").close()
     assert loading.wait_until_exited() == 2
     assert loading.log[-1].startswith(

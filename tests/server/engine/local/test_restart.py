@@ -56,10 +56,10 @@ class Replayed:
 
 
 @pytest.fixture(scope="module")
-def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed:
+def replayed(runner, faulty_engine):
     send_at_third_call(faulty_engine, signal.SIGKILL)
 
-    async def streamed() -> tuple[list[bytes], list[int]]:
+    async def streamed():
         streamed = [b""] * IMAGES
         ended = []
         with faulty_engine.paint(IMAGES, 7, **COMPLETED, stream=True, particles=PARTICLES) as job:
@@ -71,12 +71,12 @@ def replayed(runner: asyncio.Runner, faulty_engine: RecordingClient) -> Replayed
                 ended += part.finished
         return streamed, ended
 
-    async def scored() -> ScoreJob:
+    async def scored():
         with faulty_engine.score(tuple(image.tobytes() for image in SCORED)) as job:
             await with_deadline(job.wait())
         return job
 
-    async def all_three() -> Replayed:
+    async def all_three():
         faulty_engine.events.clear()
         restarts = faulty_engine.restarts
         paint, stream, score = await asyncio.gather(
@@ -102,12 +102,12 @@ def assert_equals_offline(grey: Transformer, job: PaintJob, seed: int) -> None:
     np.testing.assert_array_equal(job.task.bits_per_dim, expected.bits_per_dim)
 
 
-def test_bytes_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
+def test_bytes_equal_those_without_a_restart(replayed, grey):
     assert replayed.restarts == 1
     assert_equals_offline(grey, replayed.painted, seed=7)
 
 
-def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> None:
+def test_a_stream_has_every_byte_once(replayed, grey):
     expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
     np.testing.assert_array_equal(
         [np.frombuffer(image, np.uint8) for image in replayed.streamed], expected
@@ -115,7 +115,7 @@ def test_a_stream_has_every_byte_once(replayed: Replayed, grey: Transformer) -> 
     assert sorted(replayed.ended) == list(range(IMAGES))
 
 
-def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transformer) -> None:
+def test_scores_equal_those_without_a_restart(replayed, grey):
     generator = Generator(grey, 1, threads=1)
     alone = [generator.score(image[None])[0] for image in SCORED]
     generator.close()
@@ -124,7 +124,7 @@ def test_scores_equal_those_without_a_restart(replayed: Replayed, grey: Transfor
     )
 
 
-def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
+def test_finished_images_are_not_painted_again(replayed):
     done = Counter(
         (event.request, event.index)
         for event in replayed.events
@@ -135,16 +135,14 @@ def test_finished_images_are_not_painted_again(replayed: Replayed) -> None:
 
 
 async def test_an_engine_that_hangs_is_killed_and_its_jobs_are_replayed(
-    faulty_engine: RecordingClient, grey: Transformer, caplog: pytest.LogCaptureFixture
-) -> None:
+    faulty_engine, grey, caplog
+):
     send_at_third_call(faulty_engine, signal.SIGSTOP)
     assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
     assert f"silent for {faulty_engine.options.timeout:g} seconds, then killed" in caplog.text
 
 
-async def test_jobs_of_a_tick_in_which_the_device_fails_are_replayed(
-    faulty_engine: RecordingClient, grey: Transformer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_jobs_of_a_tick_in_which_the_device_fails_are_replayed(faulty_engine, grey, caplog):
     send_at_third_call(faulty_engine, engines.DEVICE_FAILS)
     assert_equals_offline(grey, await painted(faulty_engine, IMAGES, seed=7), seed=7)
     send_at_third_call(faulty_engine, engines.DEVICE_FAILS)
@@ -153,10 +151,8 @@ async def test_jobs_of_a_tick_in_which_the_device_fails_are_replayed(
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
 
 
-async def test_an_engine_that_cannot_be_started_is_tried_again(
-    faulty_engine: RecordingClient, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail_once(process: object) -> None:
+async def test_an_engine_that_cannot_be_started_is_tried_again(faulty_engine, grey, monkeypatch):
+    def fail_once(process):
         monkeypatch.undo()
         raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
 
@@ -167,7 +163,7 @@ async def test_an_engine_that_cannot_be_started_is_tried_again(
     assert faulty_engine.restarts == restarts + 2
 
 
-async def test_an_idle_engine_sends_heartbeats(faulty_engine: RecordingClient) -> None:
+async def test_an_idle_engine_sends_heartbeats(faulty_engine):
     restarts = faulty_engine.restarts
     for _ in range(2):
         faulty_engine.received.clear()
@@ -175,8 +171,8 @@ async def test_an_idle_engine_sends_heartbeats(faulty_engine: RecordingClient) -
     assert faulty_engine.restarts == restarts
 
 
-async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Transformer) -> None:
-    def counted() -> tuple[int, list[str], int]:
+async def test_a_restart_leaks_nothing(faulty_engine, grey):
+    def counted():
         threads = [
             thread.name for thread in threading.enumerate() if not thread.name.startswith("asyncio")
         ]
@@ -202,9 +198,7 @@ async def test_a_restart_leaks_nothing(faulty_engine: RecordingClient, grey: Tra
     ) == ({}, {}, set())
 
 
-async def test_an_engine_that_cannot_be_restarted_is_given_up(
-    grey_directory: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_that_cannot_be_restarted_is_given_up(grey_directory, caplog, monkeypatch):
     """The server's copy of its model is damaged after the first load."""
     monkeypatch.setattr("scanline.server.engine.local.engine_client.RESTART_DELAYS", (0.0, 0.0))
     engine = await RecordingClient(
@@ -236,7 +230,7 @@ def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
     return quarantine.died(), quarantine.admit()
 
 
-def test_new_requests_wait_for_the_suspects() -> None:
+def test_new_requests_wait_for_the_suspects():
     quarantine = admitted(0, 1)
     crash(quarantine), crash(quarantine)
     quarantine.add(2)
@@ -247,14 +241,14 @@ def test_new_requests_wait_for_the_suspects() -> None:
     assert going == [2]
 
 
-def test_a_request_that_has_finished_an_image_is_no_suspect() -> None:
+def test_a_request_that_has_finished_an_image_is_no_suspect():
     quarantine = admitted(0)
     for _ in range(10):
         quarantine.finished(0)
         assert crash(quarantine) == (Verdict(), [0])
 
 
-def test_a_request_that_came_between_two_crashes_is_no_suspect() -> None:
+def test_a_request_that_came_between_two_crashes_is_no_suspect():
     quarantine = admitted(0)
     crash(quarantine)
     quarantine.add(1)
@@ -262,7 +256,7 @@ def test_a_request_that_came_between_two_crashes_is_no_suspect() -> None:
     assert crash(quarantine) == (Verdict(narrowed=True), [0])
 
 
-def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engine() -> None:
+def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engine():
     """It was cancelled, which the engine may not have received before it crashed."""
     quarantine = admitted(0, 1)
     crash(quarantine)
@@ -274,9 +268,7 @@ def test_no_culprit_is_named_while_a_cancelled_request_may_still_be_in_the_engin
 @given(
     requests=st.integers(1, 300), crashing=st.sets(st.integers(0, 299), max_size=3), data=st.data()
 )
-def test_exactly_the_culprits_are_found_in_few_crashes(
-    requests: int, crashing: set[int], data: st.DataObject
-) -> None:
+def test_exactly_the_culprits_are_found_in_few_crashes(requests, crashing, data):
     """The engine crashes whenever it has a culprit, after any of the others have ended."""
     quarantine = Quarantine()
     for request in range(requests):
@@ -308,9 +300,7 @@ async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray
     return job.task.images
 
 
-async def test_others_are_painted_beside_a_crash(
-    faulty_engine: RecordingClient, grey: Transformer
-) -> None:
+async def test_others_are_painted_beside_a_crash(faulty_engine, grey):
     crashes = faulty_engine.restarts
     ends = (end(faulty_engine, seed) for seed in (1, engines.CRASHING_SEED, 2))
     first, crashing, second = await asyncio.gather(*ends, return_exceptions=True)
@@ -321,15 +311,13 @@ async def test_others_are_painted_beside_a_crash(
     assert faulty_engine.restarts <= crashes + 4
 
 
-async def test_exhausted_memory_counts_twice(
-    faulty_engine: RecordingClient, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_exhausted_memory_counts_twice(faulty_engine, caplog):
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         await end(faulty_engine, engines.OUT_OF_MEMORY_SEED)
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
 
 
-async def test_it_paints_afterwards(faulty_engine: RecordingClient, grey: Transformer) -> None:
+async def test_it_paints_afterwards(faulty_engine, grey):
     np.testing.assert_array_equal(await end(faulty_engine, seed=3), paint(grey, 3, seed=3).images)
     assert (
         faulty_engine.jobs,

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
@@ -23,7 +22,6 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, EVALUATION, GENERATION, ModelDirectoryError
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Pixels
 from scanline.model.tasks.offline import paint
@@ -47,7 +45,7 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def temporary(tmp_path, monkeypatch):
     directory = tmp_path / "tmp"
     directory.mkdir()
     monkeypatch.setenv("TMPDIR", str(directory))
@@ -55,9 +53,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_copy_is_the_same_model_and_is_removed(
-    grey_directory: Path, grey: Transformer, temporary: Path
-) -> None:
+def test_the_copy_is_the_same_model_and_is_removed(grey_directory, grey, temporary):
     copy = ModelCopy(grey_directory)
     assert copy.directory.name == grey_directory.name
     copy_weights(grey_directory, copy.directory)
@@ -66,9 +62,7 @@ def test_the_copy_is_the_same_model_and_is_removed(
     assert list(temporary.iterdir()) == []
 
 
-def test_a_model_that_changes_then_is_refused(
-    tmp_path: Path, grey_directory: Path, colour_directory: Path
-) -> None:
+def test_a_model_that_changes_then_is_refused(tmp_path, grey_directory, colour_directory):
     model = shutil.copytree(grey_directory, tmp_path / "model")
     copy = ModelCopy(model)
     (model / "config.json").write_bytes((colour_directory / "config.json").read_bytes())
@@ -78,9 +72,7 @@ def test_a_model_that_changes_then_is_refused(
 
 @pytest.mark.parametrize("name", [CLASS_HEAD, EVALUATION, GENERATION])
 @pytest.mark.parametrize("before", [None, b"{}"])
-def test_what_goes_with_the_weights_may_not_change_either(
-    tmp_path: Path, grey_directory: Path, name: str, before: bytes | None
-) -> None:
+def test_what_goes_with_the_weights_may_not_change_either(tmp_path, grey_directory, name, before):
     model = shutil.copytree(grey_directory, tmp_path / "model")
     if before is not None:
         (model / name).write_bytes(before)
@@ -90,7 +82,7 @@ def test_what_goes_with_the_weights_may_not_change_either(
         copy_weights(model, copy.directory)
 
 
-def test_only_the_copy_of_a_killed_server_is_removed(grey_directory: Path, temporary: Path) -> None:
+def test_only_the_copy_of_a_killed_server_is_removed(grey_directory, temporary):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING, grey_directory], stdout=subprocess.PIPE, text=True
     ) as server:
@@ -107,17 +99,13 @@ def test_only_the_copy_of_a_killed_server_is_removed(grey_directory: Path, tempo
     assert sorted(temporary.iterdir()) == sorted([mine.directory.parent, another.directory.parent])
 
 
-def test_a_place_that_cannot_be_written(
-    grey_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_cannot_be_written(grey_directory, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ValueError, match=r"cannot be copied to .*: No such file or directory"):
         ModelCopy(grey_directory)
 
 
-def test_weights_for_which_there_is_no_room_name_the_full_disk(
-    grey_directory: Path, temporary: Path
-) -> None:
+def test_weights_for_which_there_is_no_room_name_the_full_disk(grey_directory, temporary):
     copy = ModelCopy(grey_directory)
     (copy.directory / "model.safetensors").symlink_to("/dev/full")
     expected = f"{grey_directory}/model.safetensors cannot be copied to {temporary}: No space left on device"
@@ -125,7 +113,7 @@ def test_weights_for_which_there_is_no_room_name_the_full_disk(
         copy_weights(grey_directory, copy.directory)
 
 
-def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path, temporary: Path) -> None:
+def test_nothing_is_left_of_a_copy_that_fails(tmp_path, temporary):
     (tmp_path / "model" / "config.json").mkdir(parents=True)
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ValueError, match="cannot be copied"):
@@ -151,7 +139,7 @@ class ChangingOptions(EngineOptions):
 
 
 @pytest.fixture
-def directory(tmp_path: Path, grey: Transformer) -> Path:
+def directory(tmp_path, grey):
     save_model(grey, tmp_path / "changing")
     return tmp_path / "changing"
 
@@ -164,9 +152,7 @@ def other_model(directory: Path) -> None:
 @pytest.mark.parametrize(
     "change", [other_model, shutil.rmtree], ids=["other weights", "nothing left"]
 )
-async def test_files_that_change_change_no_image_and_no_request_to_come(
-    directory: Path, grey: Transformer, change: Callable[[Path], None]
-) -> None:
+async def test_files_that_change_change_no_image_and_no_request_to_come(directory, grey, change):
     """The engine is killed when the first bytes of a job are here, after
     its model directory was changed.
     """
@@ -204,15 +190,15 @@ def remove_all(temporary: Path) -> None:
 
 @pytest.mark.parametrize("clean", [remove_files, remove_all])
 async def test_an_engine_restarts_where_temporary_files_were_removed(
-    directory: Path,
-    grey: Transformer,
-    temporary: Path,
-    clean: Callable[[Path], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(forkserver._forkserver, "_forkserver_address", None)  # type: ignore[attr-defined]
-    monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)  # type: ignore[attr-defined]
-    monkeypatch.delitem(multiprocessing.current_process()._config, "tempdir", raising=False)  # type: ignore[attr-defined]
+    directory,
+    grey,
+    temporary,
+    clean,
+    monkeypatch,
+):
+    monkeypatch.setattr(forkserver._forkserver, "_forkserver_address", None)
+    monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)
+    monkeypatch.delitem(multiprocessing.current_process()._config, "tempdir", raising=False)
     engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
     shutil.rmtree(directory)
     clean(temporary)
@@ -223,7 +209,7 @@ async def test_an_engine_restarts_where_temporary_files_were_removed(
     np.testing.assert_array_equal(job.task.images, paint(grey, 3, seed=2).images)
 
 
-def test_files_of_a_copy_never_look_old(grey_directory: Path, temporary: Path) -> None:
+def test_files_of_a_copy_never_look_old(grey_directory, temporary):
     copy = ModelCopy(grey_directory)
     config = copy.directory / "config.json"
     os.utime(config, (0, 0))
@@ -240,8 +226,8 @@ def test_files_of_a_copy_never_look_old(grey_directory: Path, temporary: Path) -
 
 
 async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
-    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    directory, tmp_path, caplog
+):
     marker = tmp_path / "marker"
     engine = await RecordingClient(
         ChangingOptions(directory, "cpu", slots=4, threads=1, changed=marker)
@@ -264,7 +250,7 @@ async def test_an_engine_with_another_digest_fails_the_jobs_and_is_not_served(
     assert record.levelname == "CRITICAL"
 
 
-async def test_jobs_carry_the_digest_of_the_engine(faulty_engine: RecordingClient) -> None:
+async def test_jobs_carry_the_digest_of_the_engine(faulty_engine):
     with faulty_engine.paint(1, seed=0) as job:
         await with_deadline(job.wait())
     assert job.request.digest == faulty_engine.ready.digest != ""

@@ -29,13 +29,13 @@ Only = Callable[[int], AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="module")
-def shared_server(grey_directory: Path) -> Iterator[Server]:
+def shared_server(grey_directory):
     with serve(grey_directory, *OPTIONS) as server:
         yield server
 
 
 @pytest.fixture
-def processes(shared_server: Server) -> list[int]:
+def processes(shared_server):
     return wait_for_processes(shared_server)
 
 

@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -70,9 +69,7 @@ def assert_paints(client: httpx.Client, model: Transformer, seed: int = 1) -> No
     np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
 
 
-def test_both_paint_and_count_together(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
+def test_both_paint_and_count_together(shared_server, processes, grey):
     clients = [client_of(shared_server, process) for process in processes]
     assert_paints(clients[0], grey)
     before = wait_until_idle(clients[0])
@@ -92,9 +89,7 @@ def test_both_paint_and_count_together(
         client.close()
 
 
-def test_counters_keep_what_a_stopped_or_ended_process_counted(
-    shared_server: Server, processes: list[int]
-) -> None:
+def test_counters_keep_what_a_stopped_or_ended_process_counted(shared_server, processes):
     with closing(client_of(shared_server, processes[0])) as client:
         requests = Metrics(client).of("http_requests_total")
         with only(shared_server, processes[0]):
@@ -107,12 +102,10 @@ def test_counters_keep_what_a_stopped_or_ended_process_counted(
         assert Metrics(client).of("http_requests_total") >= requests
 
 
-def test_a_killed_process_is_replaced(
-    shared_server: Server, processes: list[int], grey: Transformer
-) -> None:
+def test_a_killed_process_is_replaced(shared_server, processes, grey):
     """It loses its own requests only, and leaves no descriptor in the main process."""
 
-    def open_files() -> int:
+    def open_files():
         return len(os.listdir(f"/proc/{shared_server.process.pid}/fd"))
 
     before, (killed, other) = open_files(), processes
@@ -139,9 +132,7 @@ def test_a_killed_process_is_replaced(
     wait_for(lambda: open_files() <= before, "as many open files as before")
 
 
-def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(
-    shared_server: Server, processes: list[int]
-) -> None:
+def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(shared_server, processes):
     with closing(client_of(shared_server, processes[0])) as client:
         assert client.get("/readyz").status_code == client.get("/healthz").status_code == 200
         os.kill(shared_server.process.pid, signal.SIGSTOP)
@@ -157,9 +148,7 @@ def test_a_server_whose_main_process_hangs_is_not_ready_nor_alive(
             wait_for(lambda probe=probe: client.get(probe).status_code == 200, "the main process")
 
 
-def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(
-    grey_directory: Path, grey: Transformer
-) -> None:
+def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(grey_directory, grey):
     # the second holds for one that is stopped before the main process has heard of it
     patient = ("--engine-timeout", "10", "--load-timeout", "60", "--drain-seconds", str(PATIENCE))
     with serve(grey_directory, *OPTIONS, *patient) as server, ExitStack() as stack:
@@ -179,9 +168,7 @@ def test_a_process_that_hangs_is_replaced_and_a_signal_drains_both(
         assert server.wait_until_exited() == 0
 
 
-def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(
-    tmp_path: Path, grey: Transformer
-) -> None:
+def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(tmp_path, grey):
     directory = tmp_path / "changing"
     save_model(grey, directory)
     with serve(directory, *OPTIONS) as server, ExitStack() as stack:
@@ -221,14 +208,14 @@ def test_a_model_that_is_reloaded_by_one_process_is_served_by_both(
             assert_paints(client, new)
 
 
-def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory: Path) -> None:
+def test_a_signal_right_after_the_start_ends_the_server_with_0(grey_directory):
     server = Server(grey_directory, *OPTIONS)
     server.wait_for_log("an API process has started")
     server.process.send_signal(signal.SIGTERM)
     assert server.wait_until_exited() == 0
 
 
-def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path) -> None:
+def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory):
     for signals, status in (
         ((signal.SIGINT, signal.SIGINT), 130),
         ((signal.SIGKILL,), -signal.SIGKILL),
@@ -245,9 +232,7 @@ def test_a_second_signal_and_a_kill_leave_no_process_behind(grey_directory: Path
             assert server.wait_until_exited() == status
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(
-    tmp_path: Path, grey: Transformer
-) -> None:
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(tmp_path, grey):
     save_model(grey, tmp_path / "broken")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"no weights")
     server = Server(tmp_path / "broken", *OPTIONS)
@@ -277,11 +262,11 @@ def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False
     return found
 
 
-def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path: Path) -> None:
+def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path):
     directory = shapes.save(tmp_path / "changing")
     config = replace(shapes.SHAPES, mirrored=False)
     image = small_models.images(config, 1)[0].reshape(config.image_shape)
-    said: dict[str, dict[str, float]] = {}  # by the file of the head
+    said = {}  # by the file of the head
     files = []
     for name, seed in (("first", 0), ("second", 1)):
         save_class_head(small_models.class_head(config, seed), directory)
@@ -289,11 +274,11 @@ def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path: P
         said[name] = dict(zip(result.class_names, result.posterior[0].tolist(), strict=True))
         files.append((directory / CLASS_HEAD).read_bytes())
     (directory / CLASS_HEAD).unlink()
-    found: list[str] = []
+    found = []
     sent = {"image": text(encode(image))}
     ended = threading.Event()
 
-    def ask(server: Server) -> None:
+    def ask(server):
         with server.client(headers=bearer(KEY)) as client:
             while not ended.is_set():
                 answer = client.post("/v1/images/classifications", json=sent)
@@ -335,9 +320,7 @@ def reload_of(client: httpx.Client) -> int | None:
     return None if "reload_in_progress" in answer.text else answer.status_code
 
 
-def test_both_use_a_renewed_certificate(
-    grey_directory: Path, grey: Transformer, tmp_path: Path
-) -> None:
+def test_both_use_a_renewed_certificate(grey_directory, grey, tmp_path):
     cert = tmp_path / "now/cert.pem"
     key = tmp_path / "now/key.pem"
     for name in ("first", "second"):
@@ -390,9 +373,7 @@ def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
         raise
 
 
-def test_both_serve_a_unix_socket_and_read_the_keys_again(
-    grey_directory: Path, tmp_path: Path
-) -> None:
+def test_both_serve_a_unix_socket_and_read_the_keys_again(grey_directory, tmp_path):
     path = tmp_path / "scanline.sock"
     keys = tmp_path / "keys"
     keys.write_text("studio sk-first\n")

@@ -38,7 +38,7 @@ def dispatch(queue: FairQueue, times: int) -> list[str]:
     return clients
 
 
-def test_a_client_with_many_requests_gets_no_more_than_one_with_a_single_request() -> None:
+def test_a_client_with_many_requests_gets_no_more_than_one_with_a_single_request():
     queue = FairQueue()
     for number in range(100):
         queue.add(asked("many", 4, number))
@@ -46,7 +46,7 @@ def test_a_client_with_many_requests_gets_no_more_than_one_with_a_single_request
     assert Counter(dispatch(queue, 40)) == {"many": 20, "one": 20}
 
 
-def test_a_later_client_catches_up_and_what_comes_back_counts_no_more() -> None:
+def test_a_later_client_catches_up_and_what_comes_back_counts_no_more():
     queue = FairQueue()
     queue.add(asked("first", 100))
     dispatch(queue, 10)
@@ -56,7 +56,7 @@ def test_a_later_client_catches_up_and_what_comes_back_counts_no_more() -> None:
     assert dispatch(queue, 4) == ["first"] * 4
 
 
-def test_requests_of_one_client_take_turns() -> None:
+def test_requests_of_one_client_take_turns():
     queue = FairQueue()
     requests = [asked("one", 3, number) for number in range(3)]
     for request in requests:
@@ -65,7 +65,7 @@ def test_requests_of_one_client_take_turns() -> None:
     assert [len(request.waiting) for request in requests] == [1, 1, 1]
 
 
-def test_a_cancelled_request_leaves_nothing_behind() -> None:
+def test_a_cancelled_request_leaves_nothing_behind():
     queue = FairQueue()
     requests = [asked(f"client {number}", 2) for number in range(20)]
     for request in requests:
@@ -81,7 +81,7 @@ def test_a_cancelled_request_leaves_nothing_behind() -> None:
         queue.pop()
 
 
-def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() -> None:
+def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done():
     images = (0, 1, 3, 4, 5, 7)
     request = GenerateRequest(
         0, 9, seed=0, only=images, digest="model", codes=Codes((b"", b"", b""), length=3)
@@ -94,8 +94,8 @@ def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done() ->
 
 @pytest.mark.parametrize("processes", [2, 3, 8, 100])
 def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(
-    processes: int,
-) -> None:
+    processes,
+):
     settings = Settings(api_processes=processes, max_frames_per_second=1000)
     part = part_of(settings)
     for name in ("max_connections", "max_websockets", "max_unread_bytes", "max_frames_per_second"):
@@ -106,9 +106,7 @@ def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(
     assert part.max_images_per_request == settings.max_images_per_request
 
 
-def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs() -> (
-    None
-):
+def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the_others_for_half_of_theirs():
     settings = Settings(api_processes=2, max_connections=300)  # of which one client may have 150
     connections = Budgets(part_of(settings)).connections
     assert (connections.limit, connections.client_limit("a")) == (150, 112)
@@ -119,14 +117,14 @@ def test_a_client_whose_connections_come_unevenly_has_room_for_its_share_and_the
     assert shares == pytest.approx({0.1: 0.15, 0.9: 0.95, 1.0: 1.0})
 
 
-def test_one_process_has_every_limit_and_many_have_no_larger_one() -> None:
+def test_one_process_has_every_limit_and_many_have_no_larger_one():
     assert part_of(Settings(api_processes=1)) == Settings(api_processes=1)
     part = part_of(Settings(api_processes=4, max_waiting_images=100, max_arriving_bytes=1000))
     assert (part.max_waiting_images, part.max_arriving_bytes) == (100, 1000)
 
 
-def test_what_processes_count_is_added_and_what_they_say_of_the_engine_is_not() -> None:
-    def of_process(requests: int, steps: int) -> list:
+def test_what_processes_count_is_added_and_what_they_say_of_the_engine_is_not():
+    def of_process(requests, steps):
         counted = CounterMetricFamily(PREFIX + "http_requests", "Requests.", labels=["path"])
         counted.add_metric(["/a"], requests)
         engine = CounterMetricFamily(PREFIX + "engine_steps", "Steps.", labels=["model_name"])
@@ -147,7 +145,7 @@ def test_what_processes_count_is_added_and_what_they_say_of_the_engine_is_not() 
     }
 
 
-def test_every_metric_that_is_not_a_sum_exists() -> None:
+def test_every_metric_that_is_not_a_sum_exists():
     """The engine's are looked up in their own tables; here, those of a server without models."""
     measured = process_metrics(
         ModelRegistry([], 1, 1.0), HttpCounters(), LoopLag(), None, Budgets(Settings())

@@ -16,8 +16,6 @@ from scanline.server.engine.remote.over_pipe import (
     CallError,
     FindEngine,
     MainEnd,
-    Methods,
-    PipeEnd,
     Statuses,
 )
 from tests.support.engine.engines import with_deadline
@@ -54,7 +52,7 @@ async def both_ends(
     find_engine: FindEngine = broken_registry,
 ) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
     one, other = Pipe()
-    methods: Methods = METHODS
+    methods = METHODS
     api = ApiEnd(one, no_digests, methods)
     main = MainEnd(other, find_engine, methods)
     try:
@@ -67,9 +65,9 @@ async def both_ends(
 
 
 @pytest.mark.parametrize("caller", ["api", "main"])
-async def test_a_method_that_fails_answers_its_caller(caller: str) -> None:
+async def test_a_method_that_fails_answers_its_caller(caller):
     async with both_ends() as (api, main):
-        end: PipeEnd = api if caller == "api" else main
+        end = api if caller == "api" else main
         for name in ("breaks", "no such method"):
             with pytest.raises(CallError):
                 await with_deadline(end.call(name, 1))
@@ -78,7 +76,7 @@ async def test_a_method_that_fails_answers_its_caller(caller: str) -> None:
         assert not end.calls
 
 
-async def test_a_request_that_cannot_be_submitted_fails_and_those_behind_it_are_heard() -> None:
+async def test_a_request_that_cannot_be_submitted_fails_and_those_behind_it_are_heard():
     async with both_ends() as (api, main):
         first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
         api.submit("any", first)
@@ -91,15 +89,15 @@ async def test_a_request_that_cannot_be_submitted_fails_and_those_behind_it_are_
         assert (api.jobs, main.jobs) == ({}, {})
 
 
-async def test_what_one_job_cannot_take_in_is_cancelled_and_the_others_get_theirs() -> None:
+async def test_what_one_job_cannot_take_in_is_cancelled_and_the_others_get_theirs():
     async with both_ends() as (api, main):
-        received: list[object] = []
-        main._receive = received.append  # type: ignore[method-assign,assignment]
+        received = []
+        main._receive = received.append
         first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
         api.submit("any", first)
         api.submit("any", second)
-        first.task = None  # type: ignore[assignment]
-        first._pass_on = broken_registry  # type: ignore[method-assign,assignment]
+        first.task = None
+        first._pass_on = broken_registry
         api._receive_all(
             [{"model": None}, Finished(0, 0, bytes(35), 1.0), Finished(1, 0, bytes(35), 1.0)]
         )

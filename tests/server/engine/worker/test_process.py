@@ -8,34 +8,26 @@ import importlib
 import multiprocessing
 import sys
 import threading
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
-import pytest
 import torch
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
     CannotLoad,
-    Event,
     Finished,
     GenerateRequest,
     Ready,
     Scheduled,
     Stop,
 )
-from scanline.model.sampling.engine import Engine
 from scanline.server.engine.pipe import Pipe
 from scanline.server.engine.worker.process import EngineOptions, auto_slots, run
 from tests.support.engine.engines import RecordingClient
 from tests.support.waiting import PATIENCE
 
 
-def test_a_started_engine_reports_its_resources(
-    faulty_engine: RecordingClient, grey: Transformer
-) -> None:
+def test_a_started_engine_reports_its_resources(faulty_engine, grey):
     generator = Generator(grey, 1, threads=1)
     how = (
         generator.backend.name,
@@ -50,13 +42,13 @@ def test_a_started_engine_reports_its_resources(
 
 
 def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(
-    engine: Engine,
-) -> None:
+    engine,
+):
     ours, theirs = multiprocessing.Pipe()
     thread = threading.Thread(target=run, args=(engine, theirs))
     thread.start()
     ours.send([GenerateRequest(0, 1, seed=0)])
-    messages: list[list[Event]] = []
+    messages = []
     while not any(isinstance(event, Finished) for message in messages for event in message):
         assert ours.poll(PATIENCE)
         messages.append(ours.recv())
@@ -78,7 +70,7 @@ def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waite
     assert [type(event) for event in events] == [Scheduled, Finished]
 
 
-async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path: Path) -> None:
+async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path):
     engine = RecordingClient(EngineOptions(tmp_path))
     engine.start()
     await asyncio.wait_for(engine.failed.wait(), PATIENCE)
@@ -90,8 +82,8 @@ async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path: Path) -> N
 
 
 def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 5000)
     assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
@@ -111,7 +103,7 @@ def import_anew() -> None:
         importlib.import_module("scanline.server.engine.worker.preloaded")
 
 
-def test_no_import_asks_for_a_gpu() -> None:
+def test_no_import_asks_for_a_gpu():
     process = multiprocessing.get_context("fork").Process(target=import_anew)
     process.start()
     process.join()
@@ -124,7 +116,7 @@ async def end(pipe: Pipe) -> None:
     await asyncio.to_thread(pipe.close)
 
 
-async def test_messages_of_one_turn_cross_together_and_in_order() -> None:
+async def test_messages_of_one_turn_cross_together_and_in_order():
     ours, theirs = multiprocessing.Pipe()
     pipe = Pipe(ours, lambda messages: None, "tested")
     for turn in ("ab", "c"):
@@ -137,9 +129,9 @@ async def test_messages_of_one_turn_cross_together_and_in_order() -> None:
     assert received == [["a", "b"], ["c"]]
 
 
-async def test_what_arrives_is_handled_on_the_loop_before_the_end_is_known() -> None:
+async def test_what_arrives_is_handled_on_the_loop_before_the_end_is_known():
     ours, theirs = multiprocessing.Pipe()
-    found: list[Any] = []
+    found = []
     pipe = Pipe(ours, lambda messages: found.append((messages, pipe.closed.is_set())), "tested")
     began = pipe.last_received
     theirs.send([1, 2])
@@ -150,7 +142,7 @@ async def test_what_arrives_is_handled_on_the_loop_before_the_end_is_known() -> 
     assert found == [([1, 2], False), ([], False)]
 
 
-async def test_a_full_pipe_holds_up_neither_the_loop_nor_the_end() -> None:
+async def test_a_full_pipe_holds_up_neither_the_loop_nor_the_end():
     """Nobody reads the other end: what does not fit waits in the writer,
     and is lost with the other process.
     """
@@ -164,10 +156,10 @@ async def test_a_full_pipe_holds_up_neither_the_loop_nor_the_end() -> None:
     assert not any(thread.is_alive() for thread in pipe.threads)
 
 
-def test_a_pipe_outlives_its_loop_without_a_word() -> None:
+def test_a_pipe_outlives_its_loop_without_a_word():
     ours, theirs = multiprocessing.Pipe()
 
-    async def started() -> Pipe:
+    async def started():
         return Pipe(ours, lambda messages: None, "tested")
 
     pipe = asyncio.run(started())

@@ -4,13 +4,12 @@ and paints what the server paints.
 
 import asyncio
 import re
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.onnx_step import export_step
@@ -19,7 +18,7 @@ from tests.server.web.test_complete import SEED, stroke
 from tests.server.web.test_compress import SAME
 from tests.server.web.test_live import wait_for_completions
 from tests.support import small_models
-from tests.support.page.visitor import Visit, Visitor
+from tests.support.page.visitor import Visitor
 from tests.support.server.json_requests import GENERATIONS, post
 from tests.support.server.running_server import Server, serve
 
@@ -46,13 +45,13 @@ LARGEST = str(2**63 - 1)
 def export_in_a_thread() -> None:
     """Export without the child, which imports torch for seconds; routes/test_onnx.py has it."""
 
-    async def export(exports: Exports, directory: Path) -> Exported:
+    async def export(exports, directory):
         model = await asyncio.to_thread(lambda: export_step(load_model(directory)))
         return Exported(
             bytearray(model.SerializeToString(deterministic=True)), f'"{directory.name}"'
         )
 
-    Exports._export = export  # type: ignore[method-assign]
+    Exports._export = export
 
 
 def serve_models(directory: Path, *names: str) -> AbstractContextManager[Server]:
@@ -63,14 +62,14 @@ def serve_models(directory: Path, *names: str) -> AbstractContextManager[Server]
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def models(tmp_path_factory):
     """A server of the models that are not left to a sweep."""
     with serve_models(tmp_path_factory.mktemp("device"), "pixels", "long") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def all_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def all_models(tmp_path_factory):
     with serve_models(tmp_path_factory.mktemp("device"), *MODELS) as server:
         yield server
 
@@ -102,9 +101,7 @@ def compare(visitor: Visitor) -> tuple[int, float]:
     return int(images), float(percentage)
 
 
-def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(
-    visit: Visit, models: Server
-) -> None:
+def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(visit, models):
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
     visitor.page.route(
         "**/assets/*.gz",
@@ -119,9 +116,9 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
     visitor.expect_hidden("#device-progress")
     assert visitor.page.workers == []
     visitor.page.unroute("**/assets/*.gz")
-    broken: list[Route] = []
+    broken = []
 
-    def break_once(route: Route) -> None:
+    def break_once(route):
         if broken or route.request.method == "HEAD":
             return route.continue_()
         broken.append(route)
@@ -151,7 +148,7 @@ def follow_a_drawing(visitor: Visitor, server: Server) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_kind_of_model_is_painted(visit: Visit, all_models: Server, name: str) -> None:
+def test_every_kind_of_model_is_painted(visit, all_models, name):
     """Without a start token; by pixels, grey and colour, whose bytes are one step."""
     paint_as_the_server(visit(f"{all_models.url}/?model={name}#device"), all_models, name)
 
@@ -183,7 +180,7 @@ def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["classes", "classes-of-pixels"])
-def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: str) -> None:
+def test_images_of_a_class_are_painted(visit, all_models, model):
     """Those of another class are others, and so are those of none; where the
     class is drawn, each is one of them.
     """
@@ -212,9 +209,7 @@ def test_images_of_a_class_are_painted(visit: Visit, all_models: Server, model: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pixels", *OTHERS])
-def test_codes_are_made_and_painted_in_the_browser(
-    visit: Visit, all_models: Server, name: str
-) -> None:
+def test_codes_are_made_and_painted_in_the_browser(visit, all_models, name):
     """From a model that was downloaded."""
     visitor = visit(f"{all_models.url}/?model={name}#device", reduced_motion="reduce")
     paint(wait_for_size(visitor))
@@ -238,12 +233,12 @@ def test_codes_are_made_and_painted_in_the_browser(
     visitor.expect_contains("#coded-status", "The link is this picture: its code of ")
 
 
-def test_workers_share_the_images_and_one_download_on_request(visit: Visit, models: Server) -> None:
+def test_workers_share_the_images_and_one_download_on_request(visit, models):
     visitor = visit("about:blank")
     visitor.page.add_init_script(
         "Object.defineProperty(navigator, 'hardwareConcurrency', { value: 3 })"
     )
-    requests: list[tuple[str, str]] = []
+    requests = []
     visitor.page.on("request", lambda request: requests.append((request.method, request.url)))
     visitor.page.goto(f"{models.url}/#device")
     wait_for_size(visitor)
@@ -257,7 +252,7 @@ def test_workers_share_the_images_and_one_download_on_request(visit: Visit, mode
     assert compare(visitor)[0] >= IMAGES - 1
 
 
-def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
+def test_painting_can_be_stopped(visit, models):
     visitor = wait_for_size(visit(f"{models.url}/?model=long#device"))
     visitor.fill("#device-count", "64")  # so many that it is not done before it is stopped
     visitor.click("#device-go")
@@ -270,7 +265,7 @@ def test_painting_can_be_stopped(visit: Visit, models: Server) -> None:
 
 
 @pytest.mark.slow
-def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
+def test_another_model_resets_the_tab(visit, all_models):
     visitor = wait_for_size(visit(f"{all_models.url}/#device"))
     paint(visitor)
     for model in ("long", "without-start"):
@@ -283,7 +278,7 @@ def test_another_model_resets_the_tab(visit: Visit, all_models: Server) -> None:
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before: bool) -> None:
+def test_a_refusal_of_the_download_is_shown(visit, models, before):
     """`before` it begins, as without the extra onnx: the answer to a
     HEAD has no body that could say so.
     """
@@ -295,7 +290,7 @@ def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before
         "code": "model_not_found",
     }
 
-    def refuse(route: Route) -> None:
+    def refuse(route):
         if route.request.method == "HEAD":
             route.fulfill(status=501) if before else route.continue_()
         else:
@@ -311,9 +306,7 @@ def test_a_refusal_of_the_download_is_shown(visit: Visit, models: Server, before
     visitor.expect_errors("501")
 
 
-def test_an_invalid_field_is_reported_and_nothing_is_downloaded(
-    visit: Visit, models: Server
-) -> None:
+def test_an_invalid_field_is_reported_and_nothing_is_downloaded(visit, models):
     visitor = wait_for_size(visit(f"{models.url}/#device"))
     for field, wrong, right, message in (
         ("count", "65", "4", "The number of images must be an integer from 1 to 64."),
