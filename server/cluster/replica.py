@@ -14,7 +14,7 @@ from ray.serve import metrics
 from scanline.model import zoo
 from scanline.model.formats.model_dir import load_config, model_name, read_defaults
 from scanline.model.sampling.base.messages import Event, Failed, Request
-from scanline.server.api.routes.metrics import COUNTERS, GAUGES, LOADED_GAUGES, PREFIX
+from scanline.server.api.routes.metrics import ENGINE_METRICS, PREFIX
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.router import DIGEST
 from scanline.server.engine.handle import EngineHandle, EngineUnavailableError
@@ -179,13 +179,12 @@ class ReplicaGauges:
     """
 
     def __init__(self, model: str) -> None:
-        known = GAUGES | LOADED_GAUGES | COUNTERS
         self.values = {}
         for name in EXPORTED:
-            about, value = known[name]
-            gauge = metrics.Gauge(PREFIX + name, about, ("model_name",))
+            metric = ENGINE_METRICS[name]
+            gauge = metrics.Gauge(PREFIX + name, metric.about, ("model_name",))
             gauge.set_default_tags({"model_name": model})
-            self.values[gauge] = value
+            self.values[gauge] = metric.value
 
     def update(self, engine: EngineHandle) -> None:
         """Set all gauges to the engine's present values."""

@@ -6,10 +6,12 @@ vLLM's do, so that dashboards can be ported.
 
 import asyncio
 import platform
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
 from importlib import metadata
 from itertools import accumulate
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -32,107 +34,123 @@ from scanline.server.runtime.loop_lag import LoopLag
 
 PREFIX = "scanline_"
 PAGE_SECONDS = 0.05  # from the beginning of one page, which takes 3 ms, to that of the next
-Value = Callable[[EngineHandle], float]
 Encoder = Callable[[Collector], bytes]
 
-GAUGES: dict[str, tuple[str, Value]] = {
-    "num_requests_running": (
+
+@dataclass(frozen=True)
+class EngineMetric:
+    """What is measured of each model's engine."""
+
+    family: type[Metric]
+    about: str
+    value: Callable[[EngineHandle], Any]
+    # by the engine, the same in every API process; else counted by the process that answers
+    of_engine: bool = True
+    needs_loaded: bool = False  # only of models that have been loaded
+
+
+gauge = partial(EngineMetric, GaugeMetricFamily)
+counter = partial(EngineMetric, CounterMetricFamily)
+histogram = partial(EngineMetric, HistogramMetricFamily)
+
+ENGINE_METRICS = {
+    "num_requests_running": gauge(
         "Requests with at least one image scheduled.",
         lambda e: e.stats.requests_running,
     ),
-    "num_requests_waiting": (
+    "num_requests_waiting": gauge(
         "Requests waiting for their first slot.",
         lambda e: e.stats.requests_waiting,
     ),
-    "num_images_running": (
+    "num_images_running": gauge(
         "Images in flight, each particle of a completion counted, a guided image twice.",
         lambda e: e.stats.images_running,
     ),
-    "num_images_scoring": (
+    "num_images_scoring": gauge(
         "Images being scored; they have no slot.",
         lambda e: e.stats.scores_running,
     ),
-    "num_images_waiting": ("Accepted images waiting for slots.", lambda e: e.stats.images_waiting),
-    "num_images_reserved": (
+    "num_images_waiting": gauge(
+        "Accepted images waiting for slots.", lambda e: e.stats.images_waiting
+    ),
+    "num_images_reserved": gauge(
         "Images that were accepted and are not painted yet, each particle counted, a guided image twice.",
         lambda e: e.reserved_images,
+        of_engine=False,
     ),
-    "unread_bytes": (
+    "unread_bytes": gauge(
         "Bytes of finished images of unanswered requests.",
         lambda e: e.admission.total.unread_bytes,
+        of_engine=False,
     ),
-    "num_jobs": ("Requests in progress, waiting ones included.", lambda e: len(e.jobs)),
-    "max_waiting_images": (
+    "num_jobs": gauge(
+        "Requests in progress, waiting ones included.",
+        lambda e: len(e.jobs),
+        of_engine=False,
+    ),
+    "max_waiting_images": gauge(
         "Limit of waiting images, each particle counted, a guided image twice; requests beyond it are rejected.",
         lambda e: e.max_waiting_images,
+        of_engine=False,
     ),
-    "engine_up": ("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
-    "engine_heartbeat_age_seconds": (
-        "Seconds since the engine's last message.",
-        lambda e: e.heartbeat_age,
+    "engine_up": gauge("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),
+    "engine_heartbeat_age_seconds": gauge(
+        "Seconds since the engine's last message.", lambda e: e.heartbeat_age
     ),
-}
-LOADED_GAUGES: dict[str, tuple[str, Value]] = {  # only of models that have been loaded
-    "batch_slots": (
+    "batch_slots": gauge(
         "Slots: images, or particles, that can be in flight at once.",
         lambda e: e.slots,
+        needs_loaded=True,
     ),
-    "batch_slot_usage_ratio": (
+    "batch_slot_usage_ratio": gauge(
         "Fraction of the slots in use.",
         lambda e: min(1.0, e.stats.images_running / e.slots),
+        needs_loaded=True,
     ),
-    "model_load_duration_seconds": (
+    "model_load_duration_seconds": gauge(
         "Seconds from the engine's start until it was ready.",
         lambda e: e.load_seconds,
+        needs_loaded=True,
     ),
-}
-COUNTERS: dict[str, tuple[str, Value]] = {
-    "generation_tokens": (
+    "generation_tokens": counter(
         "Bytes painted, and known ones that were stepped over.",
         lambda e: e.stats.painted_bytes,
     ),
-    "prompt_tokens": (
+    "prompt_tokens": counter(
         "Known bytes at the start of images, processed by prefill.",
         lambda e: e.stats.known_bytes,
     ),
-    "prefix_cache_hits": (
+    "prefix_cache_hits": counter(
         "Bytes of generation_tokens that took no step: other images had painted the same from the start.",
         lambda e: e.stats.shared_bytes,
     ),
-    "engine_steps": (
+    "engine_steps": counter(
         "Steps; each paints a byte, or a whole pixel, of every image in flight.",
         lambda e: e.stats.steps,
     ),
-    "engine_restarts": ("Engine restarts after a crash or a hang.", lambda e: e.restarts),
-    "stream_frames_coalesced": (
+    "engine_restarts": counter("Engine restarts after a crash or a hang.", lambda e: e.restarts),
+    "stream_frames_coalesced": counter(
         "Updates of streamed images that were merged because the client was behind.",
         lambda e: e.coalesced,
+        of_engine=False,
     ),
-}
-HISTOGRAMS: dict[str, tuple[str, Callable[[EngineHandle], Histogram]]] = {
-    "request_queue_time_seconds": (
+    "request_queue_time_seconds": histogram(
         "Seconds from acceptance to the first image's slot.",
         lambda e: e.stats.queue,
     ),
-    "time_to_first_token_seconds": (
+    "time_to_first_token_seconds": histogram(
         "Seconds from acceptance to the first painted byte.",
         lambda e: e.stats.first_pixel,
     ),
-    "engine_step_duration_seconds": (
+    "engine_step_duration_seconds": histogram(
         "Seconds of one step of the whole batch.",
         lambda e: e.stats.step_seconds,
     ),
-    "engine_step_batch_size": ("Images in flight during a step.", lambda e: e.stats.step_images),
+    "engine_step_batch_size": histogram(
+        "Images in flight during a step.", lambda e: e.stats.step_images
+    ),
 }
-# Metrics of an engine, the same from every API process; all others are
-# counted by the process that answers.
-OF_ENGINE = {
-    *(GAUGES.keys() - {"num_images_reserved", "unread_bytes", "num_jobs", "max_waiting_images"}),
-    *LOADED_GAUGES,
-    *(COUNTERS.keys() - {"stream_frames_coalesced"}),
-    *HISTOGRAMS,
-    "model_info",
-}
+OF_ENGINE = {name for name, metric in ENGINE_METRICS.items() if metric.of_engine} | {"model_info"}
 
 
 def process_metrics(
@@ -154,7 +172,8 @@ def process_metrics(
             yield from _of_http(http)
             yield from _of_event_loop(lag)
             about = "Lines of the log that were not written: its reader stands still or has left."
-            yield CounterMetricFamily(PREFIX + "log_lines_dropped", about, value=dropped_lines())
+            dropped = {(): dropped_lines()}
+            yield _family(CounterMetricFamily, "log_lines_dropped", about, dropped)
             if keys is not None:
                 yield from _of_keys(keys, models, http)
             if budgets is not None:
@@ -220,40 +239,29 @@ def _of_models(registry: ModelRegistry) -> Iterator[Metric]:
     models = list(registry.all.values())
     loaded = [model for model in models if model.engine.ready is not None]
     yield _model_info(loaded)
-    yield from _gauges(GAUGES, models)
-    yield from _gauges(LOADED_GAUGES, loaded)
-    for name, (about, value) in COUNTERS.items():
-        counter = CounterMetricFamily(PREFIX + name, about, labels=["model_name"])
-        for model in models:
-            counter.add_metric([model.id], value(model.engine))
-        yield counter
-    for name, (about, histogram) in HISTOGRAMS.items():
-        yield _histograms(name, about, {(model.id,): histogram(model.engine) for model in models})
+    for name, metric in ENGINE_METRICS.items():
+        measured = loaded if metric.needs_loaded else models
+        values = {(model.id,): metric.value(model.engine) for model in measured}
+        yield _family(metric.family, name, metric.about, values, "model_name")
     yield from _request_counters(models)
 
 
 def _of_http(counters: HttpCounters) -> Iterator[Metric]:
     """Yield the server's build, its HTTP responses and its websockets."""
     build = _build()
-    info = GaugeMetricFamily(
-        PREFIX + "build_info", "Versions of this server; the value is 1.", labels=list(build)
-    )
-    info.add_metric(list(build.values()), 1)
-    yield info
-    responses = CounterMetricFamily(
-        PREFIX + "http_requests", "HTTP responses.", labels=["method", "path", "status"]
-    )
-    for (method, path, status), count in sorted(counters.responses.items()):
-        responses.add_metric([method, path, str(status)], count)
-    yield responses
+    about = "Versions of this server; the value is 1."
+    yield _family(GaugeMetricFamily, "build_info", about, {tuple(build.values()): 1}, *build)
+    responses = {
+        (method, path, str(status)): count
+        for (method, path, status), count in sorted(counters.responses.items())
+    }
+    labels = ("method", "path", "status")
+    yield _family(CounterMetricFamily, "http_requests", "HTTP responses.", responses, *labels)
     about = "Requests and websocket jobs that ended with an error, by its code."
-    failures = CounterMetricFamily(PREFIX + "errors", about, labels=["code"])
-    for code, count in sorted(counters.errors.items()):
-        failures.add_metric([code], count)
-    yield failures
-    yield GaugeMetricFamily(
-        PREFIX + "websocket_connections", "Open websockets.", value=counters.open_websockets
-    )
+    failures = {(code,): count for code, count in sorted(counters.errors.items())}
+    yield _family(CounterMetricFamily, "errors", about, failures, "code")
+    sockets = {(): counters.open_websockets}
+    yield _family(GaugeMetricFamily, "websocket_connections", "Open websockets.", sockets)
 
 
 @cache
@@ -268,9 +276,9 @@ def _build() -> dict[str, str]:
 
 def _of_event_loop(lag: LoopLag) -> Iterator[Metric]:
     about = "Seconds by which a timer of the event loop fired late, measured 20 times a second."
-    yield _histograms("event_loop_lag_seconds", about, {(): lag.seconds}, ())
+    yield _family(HistogramMetricFamily, "event_loop_lag_seconds", about, {(): lag.seconds})
     about = "The longest lag of the event loop in the last minute."
-    yield GaugeMetricFamily(PREFIX + "event_loop_lag_max_seconds", about, value=lag.recent_max)
+    yield _family(GaugeMetricFamily, "event_loop_lag_max_seconds", about, {(): lag.recent_max})
 
 
 def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
@@ -287,60 +295,37 @@ def _of_budgets(budgets: Budgets) -> Iterator[Metric]:
         ),
     }
     for name, (about, budget) in limits.items():
-        yield GaugeMetricFamily(PREFIX + name, about, value=budget.used)
-        yield GaugeMetricFamily(
-            f"{PREFIX}{name}_limit", f"{about[:-1]}: the most there may be.", value=budget.limit
-        )
+        yield _family(GaugeMetricFamily, name, about, {(): budget.used})
+        about = f"{about[:-1]}: the most there may be."
+        yield _family(GaugeMetricFamily, f"{name}_limit", about, {(): budget.limit})
 
 
 def _of_keys(keys: ApiKeys, models: ModelRegistry, http: HttpCounters) -> Iterator[Metric]:
     """Yield requests and images of each API key, under the key's name; from the
     start, as 0, for all present keys.
     """
-    names = keys.names
     about = "HTTP requests and websockets, by the name of their API key."
-    requests = CounterMetricFamily(PREFIX + "http_requests_by_key", about, labels=["key_name"])
-    for name in sorted({*names, *http.by_key}):
-        requests.add_metric([name], http.by_key[name])
-    yield requests
+    requests = {(name,): http.by_key[name] for name in sorted({*keys.names, *http.by_key})}
+    yield _family(CounterMetricFamily, "http_requests_by_key", about, requests, "key_name")
     about = "Images of accepted requests that were finished, by the name of their API key."
-    images = CounterMetricFamily(PREFIX + "images_by_key", about, labels=["model_name", "key_name"])
+    images: dict[tuple[str, ...], int] = {}
     for model in models.all.values():
         finished = model.engine.counters.images_by_key
-        for name in sorted({*names, *finished}):
-            images.add_metric([model.id, name], finished[name])
-    yield images
+        for name in sorted({*keys.names, *finished}):
+            images[model.id, name] = finished[name]
+    yield _family(CounterMetricFamily, "images_by_key", about, images, "model_name", "key_name")
 
 
 def _model_info(models: Iterable[ServedModel]) -> Metric:
-    labels = ["model_name", "precision", "backend", "device", "size"]
-    info = GaugeMetricFamily(
-        PREFIX + "model_info", "How each model is run; the value is always 1.", labels=labels
-    )
+    values: dict[tuple[str, ...], int] = {}
     for model in models:
         ready = model.engine.ready
         assert ready is not None
-        info.add_metric(
-            [
-                model.id,
-                model.engine.options.precision,
-                ready.backend,
-                ready.device,
-                model.config.size,
-            ],
-            1,
-        )
-    return info
-
-
-def _gauges(
-    gauges: dict[str, tuple[str, Value]], models: Iterable[ServedModel]
-) -> Iterator[Metric]:
-    for name, (about, value) in gauges.items():
-        gauge = GaugeMetricFamily(PREFIX + name, about, labels=["model_name"])
-        for model in models:
-            gauge.add_metric([model.id], value(model.engine))
-        yield gauge
+        precision = model.engine.options.precision
+        values[model.id, precision, ready.backend, ready.device, model.config.size] = 1
+    about = "How each model is run; the value is always 1."
+    labels = ("model_name", "precision", "backend", "device", "size")
+    return _family(GaugeMetricFamily, "model_info", about, values, *labels)
 
 
 def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
@@ -349,49 +334,45 @@ def _request_counters(models: Iterable[ServedModel]) -> Iterator[Metric]:
     All label values are exported from the start, as 0, so that
     rate() is defined before the first event.
     """
-    labels = ["model_name", "operation", "finished_reason"]
-    jobs = CounterMetricFamily(
-        PREFIX + "request_success", "Accepted requests that ended, by outcome.", labels=labels
-    )
-    done = CounterMetricFamily(
-        PREFIX + "images", "Images of accepted requests that ended, by outcome.", labels=labels
-    )
-    refused = CounterMetricFamily(
-        PREFIX + "requests_rejected",
-        "Requests that were not accepted, by reason.",
-        labels=["model_name", "reason"],
-    )
+    requests: dict[tuple[str, ...], int] = {}
+    images: dict[tuple[str, ...], int] = {}
+    refused: dict[tuple[str, ...], int] = {}
+    seconds: dict[tuple[str, ...], Histogram] = {}
     for model in models:
         counters = model.engine.counters
         for operation in OPERATIONS:
             for end in ENDS:
-                jobs.add_metric([model.id, operation, end], counters.requests[operation, end])
-                done.add_metric([model.id, operation, end], counters.images[operation, end])
+                requests[model.id, operation, end] = counters.requests[operation, end]
+                images[model.id, operation, end] = counters.images[operation, end]
+            seconds[model.id, operation] = counters.seconds[operation]
         for reason in REFUSALS:
-            refused.add_metric([model.id, reason], counters.refused[reason])
-    yield from (jobs, done, refused)
-    seconds: dict[tuple[str, ...], Histogram] = {
-        (model.id, name): histogram
-        for model in models
-        for name, histogram in model.engine.counters.seconds.items()
-    }
+            refused[model.id, reason] = counters.refused[reason]
+    outcome = ("model_name", "operation", "finished_reason")
+    about = "Accepted requests that ended, by outcome."
+    yield _family(CounterMetricFamily, "request_success", about, requests, *outcome)
+    about = "Images of accepted requests that ended, by outcome."
+    yield _family(CounterMetricFamily, "images", about, images, *outcome)
+    about = "Requests that were not accepted, by reason."
+    yield _family(CounterMetricFamily, "requests_rejected", about, refused, "model_name", "reason")
     about = "Seconds from acceptance until the last image was taken, of requests that finished."
-    yield _histograms("e2e_request_latency_seconds", about, seconds, ("model_name", "operation"))
+    name = "e2e_request_latency_seconds"
+    yield _family(HistogramMetricFamily, name, about, seconds, "model_name", "operation")
 
 
-def _histograms(
+def _family(
+    family: type[Metric],
     name: str,
     about: str,
-    histograms: dict[tuple[str, ...], Histogram],
-    labels: tuple[str, ...] = ("model_name",),
+    values: Mapping[Any, Any],
+    *labels: str,
 ) -> Metric:
-    """Return the histograms of one metric, by the values of its labels."""
-    family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
-    for values, histogram in histograms.items():
-        bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
-        family.add_metric(
-            list(values),
-            list(zip(bounds, accumulate(histogram.counts), strict=True)),
-            histogram.sum,
-        )
-    return family
+    """Return a metric with a number, or a Histogram, for each combination of values of the labels."""
+    made: Any = family(PREFIX + name, about, labels=labels)  # type: ignore[call-arg]
+    for of_labels, value in values.items():
+        if isinstance(value, Histogram):
+            bounds = [*(f"{bound:g}" for bound in value.bounds), "+Inf"]
+            buckets = list(zip(bounds, accumulate(value.counts), strict=True))
+            made.add_metric(of_labels, buckets, value.sum)
+        else:
+            made.add_metric(of_labels, value)
+    return made
