@@ -2,25 +2,22 @@
 while something happens to a cluster.
 """
 
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 
-import httpx
 import numpy as np
-from websockets.exceptions import WebSocketException
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.tasks.offline import paint
 from tests.support.hosts.three_machines import Machines
 from tests.support.pictures import encode, noise, painted, text
 from tests.support.server.websocket_client import LAST, JobMessages, connected
-from tests.support.waiting import PATIENCE, wait_for
+from tests.support.waiting import wait_for
 
 # requests
 STREAMS = 64
@@ -32,116 +29,82 @@ COMPLETED = 4
 PARTICLES = 4
 
 
-@dataclass
 class Work:
-    """Requests in progress. Each thread writes what belongs to its own request."""
+    """Requests in progress."""
 
-    machines: Machines
-    streams: dict[int, JobMessages] = field(default_factory=dict)  # by seed
-    edits: dict[int, np.ndarray] = field(default_factory=dict)
-    failures: list[BaseException] = field(default_factory=list)
-    ended: dict[str, float] = field(default_factory=dict)  # monotonic times, by request
-    lost: int = 0  # shards that others painted
-    # their monotonic times, by seed
-    frames: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, machines: Machines, pool: ThreadPoolExecutor) -> None:
+        self.machines = machines
+        self.frames: dict[int, list[float]] = defaultdict(list)  # their monotonic times, by seed
+        self.ended = 0.0  # monotonic time of the last answer
+        self.lost = 0  # shards that others painted
+        self.streams = [pool.submit(self._stream, seed) for seed in range(STREAMS)]
+        self.edits = [pool.submit(self._edit, seed) for seed in range(EDITS)]
 
     def has_begun(self) -> bool:
         """Whether the first streams have frames: then each replica has work, if
         all work that fits was dispatched.
         """
-        assert not self.failures, self.failures
-        return sum(bool(job.frames) for job in self.streams.values()) >= min(3, STREAMS)
-
-    def stream(self, seed: int) -> None:
-        with connected(self.machines.url) as client:
-            client.send(type="generate", id="a", n=STREAMED, seed=seed)
-            while (job := client.receive()).order[-1] not in LAST:
-                self.streams[seed] = job
-                if job.order[-1].startswith("frame"):
-                    self.frames[seed].append(time.monotonic())
-            assert job.messages[-1] == {"type": "done", "id": "a"}, job.messages[-1]
-
-    def edit(self, seed: int) -> None:
-        image, hole = masked(self.machines)
-        body = {
-            "image": text(encode(image)),
-            "mask": text(encode(hole)),
-            "n": COMPLETED,
-            "particles": PARTICLES,
-        }
-        with self.machines.client() as client:
-            answer = client.post("/v1/images/edits", json={**body, "seed": seed})
-        assert answer.status_code == 200, answer.text
-        self.edits[seed] = painted(answer.json())
+        return len(self.frames) >= 3
 
     def check(self) -> None:
         """Every request has been answered once, with the bytes of one machine."""
-        assert not self.failures, self.failures
-        assert (len(self.streams), len(self.edits)) == (STREAMS, EDITS)
-        image, hole = masked(self.machines)
-        for seed, job in self.streams.items():
+        for seed, stream in enumerate(self.streams):
+            job = stream.result()
             # `images` also finds frames that repeat or skip bytes
-            assert np.array_equal(job.images(), painted_alone(self.machines, seed)), (
-                f"stream {seed}"
-            )
-            images = [what for what in job.order if what.startswith("image")]
-            assert sorted(images) == sorted(f"image {index}" for index in range(STREAMED)), (
-                f"stream {seed}"
-            )
+            assert np.array_equal(job.images(), painted_alone(self.machines, seed)), seed
+            images = sorted(what for what in job.order if what.startswith("image"))
+            assert images == sorted(f"image {index}" for index in range(STREAMED)), seed
+        image, mask = masked(self.machines)
         model = load_model(self.machines.model)
-        for seed, answer in self.edits.items():
-            known = image.reshape(-1), (hole == 255).reshape(-1)
-            alone = paint(
-                model, COMPLETED, seed=seed, known=known[0], mask=known[1], particles=PARTICLES
-            ).images
-            assert np.array_equal(answer.reshape(COMPLETED, -1), alone), f"edit {seed}"
+        known = {"known": image.reshape(-1), "mask": mask.reshape(-1) == 255}
+        for seed, edit in enumerate(self.edits):
+            alone = paint(model, COMPLETED, seed=seed, particles=PARTICLES, **known)  # type: ignore[arg-type]
+            assert np.array_equal(edit.result().reshape(COMPLETED, -1), alone.images), seed
+
+    def _stream(self, seed: int) -> JobMessages:
+        with connected(self.machines.url) as client:
+            client.send(type="generate", id="a", n=STREAMED, seed=seed)
+            while (job := client.receive()).order[-1] not in LAST:
+                if job.order[-1].startswith("frame"):
+                    self.frames[seed].append(time.monotonic())
+        self.ended = time.monotonic()
+        assert job.messages[-1] == {"type": "done", "id": "a"}, job.messages[-1]
+        return job
+
+    def _edit(self, seed: int) -> np.ndarray:
+        image, mask = masked(self.machines)
+        body = {"image": text(encode(image)), "mask": text(encode(mask)), "n": COMPLETED}
+        body |= {"particles": PARTICLES, "seed": seed}
+        with self.machines.client() as client:
+            answer = client.post("/v1/images/edits", json=body)
+        self.ended = time.monotonic()
+        assert answer.status_code == 200, answer.text
+        return painted(answer.json())
 
 
 @contextmanager
 def work(machines: Machines) -> Iterator[Work]:
     """Streams and edits that have begun; all have ended after the context."""
-    begun = Work(machines)
-    kinds = [("stream", begun.stream, STREAMS), ("edit", begun.edit, EDITS)]
-
-    def do(name: str, request: Callable[[int], None], seed: int) -> None:
-        try:
-            request(seed)
-        except (
-            AssertionError,
-            OSError,
-            TimeoutError,
-            httpx.HTTPError,
-            WebSocketException,
-        ) as failure:
-            failure.add_note(f"{name} {seed}")
-            begun.failures.append(failure)
-        begun.ended[f"{name} {seed}"] = time.monotonic()
-
-    requests = [(name, request, seed) for name, request, count in kinds for seed in range(count)]
-    threads = [threading.Thread(target=do, args=each) for each in requests]
-    for thread in threads:
-        thread.start()
     lost = machines.lost_shards()
-    try:
+    with ThreadPoolExecutor(STREAMS + EDITS) as pool:
+        begun = Work(machines, pool)
         wait_for(begun.has_begun, "streams with frames")
         yield begun
-    finally:
-        for thread in threads:
-            thread.join(PATIENCE)
     begun.lost = machines.lost_shards() - lost
-    assert not any(thread.is_alive() for thread in threads), "a request without an answer"
 
 
 def answered(begun: Work, fault: float) -> None:
     """Check all answers, and when the last one came."""
     begun.check()
-    last = max(begun.ended.values()) - fault
+    last = begun.ended - fault
     assert last < DEADLINE
-    pause = max(
+    pauses = [
         after - before for times in begun.frames.values() for before, after in pairwise(times)
+    ]
+    print(
+        f"last answer {last:.1f} s after the fault, longest pause of a stream {max(pauses):.1f} s,"
+        f" {begun.lost} shards painted by others"
     )
-    times = f"last answer {last:.1f} s after the fault, longest pause of a stream {pause:.1f} s"
-    print(f"{times}, {begun.lost} shards painted by others")
 
 
 def work_answered(machines: Machines) -> None:
@@ -158,9 +121,9 @@ def masked(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
     """
     config = load_model(machines.model).config
     image = noise(config.height, config.width)
-    hole = np.full((config.height, config.width), 255, np.uint8)
-    hole[config.height // 4 : -2, 2:-2] = 0
-    return image, hole
+    mask = np.full_like(image, 255)
+    mask[config.height // 4 : -2, 2:-2] = 0
+    return image, mask
 
 
 @cache

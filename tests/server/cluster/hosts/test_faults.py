@@ -174,7 +174,7 @@ def test_a_machine_has_no_memory_left(machines, painter):
     with work(machines) as begun:
         fault = time.monotonic()
         painter.exhaust_memory()
-        wait_for(lambda: not machines.replicas()[PAINTER], "Ray to kill a replica")
+        wait_for(lambda: not machines.replicas_of(PAINTER), "Ray to kill a replica")
         print(f"replica killed after {time.monotonic() - fault:.1f} s")
     answered(begun, fault)
     back = time.monotonic()
@@ -209,16 +209,15 @@ def test_a_clock_jumps_by_an_hour(machines, seconds):
 def test_an_ingress_is_cut_off_from_replicas_but_not_from_its_clients(machines, painter):
     host = machines.hosts[INGRESS]
     others = (machines.hosts[HEAD], painter)
-    replicas = [machines.replicas_of(other) for other in others]
+    replicas = [machines.replicas_of(other.name) for other in others]
     with machines.clients_at(INGRESS), work(machines) as begun:
         fault = time.monotonic()
         host.part(*others)
     answered(begun, fault)
     assert begun.lost
     given_up(machines, host, fault)
-    assert [machines.replicas_of(other) for other in others] == replicas, (
-        "replicas that were not cut off stay"
-    )
+    there = [machines.replicas_of(other.name) for other in others]
+    assert there == replicas, "replicas that were not cut off stay"
     work_answered(machines)
     host.join(*others)
     joined_again(machines, host)
