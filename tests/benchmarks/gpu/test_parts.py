@@ -28,14 +28,7 @@ from benchmarks.gpu.tests_here import files_of_tests
 from benchmarks.gpu.update_kernels import kind_of
 from benchmarks.gpu.worker import Budget, ToldBudget
 
-HEADER = {
-    "schema": 1,
-    "commit": "abc",
-    "torch": "2",
-    "triton": "3",
-    "gpu": {"name": "none"},
-    "dry": True,
-}
+HEADER = {"commit": "abc", "gpu": {"name": "none"}, "dry": True}
 
 
 def works(sizes: Sizes) -> Iterator[Finding]:
@@ -106,13 +99,17 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(
     for name in ("raises", "dies", "hangs"):
         assert [finding["name"] for finding in record[name]["findings"]] == [f"{name}/before"]
     assert any("illegal memory access" in line for line in shown)
-    processes = [record[name]["findings"][0]["value"] for name in ("works", "after", "last")]
+    processes = [value_found(path, name) for name in ("works", "after", "last")]
     assert len(set(processes)) == 3  # a new one after each failure
     assert (results.status("never"), results.status("of another run")) == ("skipped", "skipped")
 
 
 def tells_its_options(sizes: Sizes) -> Iterator[Finding]:
-    yield Finding("options", sizes.found.get("streams"), note=str(sizes.found))
+    yield Finding("options", sizes.found.get("streams"))
+
+
+def value_found(path: Path, part: str) -> object:
+    return recorded(path)[part]["findings"][0]["value"]
 
 
 def two_streams_win(sizes: Sizes) -> Iterator[Finding]:
@@ -155,52 +152,42 @@ def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "METHOD", "fork")
-    before, after = (replace(part(tells_its_options), name=name) for name in ("before", "after"))
-    parts = [before, replace(part(two_streams_win), name="goals"), after]
+    before = replace(part(tells_its_options), name="before")
+    parts = [before, replace(part(two_streams_win), name="goals"), replace(before, name="after")]
     results = ResultsFile(path, HEADER, False)
     worker.run_parts(parts, DRY, results, ToldBudget(60), 100, lambda line: None)
-    assert [recorded(path)[name]["findings"][0]["value"] for name in ("before", "after")] == [
-        None,
-        2,
-    ]
+    assert [value_found(path, name) for name in ("before", "after")] == [None, 2]
     resumed = ResultsFile(path, HEADER, True)
     worker.run_parts([before], DRY, resumed, ToldBudget(60), 100, lambda line: None)
-    assert recorded(path)["before"]["findings"][0]["value"] == 2
+    assert value_found(path, "before") == 2
 
 
-def ratios(differing: int | None = 0, **streams: list[float | None]) -> list[dict[str, object]]:
-    """Return what `goals` finds: ratios of models by the number of
-    streams, and images whose bits differ.
-    """
-    names = {"two": "2_streams", "four": "4_streams"}
-    found: list[dict[str, object]] = []
-    for key, values in streams.items():
-        for model, value in enumerate(values):
-            found.append({"name": f"goals/{model}/4096/{names[key]}/of_one_stream", "value": value})
-    if differing is not None:
-        found.append(
-            {"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": differing}
-        )
-    return found
+SAME = {"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": 0}
+
+
+def ratios(streams: int, *values: float | None) -> list[dict[str, object]]:
+    """What `goals` finds of models: how many times as fast so many streams are as one."""
+    name = f"goals/{{}}/4096/{streams}_streams/of_one_stream"
+    return [{"name": name.format(model), "value": value} for model, value in enumerate(values)]
 
 
 @pytest.mark.parametrize(
-    ("findings", "streams"),
+    ("findings", "options"),
     [
-        ([], None),
-        (ratios(two=[1.01, 1.02]), None),  # less is noise
-        (ratios(two=[1.03, 1.03]), 2),
-        (ratios(two=[1.3, 0.7]), None),  # a gain for one model that costs the others as much
-        (ratios(two=[1.2, 1.1], four=[1.3, 1.2]), 4),
-        (ratios(two=[1.5], differing=1), None),
-        (ratios(two=[1.5], differing=None), None),  # nothing was compared
-        (ratios(two=[None]), None),
+        ([], {}),
+        ([*ratios(2, 1.01, 1.02), SAME], {}),  # less is noise
+        ([*ratios(2, 1.03, 1.03), SAME], {"streams": 2}),
+        ([*ratios(2, 1.3, 0.7), SAME], {}),  # a gain for one model that costs the others as much
+        ([*ratios(2, 1.2, 1.1), *ratios(4, 1.3, 1.2), SAME], {"streams": 4}),
+        ([*ratios(2, 1.5), {**SAME, "value": 1}], {}),
+        (ratios(2, 1.5), {}),  # nothing was compared
+        ([*ratios(2, None), SAME], {}),
     ],
-)  # fmt: skip
+)
 def test_the_fastest_number_of_streams_is_chosen_where_it_is_worth_it_and_no_bit_differs(
-    findings: list[dict[str, object]], streams: int | None
+    findings: list[dict[str, object]], options: dict[str, int]
 ) -> None:
-    assert chosen(findings, ON_GPU) == ({} if streams is None else {"streams": streams})
+    assert chosen(findings, ON_GPU) == options
 
 
 @pytest.mark.parametrize(
@@ -305,17 +292,12 @@ def snapshot(images: int) -> Snapshot:
 @pytest.mark.parametrize("name", ["bits", "s", "z"])
 def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
     mine = snapshot(4)
-    assert mine.differences(snapshot(5)) == {"images": 0, "bits": 0, "s": 0, "z": 0}
+    same = {"images": 0, "bits": 0, "s": 0, "z": 0}
+    assert mine.differences(snapshot(5)) == same
     changed = getattr(mine, name).clone()
-    number = changed[2] if name == "bits" else changed[1, 2].flatten()[3]
-    number.copy_(torch.nextafter(number, torch.tensor(9.0, dtype=number.dtype)))
-    assert mine.differences(replace(mine, **{name: changed})) == {
-        "images": 0,
-        "bits": 0,
-        "s": 0,
-        "z": 0,
-        name: 1,
-    }
+    number = changed.flatten()[2:3]
+    number.copy_(torch.nextafter(number, number + 1))
+    assert mine.differences(replace(mine, **{name: changed})) == {**same, name: 1}
 
 
 def test_later_snapshots_are_compared_with_the_largest_before() -> None:
@@ -352,13 +334,11 @@ def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
     assert main([*dry_run, "--minutes", "9.5", "--resume"]) == 0
     assert json.loads(path.read_text())["gpu"]["name"] == "none: Triton's interpreter"
     parts = recorded(path)
-    assert {name: part["status"] for name, part in parts.items()} == {
-        part.name: "done" for part in PARTS
-    }
-    assert [name for name, part in parts.items() if not part["findings"]] == []
-    findings = [finding for part in parts.values() for finding in part["findings"]]
-    assert {finding["value"] for finding in findings if finding["name"].endswith("/differing")} == {
-        0
-    }
+    assert parts.keys() == {part.name for part in PARTS}
+    for part in parts.values():
+        assert part["status"] == "done"
+        assert part["findings"]
+        for finding in part["findings"]:
+            assert finding["value"] == 0 or not finding["name"].endswith("/differing")
     assert main([*dry_run, "--resume"]) == 0
     assert recorded(path) == parts
