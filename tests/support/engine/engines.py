@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, GenerateRequest, Ready, ScoreRequest
-from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
@@ -88,54 +86,48 @@ class FaultyOptions(EngineOptions):
         if self.gate is not None:
             self.gate.read_bytes()
         generator = super().generator()
-        place = generator.place_many
-        start = generator.start
-        run_prefill = generator.run_prefill
         calls = itertools.count(1)
-        has_failed: list[bool] = []
+        has_failed = False
 
         def synchronize() -> None:
             if has_failed:
                 raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-        def send_signal_if_due() -> None:
-            if self.signal_file.exists() and next(calls) == 3:
-                number = int(self.signal_file.read_text())
-                self.signal_file.unlink()
-                if number == DEVICE_FAILS:
-                    has_failed.append(True)
-                    raise RuntimeError(
-                        "Triton Error [CUDA]: an illegal memory access was encountered"
-                    )
+        def send_signal_if_due(*_: object) -> None:
+            nonlocal has_failed
+            if not self.signal_file.exists() or next(calls) != 3:
+                return
+            number = int(self.signal_file.read_text())
+            self.signal_file.unlink()
+            if number != DEVICE_FAILS:
                 os.kill(os.getpid(), number)
+                return
+            has_failed = True
+            raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
 
-        def faulty_place(
-            slots: Sequence[int],
-            specs: Sequence[ImageSpec],
-            prefixes: Sequence[Prefix | None] | None = None,
-        ) -> None:
+        def die_of_some_seeds(slots: Sequence[int], specs: Sequence[ImageSpec], *_: object) -> None:
             seeds = {spec.seed for spec in specs}
             if CRASHING_SEED in seeds:
                 os.kill(os.getpid(), signal.SIGSEGV)
             elif OUT_OF_MEMORY_SEED in seeds:
                 np.empty(1 << 50, np.uint8)
-            place(slots, specs, prefixes)
-
-        def faulty_start(slots: np.ndarray, steps: int) -> Pending[float]:
-            send_signal_if_due()
-            return start(slots, steps)
-
-        def faulty_prefill(prefill: PrefillState, steps: int | None = None) -> Pending[float]:
-            send_signal_if_due()
-            return run_prefill(prefill, steps)
 
         generator.synchronize = synchronize
-        generator.place_many, generator.start, generator.run_prefill = (
-            faulty_place,
-            faulty_start,
-            faulty_prefill,
-        )  # type: ignore[method-assign]
+        before(generator, "place_many", die_of_some_seeds)
+        before(generator, "start", send_signal_if_due)
+        before(generator, "run_prefill", send_signal_if_due)
         return generator
+
+
+def before(generator: Generator, name: str, act: Callable[..., None]) -> None:
+    """Call `act` with the arguments of each call of a method, before it."""
+    method = getattr(generator, name)
+
+    def acting(*arguments: Any) -> Any:
+        act(*arguments)
+        return method(*arguments)
+
+    setattr(generator, name, acting)
 
 
 def behind_gate(gate: Path) -> None:
