@@ -10,7 +10,6 @@ import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -20,6 +19,7 @@ from websockets.exceptions import InvalidStatus
 
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
+from tests.support.local_server import Exchange, answering
 from tests.support.pictures import encode, painted, text
 from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
 from tests.support.server.infrastructure.proxies import COMMANDS, FOLDER, proxy_before
@@ -61,54 +61,46 @@ def proxy(
         yield proxy
 
 
-class Upstream(BaseHTTPRequestHandler):
-    """Answers with the headers of the request, or under /events with one event after the other."""
+# of `upstream`
+another = threading.Event()  # set: the second event may come, and all later ones
+aborted = threading.Event()  # set: an answer could not be sent to its end
 
-    protocol_version = "HTTP/1.1"
-    another = threading.Event()  # set: the second event may come, and all later ones
-    aborted = threading.Event()  # set: an answer could not be sent to its end
 
-    def do_GET(self) -> None:
-        if self.path == "/events":
-            self.send_events()
-            return
-        body = json.dumps({name.lower(): value for name, value in self.headers.items()}).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+def send_events(exchange: Exchange) -> None:
+    exchange.send_response(200)
+    exchange.send_header("content-type", "text/event-stream")
+    exchange.send_header("connection", "close")
+    exchange.end_headers()
+    try:
+        exchange.wfile.write(b"data: 1\n\n")
+        another.wait(PATIENCE)
+        while True:
+            exchange.wfile.write(b"data: 2\n\n" * 1000)
+    except OSError:
+        aborted.set()
 
-    def send_events(self) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.send_header("connection", "close")
-        self.end_headers()
-        try:
-            self.wfile.write(b"data: 1\n\n")
-            self.another.wait(PATIENCE)
-            while True:
-                self.wfile.write(b"data: 2\n\n" * 1000)
-        except OSError:
-            self.aborted.set()
 
-    def log_message(self, *_: object) -> None:
-        pass
+def answer(exchange: Exchange) -> None:
+    """Answer with the headers of the request, or under /events with one event after the other."""
+    if exchange.path == "/events":
+        send_events(exchange)
+        return
+    headers = {name.lower(): value for name, value in exchange.headers.items()}
+    body = json.dumps(headers).encode()
+    exchange.begin(len(body))
+    exchange.wfile.write(body)
 
 
 @pytest.fixture
 def upstream(nginx: None, tmp_path: Path) -> Iterator[NginxProxy]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    Upstream.another.clear()
-    Upstream.aborted.clear()
-    try:
-        with nginx_before(f"127.0.0.1:{server.server_port}", tmp_path) as proxy:
-            yield proxy
-    finally:
-        Upstream.another.set()
-        server.shutdown()
-        thread.join()
+    another.clear()
+    aborted.clear()
+    with answering(answer) as port:
+        try:
+            with nginx_before(f"127.0.0.1:{port}", tmp_path) as proxy:
+                yield proxy
+        finally:
+            another.set()
 
 
 def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transformer) -> None:
@@ -135,15 +127,15 @@ def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(
 ) -> None:
     with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
         assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
-        Upstream.another.set()
-    assert Upstream.aborted.wait(PATIENCE)
+        another.set()
+    assert aborted.wait(PATIENCE)
 
 
 def test_an_answer_that_nobody_reads_is_aborted(upstream: NginxProxy) -> None:
-    Upstream.another.set()
+    another.set()
     with open_connection(upstream, receive_buffer=4096) as connection:  # type: ignore[arg-type]
         connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert Upstream.aborted.wait(PATIENCE)
+        assert aborted.wait(PATIENCE)
 
 
 def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:

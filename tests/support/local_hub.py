@@ -12,13 +12,13 @@ from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from tests.support.local_server import Exchange, answering
 
 TOKEN = "hf_of_the_tests"
 NAME = r"/(?P<name>[^/]+/[^/]+?)"
@@ -42,7 +42,7 @@ Files = dict[str, bytes]
 
 
 class Answer(NamedTuple):
-    """What is sent, or its first half alone."""
+    """What is sent: of a body that is interrupted, its first half alone."""
 
     body: bytes = b""
     status: int = 200
@@ -90,27 +90,42 @@ class LocalHub:
 
     def downloaded(self) -> set[str]:
         """Return the names of the files that were sent, or part of them."""
-        return {
-            request.rpartition("/")[2]
-            for request in self.requests
-            if re.match("GET .+/resolve/", request)
-        }
+        resolved = [one for one in self.requests if re.match("GET .+/resolve/", one)]
+        return {one.rpartition("/")[2] for one in resolved}
+
+    def respond(self, exchange: Exchange) -> None:
+        body = exchange.body()
+        while exchange.headers.get("transfer-encoding") == "chunked":
+            size = int(exchange.rfile.readline(), 16)
+            body += exchange.rfile.read(size)
+            exchange.rfile.readline()
+            if size == 0:
+                break
+        path = unquote(urlsplit(exchange.path).path)
+        answer = self.answer(exchange.command, path, body, exchange.headers.get("authorization"))
+        exchange.begin(len(answer.body), answer.status, **answer.headers)
+        sent = len(answer.body)
+        if answer.interrupted:
+            sent //= 2
+            exchange.close_connection = True
+        if exchange.command != "HEAD":
+            exchange.wfile.write(answer.body[:sent])
 
     def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> Answer:
         self.requests.append(f"{method} {path}")
-        for pattern, name in [*READ.items(), *WRITE.items()]:
-            if match := re.fullmatch(pattern, path):
-                if authorization != f"Bearer {TOKEN}" and (authorization or pattern in WRITE):
-                    return _refused(401, "", "Invalid username or password.")
-                try:
-                    answered = getattr(self, name)(body, **match.groupdict())
-                except _RefusedError as refused:
-                    return _refused(*refused.args)
-                return (
-                    answered
-                    if isinstance(answered, Answer)
-                    else Answer(json.dumps(answered).encode())
-                )
+        for pattern, name in {**READ, **WRITE}.items():
+            match = re.fullmatch(pattern, path)
+            if match is None:
+                continue
+            if authorization != f"Bearer {TOKEN}" and (authorization or pattern in WRITE):
+                return _refused(401, "", "Invalid username or password.")
+            try:
+                answered = getattr(self, name)(body, **match.groupdict())
+            except _RefusedError as refused:
+                return _refused(*refused.args)
+            if isinstance(answered, Answer):
+                return answered
+            return Answer(json.dumps(answered).encode())
         return _refused(404, "", f"no route {path}")
 
     def _at(self, name: str, revision: str) -> tuple[Repository, str, Files]:
@@ -123,24 +138,26 @@ class LocalHub:
 
     def _info(self, body: bytes, name: str, revision: str = "main") -> dict[str, Any]:
         repository, commit, files = self._at(name, revision)
-        about = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]}
-        return about | {
+        return {
+            "id": name,
+            "sha": commit,
+            "siblings": [{"rfilename": file} for file in files],
             "private": repository.private,
             "gated": "manual" if repository.gated else False,
         }
 
     def _tree(self, body: bytes, name: str, revision: str) -> list[dict[str, Any]]:
-        files = self._at(name, revision)[2]
-        return [
-            {"type": "file", "path": file, **self._object(file, data)}
-            for file, data in files.items()
-        ]
+        _, _, files = self._at(name, revision)
+        return [self._stored(file, data) for file, data in files.items()]
 
-    def _object(self, file: str, data: bytes) -> dict[str, Any]:
+    def _stored(self, file: str, data: bytes) -> dict[str, Any]:
         size = self.sizes.get(file, len(data))
         blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-        large = {"oid": hashlib.sha256(data).hexdigest(), "size": size, "pointerSize": 130}
-        return {"size": size, "oid": blob, **({"lfs": large} if _is_large(file) else {})}
+        found = {"type": "file", "path": file, "size": size, "oid": blob}
+        if _is_large(file):
+            oid = hashlib.sha256(data).hexdigest()
+            found["lfs"] = {"oid": oid, "size": size, "pointerSize": 130}
+        return found
 
     def _file(self, body: bytes, name: str, revision: str, file: str) -> Answer:
         repository, commit, files = self._at(name, revision)
@@ -148,15 +165,11 @@ class LocalHub:
             raise _RefusedError(403, "GatedRepo", f"Access to model {name} is restricted.")
         if file not in files:
             raise _RefusedError(404, "EntryNotFound", "Entry not found")
-        data = files[file]
-        stored = self._object(file, files[file])
+        stored = self._stored(file, files[file])
         oid = stored.get("lfs", stored)["oid"]
-        headers = {
-            "X-Repo-Commit": commit,
-            "ETag": f'"{oid}"',
-            "X-Linked-Size": str(stored["size"]),
-        }
-        return Answer(data, headers=headers, interrupted=file in self.interrupted)
+        size = str(stored["size"])
+        headers = {"X-Repo-Commit": commit, "ETag": f'"{oid}"', "X-Linked-Size": size}
+        return Answer(files[file], headers=headers, interrupted=file in self.interrupted)
 
     def _upload(self, body: bytes, oid: str) -> Answer:
         self.uploaded[oid] = body
@@ -168,15 +181,14 @@ class LocalHub:
     def _create(self, body: bytes) -> Answer:
         asked = json.loads(body)
         name = f"{asked['organization']}/{asked['name']}"
-        known = name in self.repositories
-        if not known:
-            self.repositories[name] = Repository(
-                private=asked.get("private") or asked.get("visibility") == "private"
-            )
-            self.repositories[name].commit({".gitattributes": b""}, message="initial commit")
-        return Answer(
-            json.dumps({"url": f"{self.url}/{name}", "name": name}).encode(), 409 if known else 200
-        )
+        status = 409
+        if name not in self.repositories:
+            status = 200
+            private = asked.get("private") or asked.get("visibility") == "private"
+            repository = self.repositories[name] = Repository(private=private)
+            repository.commit({".gitattributes": b""}, message="initial commit")
+        created = {"url": f"{self.url}/{name}", "name": name}
+        return Answer(json.dumps(created).encode(), status)
 
     def _branch(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
         repository, commit, _ = self._at(name, "main")
@@ -184,23 +196,18 @@ class LocalHub:
         return {}
 
     def _preupload(self, body: bytes, name: str) -> dict[str, Any]:
-        names = [file["path"] for file in json.loads(body)["files"]]
-        modes = {name: "lfs" if _is_large(name) else "regular" for name in names}
-        files = [
-            {"path": name, "uploadMode": mode, "shouldIgnore": False, "oid": None}
-            for name, mode in modes.items()
-        ]
+        files = []
+        for file in json.loads(body)["files"]:
+            mode = "lfs" if _is_large(file["path"]) else "regular"
+            files.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
         return {"files": files}
 
     def _batch(self, body: bytes, name: str) -> dict[str, Any]:
-        objects = json.loads(body)["objects"]
-        actions = [
-            {"actions": {"upload": {"href": f"{self.url}/lfs/{each['oid']}"}}} for each in objects
-        ]
-        return {
-            "transfer": "basic",
-            "objects": [each | action for each, action in zip(objects, actions, strict=True)],
-        }
+        objects = []
+        for one in json.loads(body)["objects"]:
+            address = {"href": f"{self.url}/lfs/{one['oid']}"}
+            objects.append({**one, "actions": {"upload": address}})
+        return {"transfer": "basic", "objects": objects}
 
     def _commit(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
         repository, _, before = self._at(name, branch)
@@ -218,11 +225,8 @@ class LocalHub:
                 case "deletedFile":
                     del files[value["path"]]
         commit = repository.commit(files, branch, message)
-        return {
-            "success": True,
-            "commitOid": commit,
-            "commitUrl": f"{self.url}/{name}/commit/{commit}",
-        }
+        url = f"{self.url}/{name}/commit/{commit}"
+        return {"success": True, "commitOid": commit, "commitUrl": url}
 
 
 class _RefusedError(Exception):
@@ -237,50 +241,12 @@ def _is_large(name: str) -> bool:
     return name.endswith((".safetensors", ".png"))
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    hub: LocalHub
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        while self.headers.get("Transfer-Encoding") == "chunked":
-            size = int(self.rfile.readline(), 16)
-            body += self.rfile.read(size)
-            self.rfile.readline()
-            if size == 0:
-                break
-        path = unquote(urlsplit(self.path).path)
-        answer = self.hub.answer(self.command, path, body, self.headers.get("Authorization"))
-        self.send_response(answer.status)
-        for name, value in {**answer.headers, "Content-Length": str(len(answer.body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(
-                answer.body[: len(answer.body) // 2] if answer.interrupted else answer.body
-            )
-            self.close_connection |= answer.interrupted
-
-    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 (names of http.server)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
-
-
 @contextmanager
 def local_hub() -> Iterator[LocalHub]:
     hub = LocalHub()
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub})
-    ) as server:
-        hub.url = f"http://127.0.0.1:{server.server_port}"
-        thread = Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield hub
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(hub.respond) as port:
+        hub.url = f"http://127.0.0.1:{port}"
+        yield hub
 
 
 def use(hub: LocalHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

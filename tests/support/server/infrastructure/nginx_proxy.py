@@ -1,7 +1,6 @@
 """nginx with the configuration of deploy/kubernetes/ray, in front of a server of this machine."""
 
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -44,23 +43,28 @@ def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxP
     """nginx in front of `upstream` (HOST:PORT) with SHORT limits,
     for as long as the context lasts.
     """
-    outer = free_port()
-    inner = free_port()
+    port = free_port()
     conf = folder / "nginx.conf"
-    log = folder / "access.log"
-    conf.write_text(configured(upstream, outer, inner, folder, {**SHORT, **changes}))
+    conf.write_text(configured(upstream, port, folder, {**SHORT, **changes}))
     command = [str(BINARY), "-c", str(conf), "-p", str(folder), "-g", "daemon off;"]
-    process = subprocess.Popen(command, stderr=(folder / "error.log").open("w"))
+    with running(command, port, folder):
+        yield NginxProxy(f"http://127.0.0.1:{port}", folder / "access.log")
+
+
+@contextmanager
+def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
+    """A proxy that listens at a port, for as long as the context lasts."""
+    process = subprocess.Popen(command, cwd=folder, env={"HOME": str(folder)})
     try:
-        wait_for(lambda: accepts(outer) or process.poll() is not None, "nginx")
-        assert process.poll() is None, (folder / "error.log").read_text()
-        yield NginxProxy(f"http://127.0.0.1:{outer}", log)
+        wait_for(lambda: accepts(port) or process.poll() is not None, command[0])
+        assert process.poll() is None, f"{command[0]} has ended"
+        yield
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.terminate()
         process.wait(PATIENCE)
 
 
-def configured(upstream: str, outer: int, inner: int, folder: Path, changes: dict[str, str]) -> str:
+def configured(upstream: str, port: int, folder: Path, changes: dict[str, str]) -> str:
     """The configuration with other addresses, paths and limits;
     each text to replace must be there.
     """
@@ -68,8 +72,8 @@ def configured(upstream: str, outer: int, inner: int, folder: Path, changes: dic
     replaced = {
         "scanline-serve-svc:8000": upstream,
         "listen [::]:8080;": "",  # not every machine has IPv6
-        "listen 8080": f"listen 127.0.0.1:{outer}",
-        "127.0.0.1:8081": f"127.0.0.1:{inner}",
+        "listen 8080": f"listen 127.0.0.1:{port}",
+        "127.0.0.1:8081": f"127.0.0.1:{free_port()}",
         "/tmp/": f"{folder}/",
         "/dev/stdout": f"{folder}/access.log",
         "worker_rlimit_nofile 131072;": "user root;",

@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.support.server.running_server import PATIENCE
+from tests.support.local_server import Exchange, answering
+from tests.support.waiting import PATIENCE
 
 
 class Collector:
@@ -50,22 +50,11 @@ def collecting() -> Iterator[tuple[str, Collector]]:
     """The address of a collector and the collector, for as long as the context lasts."""
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            assert self.path == "/v1/traces"
-            collector.keys.add(self.headers["x-key"])
-            collector.take(self.rfile.read(int(self.headers["content-length"])))
-            self.send_response(200)
-            self.end_headers()
+    def take(exchange: Exchange) -> None:
+        assert exchange.path == "/v1/traces"
+        collector.keys.add(exchange.headers["x-key"])
+        collector.take(exchange.body())
+        exchange.begin()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", collector
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(take) as port:
+        yield f"http://127.0.0.1:{port}", collector

@@ -4,16 +4,13 @@ front of servers of this machine.
 
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.server.infrastructure.nginx_proxy import accepts, free_port
-from tests.support.waiting import PATIENCE, wait_for
+from tests.support.server.infrastructure.nginx_proxy import free_port, running
 
 FOLDER = Path(__file__).parents[4] / "deploy/proxies"
 PATH = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
@@ -39,15 +36,8 @@ def proxy_before(
     port = free_port()
     file = folder / name
     file.write_text(edit(configured(name, addresses, port)))
-    process = subprocess.Popen(
-        [binary, *arguments, str(file)], cwd=folder, env={"HOME": str(folder)}
-    )
-    try:
-        wait_for(lambda: accepts(port) or process.poll() is not None, program)
+    with running([binary, *arguments, str(file)], port, folder):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
 
 
 def configured(name: str, addresses: Sequence[str], port: int) -> str:
