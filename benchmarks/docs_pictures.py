@@ -24,7 +24,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
 from scanline.model import zoo
-from scanline.model.base.labels import DrawnLabel
+from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.images import contact_sheet
 from scanline.model.images.contact_sheet import UNPAINTED

@@ -12,11 +12,12 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import wraps
-from typing import Annotated, Any, TypedDict, TypeVar, Unpack, cast, get_args
+from typing import Annotated, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast, get_args
 
 from scanline.model.base.class_names import (
     ClassNames,
     as_class,
+    drawn_label,
     is_any,
     label_of_class,
     label_of_prompt,
@@ -25,7 +26,6 @@ from scanline.model.base.class_names import (
 )
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput, number, whole_number
-from scanline.model.base.labels import DrawnLabel, Labels, is_of_classes
 
 MIN_TEMPERATURE = 0.0  # the likeliest byte
 # What that is drawn with: a power of 2, by which logits are divided exactly, so
@@ -124,6 +124,17 @@ class DrawingParams:
         return {each.name: getattr(self, each.name) for each in fields(DrawingParams)}
 
 
+@dataclass(frozen=True)
+class DrawnLabel:
+    """Each image has one of so many classes, every one equally likely."""
+
+    classes: int
+
+
+# the label of all images, of each of them in order, or one that is drawn for each
+Labels: TypeAlias = int | tuple[int, ...] | DrawnLabel
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplingParams(DrawingParams):
     """What the images of a request are painted with: its own values or the model's defaults."""
@@ -185,7 +196,7 @@ class Defaults:
         """Return what images are painted from nothing with. class_name: "none" asks for no class, a
         list one image of each, as a prompt of characters that are classes does. InvalidInput where
         a class is not known, class and prompt differ, or a number is out of its range."""
-        asked = as_class(class_name)
+        asked = None if class_name is None else as_class(class_name)
         if asked is None and not prompt.strip():
             asked = self.class_name
         written = listed_in(config, prompt, "prompt") if prompt else []
@@ -196,10 +207,11 @@ class Defaults:
                 )
             labels = labels_of_list(config, written if asked is None else [*asked])
             return self._checked(config, options, self.guidance, labels)
-        if is_any(config, asked):
+        if asked is not None and is_any(config, asked):
             _agreed(config, 0, asked, prompt)
             return self._checked(config, options, self.guidance, DrawnLabel(len(config.classes)))
-        label = _agreed(config, label_of_class(config, asked), asked, prompt)
+        label = 0 if asked is None else label_of_class(config, asked)
+        label = _agreed(config, label, asked, prompt)
         return self._checked(config, options, self.guidance, label)
 
     @spelled_out
@@ -238,6 +250,26 @@ class Defaults:
         check_temperature(temperature)
         check_guidance(guidance, has_class, config)
         return SamplingParams(temperature=temperature, guidance=guidance, label=label)
+
+
+def label_of(labels: Labels, seed: int, index: int) -> int:
+    """Return the label of image `index`."""
+    if isinstance(labels, tuple):
+        return labels[index]
+    if isinstance(labels, DrawnLabel):
+        return drawn_label(labels.classes, seed, index)
+    return labels
+
+
+def is_of_classes(labels: Labels) -> bool:
+    """Return whether any image has a class."""
+    return any(labels) if isinstance(labels, tuple) else labels != 0
+
+
+def has_class(labels: Labels, index: int) -> bool:
+    """Return whether image `index` has a class; nothing is drawn for the answer."""
+    label = labels[index] if isinstance(labels, tuple) else labels
+    return label != 0
 
 
 def check_temperature(temperature: float) -> None:

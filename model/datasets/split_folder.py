@@ -23,111 +23,92 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     refused, as those in no part are. `classes`: so are test pictures of no class of the training
     pictures, as of sets that withhold them.
     """
-    below = _names_below(pictures.files)
+    below: dict[Path, set[str]] = {}  # the names of the folders in each folder
+    for folder in {
+        folder
+        for parent in {file.parent for file in pictures.files}
+        for folder in (parent, *parent.parents)
+    }:
+        if folder.name:
+            below.setdefault(folder.parent, set()).add(folder.name)
     kinds = parts_among({name for names in below.values() for name in names}, below.values())
-    classes_too = _classes_too(below, kinds)
+    # A name below parts of several kinds is a class, also if it has a word for a part.
+    kinds_above: dict[str, set[str]] = {}
+    for folder, names in below.items():
+        for name in names & kinds.keys():
+            kinds_above.setdefault(name, set()).add(kinds.get(folder.name, ""))
+    classes_too = {name for name, above in kinds_above.items() if len(above - {""}) > 1}
     part = [_part(file, kinds, classes_too) for file in pictures.files]
-    by_names: dict[str, str] = {}
-    if set(part) == {""}:
-        by_names = parts_alone(file.stem for file in pictures.files)
+    by_names = parts_alone(file.stem for file in pictures.files) if set(part) == {""} else {}
     if by_names:
         part = [by_names[file.stem] for file in pictures.files]
     there = set(part)
-    if there in ({""}, {"train", ""}):  # no part, or a class of trains
+    if there == {""}:
         return pictures
     if "train" not in there and not {"", "test"} <= there:
-        note = f"trained on, since no folder is called train: {listed(sorted(kinds))}"
-        return replace(pictures, notes=(note,))
+        return replace(
+            pictures,
+            notes=(f"trained on, since no folder is called train: {listed(sorted(kinds))}",),
+        )
+    if there == {"train", ""}:  # a class of trains
+        return pictures
     if "train" not in there:
         part = [its or "train" for its in part]
-    inner = _below_parts(pictures.files, part, kinds)
-
-    # Which pictures are refused, and why.
-    why: dict[int, str] = {}
-    if classes:
-        known = {file.parts[0] for file, its in zip(inner, part, strict=True) if its == "train"}
-        for row, file in enumerate(inner):
-            is_known = len(file.parts) > 1 and file.parts[0] in known
-            if part[row] in ("test", "validation") and not is_known:
-                why[row] = "unlabelled, or of a class that no training picture has"
-    tests = [row for row, its in enumerate(part) if its == "test" and row not in why]
-    test = "test" if tests else "validation"
-    for row, its in enumerate(part):
-        if its == "":
-            why.setdefault(row, "in no folder to train or test on")
-        elif its not in ("train", test):
-            why.setdefault(row, "not used, since there are test pictures")
-
-    is_test = np.array([its == test for its in part])
-    has_tests = any(is_test[row] and row not in why for row in range(len(part)))
-    # The folders that have the classes of the training pictures.
-    above: set[Path] = set()
-    for file, left, its in zip(pictures.files, inner, part, strict=True):
-        length = len(left.parts)
-        if its == "train" and file.parts[-length:] == left.parts:
-            above.add(Path(*file.parts[:-length]))
-    pictures = replace(
-        pictures,
-        is_test=is_test if has_tests else None,
-        classes_in=frozenset(above),
-        notes=_notes(kinds, there, bool(by_names)),
-    )
-    kept = without(pictures, why)
-    return replace(kept, files=tuple(file for row, file in enumerate(inner) if row not in why))
-
-
-def _names_below(files: Sequence[Path]) -> dict[Path, set[str]]:
-    """Return the names of the folders in each folder above files."""
-    folders: set[Path] = set()
-    for parent in {file.parent for file in files}:
-        folders.update((parent, *parent.parents))
-    below: dict[Path, set[str]] = {}
-    for folder in folders:
-        if folder.name:
-            below.setdefault(folder.parent, set()).add(folder.name)
-    return below
-
-
-def _classes_too(below: dict[Path, set[str]], kinds: dict[str, str]) -> set[str]:
-    """Return the names below parts of several kinds: each is a class, also
-    if it has a word for a part."""
-    kinds_above: dict[str, set[str]] = {}
-    for folder, names in below.items():
-        above = kinds.get(folder.name)
-        for name in names & kinds.keys():
-            if above is not None:
-                kinds_above.setdefault(name, set()).add(above)
-    return {name for name, above in kinds_above.items() if len(above) > 1}
-
-
-def _below_parts(files: Sequence[Path], part: list[str], kinds: dict[str, str]) -> list[Path]:
-    """Return what is left of each path without parts and what is above
-    all: it begins with the class."""
-    inner = [_without_part(file, its, kinds) for file, its in zip(files, part, strict=True)]
-    for its in set(part):
+    # What is left of each path begins with the class.
+    inner = [
+        _without_part(file, its, kinds) for file, its in zip(pictures.files, part, strict=True)
+    ]
+    for its in there:
         rows = [row for row, of_row in enumerate(part) if of_row == its]
         # archives repeat it
         while len(tops := {inner[row].parts[0] for row in rows}) == 1 and tops <= kinds.keys():
             for row in rows:
                 inner[row] = Path(*inner[row].parts[1:])
-    while len(tops := {file.parts[0] for file in inner}) == 1:
-        if any(len(file.parts) == 1 for file in inner):
-            break
+    while (
+        len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in inner}) == 1
+        and "" not in tops
+    ):
         inner = [Path(*file.parts[1:]) for file in inner]
-    return inner
 
-
-def _notes(kinds: dict[str, str], there: set[str], by_names: bool) -> tuple[str, ...]:
-    """Return what a user should know of the split."""
+    why: dict[int, str] = {}
+    if classes:
+        known = {file.parts[0] for file, its in zip(inner, part, strict=True) if its == "train"}
+        for row, file in enumerate(inner):
+            if part[row] in ("test", "validation") and (
+                len(file.parts) < 2 or file.parts[0] not in known
+            ):
+                why[row] = "unlabelled, or of a class that no training picture has"
+    test = (
+        "test"
+        if any(its == "test" and row not in why for row, its in enumerate(part))
+        else "validation"
+    )
+    for row, its in enumerate(part):
+        if its not in ("train", test):
+            why.setdefault(
+                row,
+                "not used, since there are test pictures"
+                if its
+                else "in no folder to train or test on",
+            )
+    has_tests = any(its == test and row not in why for row, its in enumerate(part))
+    is_test = np.array([its == test for its in part]) if has_tests else None
+    above = {
+        Path(*file.parts[: len(file.parts) - len(left.parts)])
+        for file, left, its in zip(pictures.files, inner, part, strict=True)
+        if its == "train" and file.parts[-len(left.parts) :] == left.parts
+    }
+    notes = [
+        f"{listed([name for name in sorted(kinds) if kinds[name] == its])} {TO[its]}"
+        for its in sorted(there & TO.keys())
+    ]
+    notes = [] if kinds.keys() <= PARTS.keys() else [", ".join(notes)]
     if by_names:
-        return ("what is to train and to test on, the names of the files say",)
-    if kinds.keys() <= PARTS.keys():
-        return ()
-    uses = []
-    for its in sorted(there & TO.keys()):
-        names = [name for name in sorted(kinds) if kinds[name] == its]
-        uses.append(f"{listed(names)} {TO[its]}")
-    return (", ".join(uses),)
+        notes = ["what is to train and to test on, the names of the files say"]
+    kept = without(
+        replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=tuple(notes)), why
+    )
+    return replace(kept, files=tuple(file for row, file in enumerate(inner) if row not in why))
 
 
 def without(pictures: Pictures, why: dict[int, str]) -> Pictures:

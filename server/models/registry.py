@@ -119,7 +119,7 @@ class ModelRegistry:
     def usable(self, name: str | None) -> ServedModel:
         """As `find`; ModelFailedError where the model has failed."""
         model = self.find(name)
-        if model.state == "failed":
+        if model.engine.failed.is_set():
             raise ModelFailedError(f"The model {model.id} cannot be served: {model.failure}.")
         return model
 

@@ -16,8 +16,7 @@ from PIL import Image
 
 from benchmarks import card_pictures, learning_rates
 from benchmarks.data import emoji, letters
-from scanline.model.base.labels import DrawnLabel
-from scanline.model.base.sampling_options import Defaults
+from scanline.model.base.sampling_options import Defaults, DrawnLabel
 from scanline.model.datasets.folder import about
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.base.labels import DrawnLabel
+from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.sampling.base.messages import (
     GenerateRequest,
     Request,

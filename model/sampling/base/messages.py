@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scanline.model.base.labels import has_class, label_of
-from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams
+from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams, has_class, label_of
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
 from scanline.model.sampling.kinds.guided import Guided

@@ -9,9 +9,9 @@ of OpenTelemetry's own variables, names a collector.
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from starlette.middleware import Middleware
 from starlette.types import Scope
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 TRACER: ContextVar["Tracer | None"] = ContextVar("tracer", default=None)  # of the current request
-AnyJob = TypeVar("AnyJob", bound=Job)
 NANOSECONDS = 1_000_000_000
 
 
@@ -106,26 +105,15 @@ def job_span() -> Iterator[None]:
                 _set_error(span)
 
 
-@contextmanager
-def traced(work: AbstractContextManager[AnyJob]) -> Iterator[AnyJob]:
-    """Yield the job of `work`; when it ends, log its seconds in the
-    queue and export its phases as spans.
+def record_phases(job: Job, began: int) -> None:
+    """Log the seconds in the queue of a job that has ended, and export its phases as spans: `queue`
+    and `paint`, or `score` alone, since a scoring job has no slot. began: by `time.time_ns`.
     """
-    began = time.time_ns()
-    with work as job:
-        try:
-            yield job
-        finally:
-            if job.queue_seconds is not None:
-                bind_contextvars(queued=round(job.queue_seconds, 6))
-            if (tracer := TRACER.get()) is not None:
-                _export_phases(tracer, job, began, time.time_ns())
-
-
-def _export_phases(tracer: "Tracer", job: Job, began: int, now: int) -> None:
-    """Export spans `queue` and `paint`, or `score` alone: a scoring
-    job has no slot and no queue time.
-    """
+    if job.queue_seconds is not None:
+        bind_contextvars(queued=round(job.queue_seconds, 6))
+    if (tracer := TRACER.get()) is None:
+        return
+    now = time.time_ns()
     scored = isinstance(job.request, ScoreRequest)
     scheduled = (
         now if job.queue_seconds is None else min(now, began + int(job.queue_seconds * NANOSECONDS))

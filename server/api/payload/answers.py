@@ -5,16 +5,16 @@ made, no faster than its client reads: it is never in memory as a whole. Its job
 reservation are held until all of it is made.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
-from fastapi import Request, Response
+from fastapi import Request
 from pydantic import BaseModel
 from pydantic_core import to_json
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.base.config import ModelConfig
@@ -41,24 +41,6 @@ PART_BYTES = 65_536  # sent at once; an answer of fewer bytes is sent whole, wit
 # bytes of all images of a request for bits per byte: its answer has 20 characters for each
 MAX_PER_PIXEL_BYTES = 2**22
 ImageMetadata = dict[str, Any]  # the number of a finished image, and what `image_metadata` returns
-
-
-class WorkingResponse(Response):
-    """A response whose work is done while it is sent.
-
-    `work` sends all of the response but its last bytes, which it returns: they are sent when its
-    context has been left, so that the room of a request is free once its client has the answer.
-    None: the response has ended without them.
-    """
-
-    def __init__(self, work: Callable[[Send], Awaitable[bytes | None]]) -> None:
-        super().__init__()
-        self.work = work
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        last = await self.work(send)
-        if last is not None:
-            await send({"type": "http.response.body", "body": last})
 
 
 async def send_answer(

@@ -60,13 +60,10 @@ class FormParser(MultiPartParser):
         self.has_ended = True
         super().on_end()
 
-    def on_part_begin(self) -> None:
-        super().on_part_begin()
-        self.file_bytes = 0
-
     def on_headers_finished(self) -> None:
         """Start a file where the part has a file's name in any spelling, or its field holds files:
         .NET and Node name no file where a program sends bytes."""
+        self.file_bytes = 0
         part = self._current_part
         if (part.content_disposition or b"").count(b";") > MAX_PARAMETERS:
             message = f"A part of the form has more than {MAX_PARAMETERS} parameters in its Content-Disposition."

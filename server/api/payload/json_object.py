@@ -7,14 +7,18 @@ need, and no value longer than a picture.
 """
 
 from codecs import BOM_UTF8
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from fastapi import Request
+from pydantic import BaseModel
 from pydantic_core import from_json
 
-from scanline.server.api.base.errors import ApiError
+from scanline.server.api.base.errors import ApiError, unknown_field
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
+from scanline.server.api.payload.accept import takes_json
+from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS, field_names
 
 COUNTED = b'[]{},:"'
 OTHERS = bytes(set(range(256)) - {*COUNTED, *b"\\"})  # make no object
@@ -26,6 +30,8 @@ ESCAPED_SHARE = 16
 MAX_TEXT_BYTES = 12 * MAX_PROMPT_CHARACTERS + 2
 INLINE_BYTES = 65_536  # parsed within a millisecond
 CHUNK_BYTES = 1_048_576  # counted at once: a millisecond
+MAX_CONTENT_TYPE = 256  # bytes; a boundary has 70 at most
+Fields = TypeVar("Fields", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,66 @@ class JsonLimits:
 
     pictures: int = 0
     picture_length: int = 0  # of the longest in base64
+
+
+async def read_json(request: Request, schema: type[Fields]) -> Fields:
+    """Read a request without pictures; raises ApiError or InvalidInput
+    if the body or a field is wrong.
+    """
+    check_encoding(request)
+    if (document := await json_document(request)) is None:
+        raise ApiError("unsupported_media_type", "Send application/json.")
+    body = await parse_object(document, JsonLimits())
+    check_names(body, schema)
+    return schema.model_validate(body)
+
+
+async def json_document(request: Request) -> bytearray | None:
+    """Return the body of a request that is JSON: by its Content-Type, or by how it begins where
+    that is another text's, as `curl -d` and beacons of pages send it, or missing. None for
+    other bodies, which may be unread."""
+    kind = kind_of(request)
+    is_named = takes_json(kind)
+    if not is_named and kind not in ("", "text/plain", "application/x-www-form-urlencoded"):
+        return None
+    document = await body_of(request)
+    is_object = document[:8].lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{")
+    return document if is_named or is_object else None
+
+
+def check_encoding(request: Request) -> None:
+    """Raise ApiError where the body is compressed."""
+    if request.headers.get("content-encoding", "").lower() not in ("", "identity", "utf-8"):
+        raise ApiError("unsupported_encoding", "Send the body without a Content-Encoding.")
+
+
+async def body_of(request: Request) -> bytearray:
+    """Return the body; `Request.body` would have it in memory twice."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+    return body
+
+
+def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
+    """Raise InvalidInput where a field is not of the schema: pydantic would make
+    an error of each such field first.
+    """
+    known = field_names(schema)
+    for name in names:
+        if name not in known:
+            raise unknown_field(name)
+
+
+def kind_of(request: Request) -> str:
+    """Return the media type of the body; ApiError for a header longer than any
+    client's, before a library splits it.
+    """
+    written = request.headers.get("content-type", "")
+    if len(written) > MAX_CONTENT_TYPE:
+        message = f"The Content-Type is longer than {MAX_CONTENT_TYPE} bytes."
+        raise ApiError("unsupported_media_type", message)
+    return written.partition(";")[0].strip().lower()
 
 
 async def parse_object(

@@ -9,8 +9,7 @@ known to be what a request may have.
 
 import re
 import sys
-from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -21,12 +20,19 @@ from scanline.model.base.inputs import InvalidInput
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.pictures import MAX_RESIZED_BYTES, from_base64, max_file_bytes
 from scanline.server.api.base.cancellation import deadline, until_disconnect
-from scanline.server.api.base.errors import ApiError, unknown_field
+from scanline.server.api.base.errors import ApiError
 from scanline.server.api.payload import offload
-from scanline.server.api.payload.accept import takes_json
 from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, Part, read_form, too_many_files
-from scanline.server.api.payload.json_object import JsonLimits, parse_object
-from scanline.server.api.payload.schemas import MaskFields, PictureFields, field_names
+from scanline.server.api.payload.json_object import (
+    JsonLimits,
+    body_of,
+    check_encoding,
+    check_names,
+    json_document,
+    kind_of,
+    parse_object,
+)
+from scanline.server.api.payload.schemas import MaskFields, PictureFields
 from scanline.server.models.registry import ModelRegistry
 
 Fields = TypeVar("Fields", bound=BaseModel)
@@ -36,7 +42,6 @@ LISTS = ("image", "code")  # fields of several files
 FILE_FIELDS = (*LISTS, "mask", "markup")  # markup is refused, by the schema
 # decoded from base64 in a few milliseconds; in a form only the body's size is limited
 MAX_JSON_CODE_BYTES = 2**21
-MAX_CONTENT_TYPE = 256  # bytes; a boundary has 70 at most
 MAX_MESSAGE_TEXT = 65_536  # bytes of a websocket message besides its pictures
 
 
@@ -63,25 +68,13 @@ def max_message_bytes(models: ModelRegistry) -> int:
     return 2 * _base64_length(max_picture_bytes(models)) + MAX_MESSAGE_TEXT
 
 
-async def read_json(request: Request, schema: type[Fields]) -> Fields:
-    """Read a request without pictures; raises ApiError or InvalidInput
-    if the body or a field is wrong.
-    """
-    _check_encoding(request)
-    if (document := await _json(request)) is None:
-        raise ApiError("unsupported_media_type", "Send application/json.")
-    body = await parse_object(document, JsonLimits())
-    check_names(body, schema)
-    return schema.model_validate(body)
-
-
 async def read_fields(request: Request, schema: type[Fields], models: ModelRegistry) -> Fields:
     """Read a request with pictures for one of the models; raises
     ApiError or InvalidInput if it is wrong.
     """
-    kind = _kind(request)
+    kind = kind_of(request)
     has_codes = "code" in schema.model_fields
-    _check_encoding(request)
+    check_encoding(request)
     if kind == "multipart/form-data":
         most = max(MAX_RESIZED_BYTES, max_picture_bytes(models))
         files = (
@@ -93,8 +86,8 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
             await _form_fields(await read_form(request, *files), schema), strict=False
         )
     if has_codes and kind in (MEDIA_TYPE, BYTES):
-        return schema.model_validate({"code": [bytes(await _body(request))]})
-    if (document := await _json(request)) is not None:
+        return schema.model_validate({"code": [bytes(await body_of(request))]})
+    if (document := await json_document(request)) is not None:
         codes = JsonLimits(models.max_images, _base64_length(MAX_JSON_CODE_BYTES))
         limits = codes if has_codes else json_limits(models)
         async with deadline(models.request_timeout), until_disconnect(request):
@@ -158,42 +151,6 @@ def _text_of(picture: Any, param: str) -> Any:
     return picture["image_url"]
 
 
-async def _json(request: Request) -> bytearray | None:
-    """Return the body of a request that is JSON: by its Content-Type, or by how it begins where
-    that is another text's, as `curl -d` and beacons of pages send it, or missing. None for
-    other bodies, which may be unread."""
-    kind = _kind(request)
-    is_named = takes_json(kind)
-    if not is_named and kind not in ("", "text/plain", "application/x-www-form-urlencoded"):
-        return None
-    document = await _body(request)
-    is_object = document[:8].lstrip(BOM_UTF8 + b" \t\r\n").startswith(b"{")
-    return document if is_named or is_object else None
-
-
-def _check_encoding(request: Request) -> None:
-    if request.headers.get("content-encoding", "").lower() not in ("", "identity", "utf-8"):
-        raise ApiError("unsupported_encoding", "Send the body without a Content-Encoding.")
-
-
-async def _body(request: Request) -> bytearray:
-    """Return the body; `Request.body` would have it in memory twice."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-    return body
-
-
-def check_names(names: Collection[str], schema: type[BaseModel]) -> None:
-    """Raise InvalidInput where a field is not of the schema: pydantic would make
-    an error of each such field first.
-    """
-    known = field_names(schema)
-    for name in names:
-        if name not in known:
-            raise unknown_field(name)
-
-
 def uploads(fields: BaseModel) -> list[bytes]:
     """Return the encoded pictures of a request, the mask last."""
     if not isinstance(fields, PictureFields):
@@ -211,17 +168,6 @@ def _text(value: bytes | str, key: str) -> str:
         with suppress(UnicodeDecodeError):
             return value.decode()
     raise InvalidInput(f"{key} must be {'text' if isinstance(value, bytes) else 'a file'}.", key)
-
-
-def _kind(request: Request) -> str:
-    """Return the media type of the body; ApiError for a header longer than any
-    client's, before a library splits it.
-    """
-    written = request.headers.get("content-type", "")
-    if len(written) > MAX_CONTENT_TYPE:
-        message = f"The Content-Type is longer than {MAX_CONTENT_TYPE} bytes."
-        raise ApiError("unsupported_media_type", message)
-    return written.partition(";")[0].strip().lower()
 
 
 def _decoded(texts: list[tuple[str, Any]], max_bytes: int) -> Iterator[bytes]:

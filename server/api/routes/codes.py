@@ -5,19 +5,17 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from fastapi import APIRouter, Request, Response
-from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE, SUFFIX
 from scanline.model.tasks import encode
 from scanline.model.tasks.encode import EncodeTask, EncodeValues
-from scanline.server.api.base.client import client_of
-from scanline.server.api.jobs.run import finished
+from scanline.server.api.jobs.run import Answer, TaskResponse
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON, accepted
-from scanline.server.api.payload.answers import WorkingResponse, listed_chunks, send_answer
+from scanline.server.api.payload.answers import listed_chunks
 from scanline.server.api.payload.image_output import upload_fields, upload_headers
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import CodesAnswer, ImageCode
@@ -54,33 +52,28 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
     bind_contextvars(model=model.id, images=len(fields.image))
     pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
-    async def work(send: Send) -> bytes | None:
-        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
-            if is_file:
-                name = f'attachment; filename="images{SUFFIX}"'
-                headers = {
-                    "content-type": MEDIA_TYPE,
-                    "content-disposition": name,
-                    **upload_headers(pictures.resized),
-                }
-                chunks = _file(task)
-            else:
-                headers = {"content-type": JSON}
-                codes = task.result().codes
-                answer = CodesAnswer(
-                    created=int(time.time()),
-                    model=model.id,
-                    coding=ready.coding,
-                    precision=precision,
-                    data=[],
-                    **upload_fields(pictures.resized),
-                )
-                chunks = listed_chunks(
-                    answer, _codes(codes, model.config), sum(len(each.file) for each in codes)
-                )
-            return await send_answer(request, send, chunks, headers, models.request_timeout)
+    async def answer() -> Answer:
+        if is_file:
+            name = f'attachment; filename="images{SUFFIX}"'
+            headers = {
+                "content-type": MEDIA_TYPE,
+                "content-disposition": name,
+                **upload_headers(pictures.resized),
+            }
+            return _file(task), headers
+        codes = task.result().codes
+        whole = CodesAnswer(
+            created=int(time.time()),
+            model=model.id,
+            coding=ready.coding,
+            precision=precision,
+            data=[],
+            **upload_fields(pictures.resized),
+        )
+        size = sum(len(each.file) for each in codes)
+        return listed_chunks(whole, _codes(codes, model.config), size), {"content-type": JSON}
 
-    return WorkingResponse(work)
+    return TaskResponse(request, models, model, task, pictures, answer)
 
 
 async def _file(task: EncodeTask) -> AsyncIterator[bytes]:

@@ -17,9 +17,8 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.base.cancellation import deadline, until_disconnect
-from scanline.server.api.base.client import client_of
 from scanline.server.api.base.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs.run import changes, do_work, running
+from scanline.server.api.jobs.run import changes, running
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.image_output import ImageOutput, image_metadata, seed_headers
 from scanline.server.api.payload.partial_images import PartialImages
@@ -76,10 +75,8 @@ class EventStream(Response):
         failure = None
         try:
             async with until_disconnect(self.request), AsyncExitStack() as stack:
-                work = running(
-                    self.models, self.model, self.task, client_of(scope).id, self.pictures
-                )
                 async with deadline(self.models.request_timeout):
+                    work = running(self.models, self.model, self.task, self.pictures)
                     job = await stack.enter_async_context(work)
                 self.output = replace(
                     self.output, uploaded=self.pictures.resized if self.pictures else ()
@@ -125,8 +122,7 @@ class EventStream(Response):
         task = self.task
         shown = self.shown
         partials = await offload.run(lambda: PartialImages(task, self.fields.partial_images or 0))
-        async for _ in changes(job):
-            await do_work(task)
+        async for _ in changes(job, task):
             part = task.take()
             for row in sorted(
                 {*(row for row, _, _ in part.frames), *part.provisional} & shown.keys()

@@ -5,22 +5,20 @@ from dataclasses import replace
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from starlette.types import Send
 
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.base.cancellation import deadline, until_disconnect
-from scanline.server.api.base.client import client_of
-from scanline.server.api.jobs.plans import decode_task, paint_task
-from scanline.server.api.jobs.run import finished
+from scanline.server.api.jobs.run import Answer, TaskResponse, decode_task, paint_task
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
 from scanline.server.api.payload import offload, schemas
-from scanline.server.api.payload.answers import WorkingResponse, painted_chunks, send_answer
+from scanline.server.api.payload.answers import painted_chunks
 from scanline.server.api.payload.image_output import image_metadata, output_of, seed_headers
+from scanline.server.api.payload.json_object import read_json
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import DecodingsAnswer, ImagesAnswer, Usage
 from scanline.server.api.payload.schemas import EditRequest, GenerationRequest, OutputFields
-from scanline.server.api.payload.uploads import read_fields, read_json
+from scanline.server.api.payload.uploads import read_fields
 from scanline.server.api.routes.image_events import EventStream
 from scanline.server.models.registry import ModelRegistry, ServedModel
 
@@ -94,27 +92,24 @@ def _respond(
             raise InvalidInput(reason, "stream")
         return EventStream(request, models, model, task, fields, output, pictures)
 
-    async def work(send: Send) -> bytes | None:
-        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
-            done = replace(output, uploaded=pictures.resized if pictures else ())
-            shown = task.shown
-            config = model.config
-            images = (await _shown_images(task)).reshape(-1, *config.image_shape)
-            whole = answer(
-                created=int(time.time()),
-                model=model.id,
-                data=[],
-                **done.fields,
-                usage=Usage.of(task.request.known_bytes, images.size),
-                **task.drawn,
-                **task.used,
-            )
-            metadata = (
-                {"index": number, **image_metadata(task, row)} for row, number in shown.items()
-            )
-            known = task.request.known_pixels(config) if output.film else None
-            chunks = painted_chunks(whole, images, metadata, output, known)
-            headers = {"content-type": output.media_type, **done.headers, **seed_headers(task)}
-            return await send_answer(request, send, chunks, headers, models.request_timeout)
+    async def whole_answer() -> Answer:
+        done = replace(output, uploaded=pictures.resized if pictures else ())
+        shown = task.shown
+        config = model.config
+        images = (await _shown_images(task)).reshape(-1, *config.image_shape)
+        whole = answer(
+            created=int(time.time()),
+            model=model.id,
+            data=[],
+            **done.fields,
+            usage=Usage.of(task.request.known_bytes, images.size),
+            **task.drawn,
+            **task.used,
+        )
+        metadata = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
+        known = task.request.known_pixels(config) if output.film else None
+        chunks = painted_chunks(whole, images, metadata, output, known)
+        headers = {"content-type": output.media_type, **done.headers, **seed_headers(task)}
+        return chunks, headers
 
-    return WorkingResponse(work)
+    return TaskResponse(request, models, model, task, pictures, whole_answer)

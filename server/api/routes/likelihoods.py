@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
-from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.base.config import ModelConfig
@@ -19,13 +18,11 @@ from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.estimate import Estimates, EstimateTask, EstimateValues
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
-from scanline.server.api.base.client import client_of
-from scanline.server.api.jobs.plans import values_of
-from scanline.server.api.jobs.run import finished
+from scanline.server.api.jobs.run import Answer, TaskResponse, values_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import answers, offload, response_schemas
 from scanline.server.api.payload.accept import JSON
-from scanline.server.api.payload.answers import WorkingResponse, listed_chunks, send_answer
+from scanline.server.api.payload.answers import listed_chunks
 from scanline.server.api.payload.image_output import finite_or_null, upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import (
@@ -150,14 +147,11 @@ def _read(
     )
     pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
-    async def work(send: Send) -> bytes | None:
-        async with finished(request, models, model, task, client_of(request.scope).id, pictures):
-            chunks = answer(pictures.resized, await offload.run(task.result))
-            return await send_answer(
-                request, send, chunks, {"content-type": JSON}, models.request_timeout
-            )
+    async def whole_answer() -> Answer:
+        result = await offload.run(task.result)
+        return answer(pictures.resized, result), {"content-type": JSON}
 
-    return WorkingResponse(work)
+    return TaskResponse(request, models, model, task, pictures, whole_answer)
 
 
 def _common(model: ServedModel, uploaded: tuple[str, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from scanline.model.sampling.base.messages import StateSnapshot
 from scanline.model.tasks.inspect import check_layer_and_head
+from scanline.server.api.base.client import CURRENT
 from scanline.server.api.base.errors import RETRY_SOON, ApiError
 from scanline.server.api.payload.schemas import PaintFields, StreamedGenerationRequest
 from scanline.server.models.registry import ServedModel
@@ -17,7 +18,7 @@ MAX_WATCHED_JOBS = 8  # per engine: snapshots are copied in the engine's loop, a
 MAX_WATCHED_OF_CLIENT = 4
 
 
-def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tuple[int, int] | None:
+def requested_state(fields: PaintFields, model: ServedModel) -> tuple[int, int] | None:
     """Return the layer and head to watch, or None.
 
     Raises InvalidInput if the model has no such layer or head, ApiError 429 if too many jobs, of
@@ -28,7 +29,7 @@ def requested_state(fields: PaintFields, model: ServedModel, client: str) -> tup
     layer, head = fields.state
     check_layer_and_head(model.config, layer, head, "state", "state")
     watching = model.engine.watching
-    if watching.total() >= MAX_WATCHED_JOBS or watching[client] >= MAX_WATCHED_OF_CLIENT:
+    if watching.total() >= MAX_WATCHED_JOBS or watching[CURRENT.get()] >= MAX_WATCHED_OF_CLIENT:
         message = "Too many jobs, of this client or of all, are sent state snapshots already; try again in a moment."
         raise ApiError("too_many_state_snapshots", message, headers=RETRY_SOON)
     return layer, head

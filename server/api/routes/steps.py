@@ -10,18 +10,14 @@ from base64 import b64encode
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request, Response
-from starlette.types import Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.tasks import inspect
 from scanline.model.tasks.inspect import InspectTask, InspectValues
-from scanline.server.api.base.client import client_of
-from scanline.server.api.jobs.plans import values_of
-from scanline.server.api.jobs.run import finished
+from scanline.server.api.jobs.run import Answer, TaskResponse, values_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON
-from scanline.server.api.payload.answers import WorkingResponse, send_answer
 from scanline.server.api.payload.image_output import upload_fields
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.response_schemas import Attention, StepsAnswer
@@ -48,16 +44,10 @@ def router(models: ModelRegistry) -> APIRouter:
         bind_contextvars(model=model.id, images=1)
         pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
 
-        async def work(send: Send) -> bytes | None:
-            async with finished(
-                request, models, model, task, client_of(request.scope).id, pictures
-            ):
-                chunks = _answer(model, fields, task, pictures.resized)
-                return await send_answer(
-                    request, send, chunks, {"content-type": JSON}, models.request_timeout
-                )
+        async def answer() -> Answer:
+            return _answer(model, fields, task, pictures.resized), {"content-type": JSON}
 
-        return WorkingResponse(work)
+        return TaskResponse(request, models, model, task, pictures, answer)
 
     return routes
 

@@ -14,13 +14,11 @@ from fastapi import WebSocketDisconnect
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.base.cancellation import deadline
-from scanline.server.api.base.client import client_of
 from scanline.server.api.base.errors import from_exception
 from scanline.server.api.base.loop_time import LoopTime, measured
 from scanline.server.api.base.rate_limit import FrameThrottle
 from scanline.server.api.base.tracing import job_span
-from scanline.server.api.jobs.plans import paint_task
-from scanline.server.api.jobs.run import changes, running
+from scanline.server.api.jobs.run import changes, paint_task, running
 from scanline.server.api.payload.image_output import image_metadata, size_of
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
@@ -72,8 +70,7 @@ class JobRunner:
     async def _paint(self, name: JobId, fields: PaintFields) -> None:
         model, task = paint_task(self.models, fields)
         size_of(fields, model.config, task.count, resize=False)
-        client = client_of(self.sender.socket.scope).id
-        state = requested_state(fields, model, client)
+        state = requested_state(fields, model)
         config = model.config
         sender = self.sender
         number = next(self.numbers)
@@ -85,7 +82,7 @@ class JobRunner:
             if isinstance(fields, PictureFields)
             else None
         )
-        async with running(self.models, model, task, client, pictures) as job:
+        async with running(self.models, model, task, pictures) as job:
             started = {
                 "type": "started",
                 "id": name,
@@ -95,7 +92,7 @@ class JobRunner:
             }
             size = {"height": config.height, "width": config.width, "channels": config.channels}
             await sender.message({**started, **size, **task.drawn, **task.used})
-            async for _ in changes(job):
+            async for _ in changes(job, task):
                 part = task.take()
                 for row, first, data in part.frames:
                     await sender.frame(number, row, first, data)

@@ -14,12 +14,7 @@ from scanline.server.api.middleware.observe import HttpCounters
 from scanline.server.api.middleware.overhead import ClientOverhead
 from scanline.server.api.payload import json_object
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, StreamedGenerationRequest
-from scanline.server.api.payload.uploads import (
-    check_names,
-    from_json,
-    json_limits,
-    max_message_bytes,
-)
+from scanline.server.api.payload.uploads import from_json, json_limits, max_message_bytes
 from scanline.server.models.registry import ModelRegistry
 
 JobId = int | str  # the client's own name of a job
@@ -61,7 +56,7 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
     raises InvalidInput if one is wrong.
     """
     if kind == "generate":
-        check_names(message, StreamedGenerationRequest)
+        json_object.check_names(message, StreamedGenerationRequest)
         fields: PaintFields = StreamedGenerationRequest.model_validate(message)
     elif kind == "complete":
         fields = await from_json(message, EditRequest, models)

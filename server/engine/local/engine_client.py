@@ -34,7 +34,11 @@ from scanline.model.sampling.base.messages import (
 )
 from scanline.server.engine.handle import EngineHandle
 from scanline.server.engine.job import Job
-from scanline.server.engine.local.engine_process import EngineProcess, UnkillableEngineError
+from scanline.server.engine.local.engine_process import (
+    SILENT_SECONDS,
+    EngineProcess,
+    UnkillableEngineError,
+)
 from scanline.server.engine.local.quarantine import Quarantine
 from scanline.server.engine.queue_limits import UNLIMITED, QueueLimits
 from scanline.server.engine.worker.model_copy import KEEP_SECONDS, ModelCopy
@@ -82,7 +86,9 @@ class EngineClient(EngineHandle):
         """Whether it can paint now: not while the model loads, or the engine is
         silent, although requests may wait.
         """
-        return self.process is not None and self.process.is_ready and not self.failed.is_set()
+        if self.heartbeat_age > SILENT_SECONDS or self.failed.is_set():
+            return False
+        return self._accepts_requests
 
     @property
     def heartbeat_age(self) -> float:
@@ -107,7 +113,7 @@ class EngineClient(EngineHandle):
         assert self.process is not None
         self.closing.set()
         self.process.pipe.send(Stop())
-        if self.process.accepts_requests:
+        if self._accepts_requests:
             await asyncio.wait({self.supervisor}, timeout=CLOSING_SECONDS)
         self.process.kill()
         await self.supervisor
@@ -140,8 +146,17 @@ class EngineClient(EngineHandle):
             self.process.pipe.send(Cancel(job.id))
         self._send_admitted()
 
+    @property
+    def _accepts_requests(self) -> bool:
+        """Whether the engine can be sent requests, which it gets even if it is silent for a while."""
+        process = self.process
+        if process is None or process.is_killed or process.pipe.closed.is_set():
+            return False
+        return process.is_loaded
+
     def _send_admitted(self) -> None:
-        if self.process is not None and self.process.accepts_requests:
+        if self._accepts_requests:
+            assert self.process is not None
             for request in self.quarantine.admit():
                 self.process.pipe.send(self.jobs[request].remainder)
 

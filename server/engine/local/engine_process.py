@@ -44,16 +44,6 @@ class EngineProcess:
         self.pipe = Pipe(connection, receive, "engine")
 
     @property
-    def accepts_requests(self) -> bool:
-        """Whether it can be sent requests, which it gets even if it is silent for a while."""
-        return self.is_loaded and not self.is_killed and not self.pipe.closed.is_set()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it can paint now, as of its last message."""
-        return self.accepts_requests and self.silence <= SILENT_SECONDS
-
-    @property
     def age(self) -> float:
         """Seconds since its start."""
         return time.monotonic() - self.started

@@ -20,8 +20,7 @@ from scanline.model.base.class_names import (
 )
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
-from scanline.model.base.labels import DrawnLabel
-from scanline.model.base.sampling_options import Defaults, SamplingParams
+from scanline.model.base.sampling_options import Defaults, DrawnLabel, SamplingParams
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
 from scanline.model.inference import load

@@ -2,6 +2,7 @@
 table of guidance, a row a weight.
 """
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +10,13 @@ import pytest
 import torch
 
 from scanline.model.datasets import CLASSES
-from scanline.model.evaluation import classes, metrics
+from scanline.model.evaluation import classes
 from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.guidance import guidance_figures, within_class_distance
 from scanline.model.evaluation.likelihood import bits, bits_per_dim
-from scanline.model.evaluation.metrics import frechet_distance, sure_share
+from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
 from scanline.model.likelihood.classification import fitted_temperature, posterior
 from scanline.model.network.class_reading import class_logits
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -159,26 +160,33 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
 
 
-def test_the_rows_of_a_card_state_the_figures(found: ClassMeasurements) -> None:
+def test_the_card_states_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
     figures = class_figures(found)
-    true = figures["true_class"]
-    drawn = figures["any_class"]
-    rows = metrics.tested_rows({"classes": figures})
-    assert rows["test bits/dim with the true class"] == (
-        f"{true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test images"
-    )
-    assert rows["test bits/dim where the class is drawn"] == (
-        f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f} on 6 test images"
-    )
-    for name, way in (
-        ("by_head", "the class head"),
-        ("classification", "the bits under every class"),
+    evaluation = {
+        "precision": "exact",
+        "bits_per_dim": 8.0,
+        "standard_error": 0.1,
+        "images": 9,
+        "classes": figures,
+    }
+    evaluation["quality"] = quality(compared)
+    names = "true_class", "any_class", "classification", "by_head", "samples"
+    true, drawn, right, head, samples = (figures[name] for name in names)
+    rows = card_rows(evaluation).split("\n")[2:]
+    spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f}"
+    assert rows[:2] == [
+        f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test"
+        " images |",
+        f"| test bits/dim where the class is drawn | {spread} on 6 test images |",
+    ]
+    for row, (what, given) in zip(
+        rows[2:4], (("class head", head), ("bits under every class", right)), strict=True
     ):
-        given = figures[name]
         share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%} of {given['images']} test images"
-        assert rows[f"classification by {way}"] == share + sure_share(given)
-    asked = f"{figures['samples']['as_asked']:.1%} have the class asked for"
-    assert rows["11 samples of each class"].startswith(asked)
+        assert row == f"| classification by the {what} | {share}{sure_share(given)} |"
+    assert rows[4].startswith(
+        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for"
+    )
 
 
 WORDS = tuple((str(digit),) for digit in range(10))
@@ -268,3 +276,17 @@ def test_the_distance_within_classes_is_that_from_their_means_each_class_alike()
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
     assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
+
+
+def test_the_card_states_the_table(guided: ClassMeasurements, compared: Comparison) -> None:
+    evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 130}
+    evaluation |= {"classes": class_figures(guided), "quality": quality(compared)}
+    evaluation["guidance"] = figures = guidance_figures(guided, compared)
+    plain, three = figures["rows"][:2]
+    row = card_rows(evaluation).split("\n")[-2]
+    assert row.startswith(
+        f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable"
+    )
+    for name in ("within_class_distance", "within_class_distance_as_asked"):
+        of_each = (f"{each[name]:.2f}" for each in (three, plain, figures["test_images"]))
+        assert re.search(r"{} \({}, (?:of test images )?{}\)".format(*of_each), row)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.model.base.labels import DrawnLabel
+from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.base.generator import Generator

@@ -26,9 +26,9 @@ from scanline.server.engine.queue_limits import (
     QueueFullError,
     QueueLimits,
     QueueUsage,
+    RateMeter,
     Reservation,
 )
-from scanline.server.engine.rate_meter import RateMeter
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob, ScoreJob
 

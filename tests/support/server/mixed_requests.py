@@ -37,7 +37,7 @@ import httpx
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.base.labels import DrawnLabel
+from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest

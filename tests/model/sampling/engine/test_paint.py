@@ -10,7 +10,7 @@ import pytest
 
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import SlotPool
-from scanline.model.base.labels import DrawnLabel
+from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
