@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.base.loop_time import FREE_SECONDS, LoopTime, current, measured
 from scanline.server.api.base.rate_limit import BYTES_PER_UNIT, UNIT_SECONDS
-from scanline.server.api.jobs import run
 from scanline.server.api.middleware.overhead import ClientOverhead, OverheadMiddleware
 from scanline.server.api.routes import websocket, websocket_job
 from scanline.server.runtime.lifecycle import Lifecycle
@@ -172,13 +172,11 @@ def test_what_the_engine_sends_costs_its_client_nothing(
     charges,
     monkeypatch,
 ):
-    do_work = run.do_work
-
-    async def slow(*arguments):
+    def slow(_):
         compute()
-        await do_work(*arguments)
+        return False
 
-    monkeypatch.setattr(run, "do_work", slow)
+    monkeypatch.setattr(PaintTask, "has_work", property(slow))
     assert (
         httpx.post(in_process_server[0] + GENERATIONS, json={"n": 100}, timeout=60).status_code
         == 200
