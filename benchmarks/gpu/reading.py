@@ -17,6 +17,7 @@ from scanline.model.likelihood.classification import views
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Finished, GenerateRequest, ScoreRequest
 from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.prefill.coded import CodedReading
 from scanline.model.tasks.offline import run
 
 
@@ -113,7 +114,9 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     count = len(images)
     for _ in range(2):
         began = time.perf_counter()
-        reading = generator.start_prefill(images, [generator.config.bytes] * count, coded=True)
+        reading = generator.start_prefill(
+            images, [generator.config.bytes] * count, reading=CodedReading()
+        )
         generator.run_prefill(reading).wait()
         found = [reading.intervals_of(row) for row in range(count)]
         seconds = time.perf_counter() - began

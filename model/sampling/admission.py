@@ -23,7 +23,8 @@ from scanline.model.sampling.base.messages import Event, Finished, GenerateReque
 from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefill.prefixes import Prefixes
-from scanline.model.sampling.prefill.queue import PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill.queue import PrefillQueue
+from scanline.model.sampling.prefill.request import PrefillRequest
 from scanline.model.sampling.prefix_tree import PrefixTree
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder

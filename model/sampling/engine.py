@@ -33,7 +33,8 @@ from scanline.model.sampling.base.messages import (
 )
 from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
 from scanline.model.sampling.launch import Launch
-from scanline.model.sampling.prefill.queue import EndedPrefill, PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill.queue import PrefillQueue
+from scanline.model.sampling.prefill.request import EndedPrefill, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler
 from scanline.model.sampling.stats.engine_stats import StatsRecorder
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS, TickLength
@@ -117,38 +118,21 @@ class Engine:
                     self.streams.add(command)
                     self.admission.add(command)
             case ScoreRequest():
-                prefills = [self._prefill_of(command, index) for index in command.indices]
+                prefills = [
+                    PrefillRequest.of_score(command, index, self.length)
+                    for index in command.indices
+                ]
                 self.prefills.add(command.id, command.client, prefills)
 
     def _is_for_this_model(self, request: GenerateRequest | ScoreRequest) -> bool:
         """Return whether a request was made for this model, and for
         its class head where it reads one.
         """
-        if (
-            isinstance(request, ScoreRequest)
-            and request.classified
-            and not self.generator.class_head_digest
-        ):
+        if request.reads_class_head and not self.generator.class_head_digest:
             return False
         if not request.digest:
             return True
         return (self.generator.digest + self.generator.class_head_digest).startswith(request.digest)
-
-    def _prefill_of(self, request: ScoreRequest, index: int) -> PrefillRequest:
-        """Return the prefill that scores image `index` of a request."""
-        label = request.label_of(index)
-        return PrefillRequest(
-            request.id,
-            index,
-            request.images[index],
-            self.length if request.inspected is None else request.inspected.stop,
-            is_score=True,
-            label=label,
-            tolerance=request.tolerance_of(index),
-            inspected=request.inspected,
-            coded=request.coded,
-            classified=request.classified and not label,
-        )
 
     def tick(self) -> list[Event]:
         """Run the loop once. A failure fails its requests and the engine goes

@@ -8,35 +8,29 @@ decides which image gets which slot.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 
-from scanline.kernels.codec.reference import histogram_starts
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.particles import Groups
-from scanline.model.backends.pending import DeviceClock, Pending, to_device, to_host
+from scanline.model.backends.pending import Pending, to_device
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched
 from scanline.model.base import resources
 from scanline.model.base.precision import DEFAULT
-from scanline.model.base.resources import one_torch_thread
 from scanline.model.base.state import State
-from scanline.model.network.class_reading import ClassReading, in_threads
 from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.sampling.base.digest import class_head_digest, coding_digests, model_digest
 from scanline.model.sampling.base.errors import synchronize
-from scanline.model.sampling.base.inspection import Inspection
-from scanline.model.sampling.base.messages import StepRange
-from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
+from scanline.model.sampling.base.prefill_state import PrefillState, Prefix, Reading
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
-CLASSIFIED_AT_ONCE = 4  # images on a GPU, one after the other
+BITS = Reading()
 
 
 class Generator:
@@ -54,8 +48,8 @@ class Generator:
     ) -> None:
         """See `open_backend`, which may run a copy of the model on another device: `self.model` is
         what runs. spare: slots besides, of the scheduler's. synchronize: see `unrecoverable`."""
-        threads = threads or resources.threads()
-        opened = open_backend(model, slots + spare, threads, precision, backend)
+        self.threads = threads or resources.threads()
+        opened = open_backend(model, slots + spare, self.threads, precision, backend)
         self.model = opened.model
         self.backend = opened.backend
         self.backend_name = opened.name
@@ -68,8 +62,6 @@ class Generator:
         self.precision = precision
         head = self.model.class_head
         self.model.class_head = None if head is None else head.to(self.model.device)
-        on_cpu = self.model.device.type == "cpu"
-        self.classified_at_once = threads if on_cpu else CLASSIFIED_AT_ONCE
 
     @property
     def is_asynchronous(self) -> bool:
@@ -109,121 +101,34 @@ class Generator:
         stops: Sequence[int],
         labels: Sequence[int] = (),
         tolerances: Sequence[int] = (),
-        inspected: StepRange | None = None,
-        coded: bool = False,
-        classified: bool = False,
+        reading: Reading = BITS,
     ) -> PrefillState:
         """Prepare to run the bytes of images [B, N] uint8 before `stops` [B]
         through the network, without a slot.
 
         labels: [B], as in ImageSpec; tolerances: [B], as in PrefillBatch; all 0 by default.
-        inspected: the steps of one image whose numbers are kept. coded: the bytes' intervals are
-        kept, too. classified: after the last byte, the class head reads the images.
         """
-        first = self.config.first
-        step_bytes = self.config.step_bytes
+        count = len(images)
         ends = np.array(stops, np.int64)
-        dtype = self.backend.state_dtype if inspected is None else torch.float32
-        state = State.zeros(
-            self.config, len(images), self.model.device, dtype, self.backend.deferred
-        )
-        bits = np.zeros((len(images), int(ends.max())))
-        if first:
+        bits = np.zeros((count, int(ends.max())))
+        if self.config.first:
             read = ends > 0
-            bits[read, :1] = (
-                first_byte_bits(self.config, torch.tensor(images[read, 0])).unsqueeze(1).numpy()
-            )
+            first = first_byte_bits(self.config, torch.tensor(images[read, 0]))
+            bits[read, :1] = first.unsqueeze(1).numpy()
+        device = self.model.device
+        dtype = self.backend.state_dtype
         batch = PrefillBatch(
-            to_device(np.array(images), self.model.device),
-            state,
+            to_device(np.array(images), device),
+            State.zeros(self.config, count, device, dtype, self.backend.deferred),
             ends,
-            to_device(np.array(labels or [0] * len(images), np.int64), self.model.device),
-            np.array(tolerances or [0] * len(images), np.int64),
-            intervals=self._no_intervals(images) if coded else None,
+            to_device(np.array(labels or [0] * count, np.int64), device),
+            np.array(tolerances or [0] * count, np.int64),
         )
-        logits = (
-            np.zeros((len(images), len(self.config.classes)), np.float32) if classified else None
-        )
-        if inspected is None:
-            return PrefillState(batch, bits, first, first, step_bytes, logits)
-        return Inspection(batch, bits, first, first, step_bytes, logits, wanted=inspected)
-
-    def _no_intervals(self, images: np.ndarray) -> torch.Tensor:
-        """Return room for the intervals of images [B, N]: those of first bytes
-        that no network predicts are there.
-        """
-        intervals = np.zeros((*images.shape, 2), np.int32)
-        if self.config.first_byte_histogram is not None:
-            starts = np.array(histogram_starts(self.config.first_byte_histogram), np.int32)
-            first = images[:, 0].astype(np.int64)
-            intervals[:, 0] = np.stack((starts[first], starts[first + 1] - starts[first]), axis=1)
-        return to_device(intervals, self.model.device)
+        return reading.run(reading, self.model, self.backend, self.threads, batch, bits)
 
     def run_prefill(self, prefill: PrefillState, steps: int | None = None) -> Pending[float]:
-        """Start to run the next `steps` steps of a prefill, IN PLACE: all of them by default, and
-        where the backend would round differently in chunks. Return the device's seconds; the bits
-        are there once these have been waited for."""
-        start = prefill.position
-        stop = prefill.stop
-        in_chunks = (
-            self.backend.prefills_in_chunks
-            or isinstance(prefill, Inspection)
-            or prefill.batch.intervals is not None
-        )
-        if steps is not None and in_chunks:
-            stop = min(stop, start + steps * self.config.step_bytes)
-        prefill.position = stop
-        if start < stop:
-            return self._run(prefill, start, stop)
-        return Pending.ended(0.0) if prefill.done else self._classify(prefill)
-
-    def _classify(self, prefill: PrefillState) -> Pending[float]:
-        """Start to read the next steps of the next images of a
-        prefill by the class head, IN PLACE.
-        """
-        assert prefill.logits is not None
-        clock = DeviceClock(self.model.device)
-        first = prefill.classified
-        if not prefill.readings:
-            images = prefill.batch.images[first : first + self.classified_at_once]
-            prefill.readings = [ClassReading(self.model, image) for image in images.split(1)]
-        read = in_threads(prefill.readings, ClassReading.read, self.model.device)
-        found = [logits for logits in read if logits is not None]
-        if not found:
-            return clock.stop()
-        # All of them end together.
-        prefill.readings = []
-        prefill.classified += len(found)
-        target = prefill.logits[first : prefill.classified]
-        arriving = to_host(torch.cat(found))
-        seconds = clock.stop()
-
-        def ended() -> float:
-            target[:] = arriving.wait().numpy()
-            return seconds.wait()
-
-        return Pending(ended)
-
-    @torch.inference_mode()
-    def _run(self, prefill: PrefillState, start: int, stop: int) -> Pending[float]:
-        if isinstance(prefill, Inspection):
-            clock = DeviceClock(torch.device("cpu"))
-            with one_torch_thread():
-                prefill.bits[:, :stop] += prefill.run(self.model, start, stop).cpu().numpy()
-            return clock.stop()
-        # The backend moves each image to its own stop; one that is there already costs nothing.
-        stops = np.minimum(prefill.batch.stops, stop)
-        started = self.backend.start_prefill(replace(prefill.batch, stops=stops, start=start))
-
-        def ended() -> float:
-            seconds, bits = started.wait()
-            prefill.bits[:, :stop] += bits
-            return seconds
-
-        pending = Pending(ended)
-        if not self.backend.is_asynchronous:
-            pending.wait()
-        return pending
+        """Start to run the next chunk of a prefill, IN PLACE; see PrefillState.next_chunk."""
+        return prefill.next_chunk(steps)
 
     def prefill(self, spec: ImageSpec) -> Prefix:
         """Run the known first bytes of one image through the network at once."""

@@ -32,6 +32,11 @@ class ImagesRequest:
         """The images that are still to be done, in order."""
         raise NotImplementedError
 
+    @property
+    def reads_class_head(self) -> bool:
+        """Whether an engine without a class head, or with another one, must refuse it."""
+        return False
+
     def kind_of(self, index: int) -> Kind:
         """Return the kind of image `index`; one that is read counts as one that takes a slot."""
         return PLAIN
@@ -196,6 +201,10 @@ class ScoreRequest(ImagesRequest):
     def indices(self) -> Sequence[int]:
         return range(len(self.images)) if self.only is None else self.only
 
+    @property
+    def reads_class_head(self) -> bool:
+        return self.classified
+
     def label_of(self, index: int) -> int:
         """Return the label of one image."""
         return self.labels[index] if self.labels else 0
@@ -257,7 +266,7 @@ class Ready:
         """Return what a request that is for this model has in its
         digest behind that of the model.
         """
-        return self.class_head if isinstance(request, ScoreRequest) and request.classified else ""
+        return self.class_head if request.reads_class_head else ""
 
     @property
     def coding(self) -> str:

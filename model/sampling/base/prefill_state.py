@@ -1,17 +1,23 @@
 """Known bytes of images that are being run through the network, and the state
 after them, from which slots may start.
 
-Neither takes a slot, and neither owns weights: `Generator.run_prefill` moves a prefill.
+Neither takes a slot. What is computed besides the bits of the bytes stands in a file each of
+`model/sampling/prefill/`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
 
 import numpy as np
+import torch
 
+from scanline.model.backends.backend import Backend
+from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.base.state import State
-from scanline.model.network.class_reading import ClassReading
-from scanline.model.sampling.base.messages import Scored, StepNumbers
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.messages import Scored
 
 
 @dataclass
@@ -20,62 +26,95 @@ class PrefillState:
     its stop, all from one position.
     """
 
+    reading: "Reading"
+    model: Transformer
+    backend: Backend
+    threads: int  # of the host
     batch: PrefillBatch  # whose stops are the last; its state stands at `position`
     # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     bits: np.ndarray
-    first: int  # byte that the network runs
-    position: int  # or an image's stop, where that is before it
-    step_bytes: int
-    # [B, K] float32, of images that are classified, after the last byte
-    logits: np.ndarray | None = None
-    classified: int = 0  # images of which the logits are there
-    readings: list[ClassReading] = field(default_factory=list)  # of the images after them, begun
+
+    has_own_pace: ClassVar[bool] = False  # its time says nothing about that of others
+
+    def __post_init__(self) -> None:
+        # the byte that comes next, or an image's stop, where that is before it
+        self.position = self.model.config.first
+        # whether its bits do not depend on how the bytes are divided
+        self.in_chunks = self.backend.prefills_in_chunks
 
     @property
     def done(self) -> bool:
-        return self.position >= self.stop and (
-            self.logits is None or self.classified == len(self.logits)
-        )
+        return self.position >= self.stop
 
     @property
     def stop(self) -> int:
         """The last of the images' stops."""
         return int(self.batch.stops.max())
 
+    def next_chunk(self, steps: int | None = None) -> Pending[float]:
+        """Start to run the next `steps` steps, IN PLACE: all of them by default, and where the
+        backend would round differently in chunks. Return the device's seconds; the bits are
+        there once these have been waited for."""
+        start = self.position
+        self.position = self.stop
+        if steps is not None and self.in_chunks:
+            step_bytes = self.model.config.step_bytes
+            self.position = min(self.stop, start + steps * step_bytes)
+        if start >= self.position:
+            return Pending.ended(0.0)
+        return self.read(start, self.position)
+
+    @torch.inference_mode()
+    def read(self, start: int, stop: int) -> Pending[float]:
+        """Start to run the bytes `start` to `stop` - 1, IN PLACE."""
+        # The backend moves each image to its own stop; one that is there already costs nothing.
+        stops = np.minimum(self.batch.stops, stop)
+        started = self.backend.start_prefill(replace(self.batch, stops=stops, start=start))
+
+        def ended() -> float:
+            seconds, bits = started.wait()
+            self.bits[:, :stop] += bits
+            return seconds
+
+        pending = Pending(ended)
+        if not self.backend.is_asynchronous:
+            pending.wait()
+        return pending
+
     def bits_of(self, row: int) -> np.ndarray:
         """Return bits [stop] float64 of the bytes of one image."""
         return self.bits[row, : self.batch.stops[row]]
 
-    def intervals_of(self, row: int) -> np.ndarray | None:
-        """Return start and width uint32 [N, 2] of the bytes of one image that is to be coded."""
-        intervals = self.batch.intervals
-        return None if intervals is None else intervals[row].cpu().numpy().view(np.uint32)
-
-    def logits_of(self, row: int) -> np.ndarray:
-        """Return the logits [K] float32 of one image, [0] where it is not classified."""
-        return np.zeros(0, np.float32) if self.logits is None else self.logits[row]
-
-    def numbers(self) -> StepNumbers | None:
-        """Return the numbers of the inspected steps, where there are any."""
-        return None
-
     def is_finite(self, row: int) -> bool:
         """Return whether all that the network computed of one image is."""
-        bits_are = np.isfinite(self.bits_of(row)[self.first :]).all()
-        return bool(bits_are and np.isfinite(self.logits_of(row)).all())
+        computed = self.bits_of(row)[self.model.config.first :]
+        return bool(np.isfinite(computed).all())
 
     def scored(self, row: int, request: int, index: int) -> Scored:
         """Return what is reported of one image: image `index` of a request."""
-        intervals = self.intervals_of(row)
-        coded = b"" if intervals is None else intervals.tobytes()
-        bits = self.bits_of(row).tobytes()
-        return Scored(request, index, bits, self.numbers(), coded, self.logits_of(row).tobytes())
+        return Scored(request, index, self.bits_of(row).tobytes())
 
     def prefix(self, row: int) -> "Prefix":
         """Return a copy of the state of one image after its known bytes."""
         copy = self.batch.state.part(row, row + 1).copy()
         sums = np.cumsum(self.bits_of(row))  # one byte after the other, as painting adds them
         return Prefix(copy, int(self.batch.stops[row]), float(sums[-1]) if len(sums) else 0.0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a prefill computes: this one the bits of each byte.
+    Only prefills of equal readings share a batch.
+    """
+
+    is_tolerant: bool = False  # a byte costs what it and those like it cost together
+
+    images_at_once: ClassVar[float] = inf
+    run: ClassVar[type[PrefillState]] = PrefillState
+
+    def stop(self, length: int) -> int:
+        """Return the byte up to which images of `length` bytes are read."""
+        return length
 
 
 @dataclass(frozen=True)

@@ -24,46 +24,15 @@ import numpy as np
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.errors import unrecoverable
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.inspection import INSPECTED_STEPS
-from scanline.model.sampling.base.messages import StepRange
 from scanline.model.sampling.base.prefill_state import PrefillState
 from scanline.model.sampling.base.round_robin import RoundRobin
+from scanline.model.sampling.prefill.request import EndedPrefill, PrefillRequest
 from scanline.model.sampling.stats.time_shares import TimeShares
 
 log = logging.getLogger("scanline.engine")
 
 SHARE = 0.25  # of the engine's time at most, while images are painted
 PASS_SECONDS = 0.008  # a third of a tick, so that each tick has one pass
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillRequest:
-    """The first bytes of an image that are to be prefilled: all of them to score it."""
-
-    request: int
-    index: int  # of the image in its request
-    image: bytes
-    stop: int  # bytes
-    is_score: bool
-    label: int = 0  # of the image's class, as in ImageSpec
-    tolerance: int = 0  # of the image, as in PrefillBatch
-    inspected: StepRange | None = None  # prefilled by itself
-    coded: bool = False  # the intervals of its bytes are reported
-    classified: bool = False  # the logits of the class head are reported
-
-    @property
-    def work(self) -> tuple[bool, ...]:
-        """What is computed besides the bits: only prefills of equal work share a batch."""
-        return self.inspected is not None, self.coded, self.tolerance > 0, self.classified
-
-
-@dataclass(frozen=True)
-class EndedPrefill:
-    """A prefill that has ended: image `row` of `state`, None where it failed."""
-
-    prefill: PrefillRequest
-    state: PrefillState | None
-    row: int = 0
 
 
 @dataclass(frozen=True)
@@ -241,7 +210,7 @@ class PrefillQueue:
                 raise
             self._charge(self.clock() - began, clients)
             return self._fail(self.batch, self.state)
-        steps = (state.position - before) // state.step_bytes
+        steps = (state.position - before) // self.generator.config.step_bytes
         expected = self.pass_seconds or PASS_SECONDS
         self.credit -= expected
         host_seconds = self.clock() - began
@@ -257,21 +226,16 @@ class PrefillQueue:
     def _begun_batch(self) -> PrefillState:
         """Return the state from which the images of the current batch are run."""
         batch = self.batch
-        kind = self.batch[0]
         images = np.stack([np.frombuffer(prefill.image, np.uint8) for prefill in batch])
         stops = [prefill.stop for prefill in batch]
         labels = [prefill.label for prefill in batch]
         tolerances = [prefill.tolerance for prefill in batch]
-        return self.generator.start_prefill(
-            images, stops, labels, tolerances, kind.inspected, kind.coded, kind.classified
-        )
+        return self.generator.start_prefill(images, stops, labels, tolerances, batch[0].reading)
 
     def _steps_of_pass(self) -> int:
         """Return as many steps as fit into a pass, judged by the last
         one, in whole tiles of the kernel.
         """
-        if self.batch[0].inspected is not None:  # the torch model's pace is not the backend's
-            return INSPECTED_STEPS
         tile = self.generator.backend.prefill_steps
         step_seconds = self.step_seconds * max(1.0, len(self.batch) / self.step_images)
         steps = int(self.longest_pass / step_seconds)
@@ -301,7 +265,7 @@ class PrefillQueue:
             max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
         )
         self._charge(self.pass_seconds, each.clients)
-        if each.batch[0].inspected is None and each.steps:
+        if each.steps and not each.state.has_own_pace:
             self.image_seconds = self.pass_seconds / len(each.batch)
             self.step_seconds = self.pass_seconds / each.steps
             self.step_images = len(each.batch)
@@ -321,7 +285,7 @@ class PrefillQueue:
         """
         if self.alone:
             return [self.alone.popleft()]
-        most = self.images_at_once
+        most: float = self.images_at_once
         if not self.generator.backend.prefills_in_chunks and self.image_seconds:
             most = min(most, max(1, int(PASS_SECONDS / self.image_seconds)))
         batch: list[PrefillRequest] = []
@@ -334,9 +298,10 @@ class PrefillQueue:
         ):
             request = self.turns.next_of(allowed[0])
             waiting = self.waiting[request]
-            if batch and waiting[0].work != batch[0].work:
+            reading = waiting[0].reading
+            if batch and reading != batch[0].reading:
                 break
-            most = 1 if waiting[0].inspected is not None else most
+            most = min(most, reading.images_at_once)
             batch.append(waiting.popleft())
             self.begun.add(request)
             self.turns.end_turn(request)

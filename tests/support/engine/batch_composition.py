@@ -14,6 +14,7 @@ from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.particles import checks
+from scanline.model.sampling.prefill.coded import CodedReading
 from tests.support import small_models
 
 PARTICLES = 5
@@ -73,7 +74,7 @@ def _particles(spec: ImageSpec) -> Image:
 def _coded(painter: Painter, image: np.ndarray, label: int) -> ImageSpec:
     """Return an image to be painted from its code, which is that of a read of it."""
     generator = painter.generator(slots=1, threads=1)
-    reading = generator.start_prefill(image[None], [len(image)], [label], coded=True)
+    reading = generator.start_prefill(image[None], [len(image)], [label], reading=CodedReading())
     generator.run_prefill(reading).wait()
     intervals = reading.intervals_of(0)
     generator.close()

@@ -6,8 +6,9 @@ from typing import Any
 
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.prefill_state import PrefillState
 
-LATER = ("place_many", "clear", "start", "fetch", "state", "resample", "choose", "_run")
+LATER = ("place_many", "clear", "start", "fetch", "state", "resample", "choose")
 
 
 class QueuedGenerator(Generator):
@@ -18,6 +19,12 @@ class QueuedGenerator(Generator):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.queue: deque[Callable[[], None]] = deque()
         super().__init__(*arguments, **options)
+
+    def start_prefill(self, *arguments: Any, **options: Any) -> PrefillState:
+        prefill = super().start_prefill(*arguments, **options)
+        read = prefill.read
+        prefill.read = lambda *given: self.submit(lambda: read(*given))  # type: ignore[method-assign]
+        return prefill
 
     def submit(self, work: Callable[[], Any]) -> Pending[Any]:
         """Queue work; waiting for its result does all that was queued before it first."""

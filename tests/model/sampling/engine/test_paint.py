@@ -202,10 +202,10 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[int] = []
-    run = generator._run
+    run = generator.run_prefill
 
-    def recorded(prefill: PrefillState, start: int, stop: int) -> Pending[float]:
-        seconds = run(prefill, start, stop)
+    def recorded(prefill: PrefillState, steps: int | None) -> Pending[float]:
+        seconds = run(prefill, steps)
 
         def ended() -> float:
             result = seconds.wait()
@@ -216,7 +216,7 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
 
     images = small_models.images(small_models.GREY, 4)
     expected = generator.score(images)
-    monkeypatch.setattr(generator, "_run", recorded)
+    monkeypatch.setattr(generator, "run_prefill", recorded)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 8)
     engine = Engine(generator)
     engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))

@@ -24,7 +24,8 @@ from scanline.model.sampling.base.messages import (
 from scanline.model.sampling.base.prefill_state import PrefillState
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue, PrefillRequest
+from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue
+from scanline.model.sampling.prefill.request import PrefillRequest
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle

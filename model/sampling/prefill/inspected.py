@@ -7,29 +7,66 @@ rounding of float32. What painting does is not changed by it.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 
 from scanline.kernels.step.reference import recurrent_step
+from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.base.resources import one_torch_thread
+from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.base.messages import StepNumbers, StepRange
-from scanline.model.sampling.base.prefill_state import PrefillState
+from scanline.model.sampling.base.messages import Scored, StepNumbers, StepRange
+from scanline.model.sampling.base.prefill_state import PrefillState, Reading
 
 INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
 
 
-@dataclass
-class Inspection(PrefillState):
+class InspectedPrefill(PrefillState):
     """A prefill of one image up to the end of the steps that are inspected."""
 
-    wanted: StepRange = field(kw_only=True)
-    parts: defaultdict[str, list[torch.Tensor]] = field(default_factory=lambda: defaultdict(list))
+    reading: "InspectedReading"
+    has_own_pace = True
 
-    def run(self, model: Transformer, first: int, stop: int) -> torch.Tensor:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.in_chunks = True
+        self.wanted = self.reading.steps
+        self.parts = defaultdict[str, list[torch.Tensor]](list)
+        # the torch model's state, whatever the backend's is
+        model = self.model
+        state = State.zeros(model.config, 1, model.device, deferred=self.backend.deferred)
+        self.batch = replace(self.batch, state=state)
+
+    def next_chunk(self, steps: int | None = None) -> Pending[float]:
+        """See PrefillState.next_chunk: always the same number of steps."""
+        return super().next_chunk(INSPECTED_STEPS)
+
+    @torch.inference_mode()
+    def read(self, start: int, stop: int) -> Pending[float]:
+        """See PrefillState.read."""
+        clock = DeviceClock(torch.device("cpu"))
+        with one_torch_thread():
+            bits = self._run(start, stop)
+            self.bits[:, :stop] += bits.cpu().numpy()
+        return clock.stop()
+
+    def scored(self, row: int, request: int, index: int) -> Scored:
+        """See PrefillState.scored; with the numbers of the inspected
+        steps, all of which have been run.
+        """
+        numbers = {
+            name: torch.cat(part).float().cpu().numpy().tobytes()
+            for name, part in self.parts.items()
+        }
+        return replace(super().scored(row, request, index), steps=StepNumbers(numbers))
+
+    def _run(self, first: int, stop: int) -> torch.Tensor:
         """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the
         numbers of the inspected steps between; return the bits [1, stop] float64 of the
         bytes that were run, 0 before them."""
+        model = self.model
         layer = self.wanted.layer
         head = self.wanted.head
         images = self.batch.images
@@ -45,27 +82,18 @@ class Inspection(PrefillState):
         finally:
             hook.remove()
         if stop > self.wanted.first:
-            self._keep(model, projected[0][0], parameters[0], s, z, first)
+            self._keep(projected[0][0], parameters[0], s, z, first)
         return torch.nn.functional.pad(model.bits(parameters, images, first, stop), (first, 0))
-
-    def numbers(self) -> StepNumbers:
-        """Return the numbers of the inspected steps, all of which have been run."""
-        return StepNumbers(
-            {
-                name: torch.cat(part).float().cpu().numpy().tobytes()
-                for name, part in self.parts.items()
-            }
-        )
 
     def _keep(
         self,
-        model: Transformer,
         projected: torch.Tensor,  # [n, .]
         parameters: torch.Tensor,  # [n, P]
         s: torch.Tensor,  # [1, 1, C, M], before byte `first`; changed in place
         z: torch.Tensor,  # [1, 1, C], the same
         first: int,
     ) -> None:
+        model = self.model
         config = model.config
         head = self.wanted.head
         keys = config.heads * config.key_width
@@ -95,6 +123,18 @@ class Inspection(PrefillState):
             0, (-1, config.step_bytes)
         )
         self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
+
+
+@dataclass(frozen=True)
+class InspectedReading(Reading):
+    steps: StepRange = field(kw_only=True)
+
+    images_at_once: ClassVar[float] = 1
+    run: ClassVar[type[PrefillState]] = InspectedPrefill
+
+    def stop(self, length: int) -> int:
+        """See Reading.stop: nothing after the inspected steps is read."""
+        return self.steps.stop
 
 
 def _probabilities(
