@@ -16,8 +16,9 @@ from scanline.model.formats.code_file import Codes
 from scanline.model.likelihood.classification import views
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Finished, GenerateRequest, ScoreRequest
+from scanline.model.sampling.base.prefill_state import Reading
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.prefill.coded import CodedReading
+from scanline.model.sampling.prefill.coded import CodedPrefill
 from scanline.model.tasks.offline import run
 
 
@@ -115,7 +116,7 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     for _ in range(2):
         began = time.perf_counter()
         reading = generator.start_prefill(
-            images, [generator.config.bytes] * count, reading=CodedReading()
+            images, [generator.config.bytes] * count, reading=Reading(CodedPrefill)
         )
         generator.run_prefill(reading).wait()
         found = [reading.intervals_of(row) for row in range(count)]

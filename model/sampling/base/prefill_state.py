@@ -17,7 +17,7 @@ from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.base.messages import Scored
+from scanline.model.sampling.base.messages import Scored, StepRange
 
 
 @dataclass
@@ -34,6 +34,7 @@ class PrefillState:
     # [B, max(stops)] float64, of the bytes before the position; 0 from an image's stop on
     bits: np.ndarray
 
+    images_at_once: ClassVar[float] = inf
     has_own_pace: ClassVar[bool] = False  # its time says nothing about that of others
 
     def __post_init__(self) -> None:
@@ -103,18 +104,13 @@ class PrefillState:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a prefill computes: this one the bits of each byte.
+    """What a prefill computes besides bits: that of `run`.
     Only prefills of equal readings share a batch.
     """
 
+    run: type[PrefillState] = PrefillState
     is_tolerant: bool = False  # a byte costs what it and those like it cost together
-
-    images_at_once: ClassVar[float] = inf
-    run: ClassVar[type[PrefillState]] = PrefillState
-
-    def stop(self, length: int) -> int:
-        """Return the byte up to which images of `length` bytes are read."""
-        return length
+    inspected: StepRange | None = None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 them by the torch model, a few at once.
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ import torch
 from scanline.model.backends.pending import DeviceClock, Pending, to_host
 from scanline.model.network.class_reading import ClassReading, in_threads
 from scanline.model.sampling.base.messages import Scored
-from scanline.model.sampling.base.prefill_state import PrefillState, Reading
+from scanline.model.sampling.base.prefill_state import PrefillState
 
 AT_ONCE = 4  # images on a GPU, one after the other
 
@@ -66,8 +65,3 @@ class ClassifiedPrefill(PrefillState):
         """See PrefillState.scored."""
         logits = self.logits[row].tobytes()
         return replace(super().scored(row, request, index), logits=logits)
-
-
-@dataclass(frozen=True)
-class ClassifiedReading(Reading):
-    run: ClassVar[type[PrefillState]] = ClassifiedPrefill

@@ -7,8 +7,7 @@ rounding of float32. What painting does is not changed by it.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import torch
 
@@ -17,8 +16,8 @@ from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.base.resources import one_torch_thread
 from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.base.messages import Scored, StepNumbers, StepRange
-from scanline.model.sampling.base.prefill_state import PrefillState, Reading
+from scanline.model.sampling.base.messages import Scored, StepNumbers
+from scanline.model.sampling.base.prefill_state import PrefillState
 
 INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
 
@@ -26,13 +25,14 @@ INSPECTED_STEPS = 42  # run at once: some milliseconds on one core
 class InspectedPrefill(PrefillState):
     """A prefill of one image up to the end of the steps that are inspected."""
 
-    reading: "InspectedReading"
+    images_at_once = 1
     has_own_pace = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.in_chunks = True
-        self.wanted = self.reading.steps
+        assert self.reading.inspected is not None
+        self.wanted = self.reading.inspected
         self.parts = defaultdict[str, list[torch.Tensor]](list)
         # the torch model's state, whatever the backend's is
         model = self.model
@@ -123,18 +123,6 @@ class InspectedPrefill(PrefillState):
             0, (-1, config.step_bytes)
         )
         self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
-
-
-@dataclass(frozen=True)
-class InspectedReading(Reading):
-    steps: StepRange = field(kw_only=True)
-
-    images_at_once: ClassVar[float] = 1
-    run: ClassVar[type[PrefillState]] = InspectedPrefill
-
-    def stop(self, length: int) -> int:
-        """See Reading.stop: nothing after the inspected steps is read."""
-        return self.steps.stop
 
 
 def _probabilities(

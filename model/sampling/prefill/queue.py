@@ -301,7 +301,7 @@ class PrefillQueue:
             reading = waiting[0].reading
             if batch and reading != batch[0].reading:
                 break
-            most = min(most, reading.images_at_once)
+            most = min(most, reading.run.images_at_once)
             batch.append(waiting.popleft())
             self.begun.add(request)
             self.turns.end_turn(request)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from scanline.model.sampling.base.messages import ScoreRequest
 from scanline.model.sampling.base.prefill_state import PrefillState, Reading
-from scanline.model.sampling.prefill.classified import ClassifiedReading
-from scanline.model.sampling.prefill.coded import CodedReading
-from scanline.model.sampling.prefill.inspected import InspectedReading
+from scanline.model.sampling.prefill.classified import ClassifiedPrefill
+from scanline.model.sampling.prefill.coded import CodedPrefill
+from scanline.model.sampling.prefill.inspected import InspectedPrefill
 
 BITS = Reading()
 
@@ -29,16 +29,17 @@ class PrefillRequest:
         """Return what scores image `index`, of `length` bytes, of a request."""
         label = request.label_of(index)
         tolerance = request.tolerance_of(index)
-        reading = Reading(tolerance > 0)
+        run = PrefillState
         if request.inspected is not None:
-            reading = InspectedReading(tolerance > 0, steps=request.inspected)
+            run = InspectedPrefill
+            length = request.inspected.stop
         elif request.coded:
-            reading = CodedReading(tolerance > 0)
+            run = CodedPrefill
         elif request.classified and not label:
-            reading = ClassifiedReading(tolerance > 0)
+            run = ClassifiedPrefill
+        reading = Reading(run, tolerance > 0, request.inspected)
         image = request.images[index]
-        stop = reading.stop(length)
-        return cls(request.id, index, image, stop, True, label, tolerance, reading)
+        return cls(request.id, index, image, length, True, label, tolerance, reading)
 
 
 @dataclass(frozen=True)

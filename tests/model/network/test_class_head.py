@@ -15,7 +15,8 @@ from scanline.model.network.class_head import FeatureShape
 from scanline.model.network.class_reading import READ_STEPS, class_logits, features
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.prefill.classified import ClassifiedReading
+from scanline.model.sampling.base.prefill_state import Reading
+from scanline.model.sampling.prefill.classified import ClassifiedPrefill
 from scanline.model.training.run.class_head import fit_class_head
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -68,7 +69,7 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
         logits = np.zeros((5, 3), np.float32)
         for batch in batches:
             state = generator.start_prefill(
-                images[batch], [model.config.bytes] * len(batch), reading=ClassifiedReading()
+                images[batch], [model.config.bytes] * len(batch), reading=Reading(ClassifiedPrefill)
             )
             while not state.done:
                 generator.run_prefill(state, 2).wait()

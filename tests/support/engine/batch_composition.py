@@ -11,10 +11,10 @@ from scanline.model.backends.particles import Groups
 from scanline.model.base.state import NUMBERS
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.prefill_state import Prefix
+from scanline.model.sampling.base.prefill_state import Prefix, Reading
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.particles import checks
-from scanline.model.sampling.prefill.coded import CodedReading
+from scanline.model.sampling.prefill.coded import CodedPrefill
 from tests.support import small_models
 
 PARTICLES = 5
@@ -74,7 +74,9 @@ def _particles(spec: ImageSpec) -> Image:
 def _coded(painter: Painter, image: np.ndarray, label: int) -> ImageSpec:
     """Return an image to be painted from its code, which is that of a read of it."""
     generator = painter.generator(slots=1, threads=1)
-    reading = generator.start_prefill(image[None], [len(image)], [label], reading=CodedReading())
+    reading = generator.start_prefill(
+        image[None], [len(image)], [label], reading=Reading(CodedPrefill)
+    )
     generator.run_prefill(reading).wait()
     intervals = reading.intervals_of(0)
     generator.close()
