@@ -10,7 +10,7 @@ import torch
 from scanline.kernels.codec.coder import Decoder
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import DeviceClock, Pending, to_host
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched, SlotPool

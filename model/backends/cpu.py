@@ -11,7 +11,7 @@ from scanline.kernels.cpu.shape import CODES, STATE
 from scanline.kernels.window import wave_table
 from scanline.model.backends import particles
 from scanline.model.backends.backend import Backend, Painted
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool

@@ -28,7 +28,7 @@ from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda_graph import Replay, recorded
 from scanline.model.backends.cuda_prefill import KernelPrefill
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool

@@ -14,7 +14,6 @@ fifth of one of torch, and on tensors for a GPU, where nothing here waits for it
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.kernels.philox_rounds import uniform_pair
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.slots import SlotPool, as_numpy
 from scanline.model.base.state import NUMBERS
 
@@ -35,16 +35,6 @@ LOGARITHM = [2 / (k * math.log(2)) for k in range(21, 0, -2)]
 Array: TypeAlias = Any  # np.ndarray or torch.Tensor, all arguments of a function alike
 Copy = Callable[[SlotPool, torch.Tensor, torch.Tensor], None]
 Uniforms = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Groups of P particles each; a group stands at one position, all known bytes before which are
-    weighed."""
-
-    # [G, P] int64, all different; a group's first is its leader, in which its image ends
-    slots: np.ndarray
-    position: np.ndarray  # [G] int64: of the byte that comes next
 
 
 def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None = None) -> None:

@@ -26,7 +26,7 @@ from scanline.model.backends.comparison import (
     assert_close,
     assert_same_slots,
 )
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.base.state import NUMBERS, State

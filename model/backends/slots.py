@@ -47,6 +47,10 @@ class Fetched:
     # [n, 3] int64: of images with a code, the bytes of it that are read, and value and range
     decoders: np.ndarray
 
+    def evidence(self, row: int) -> tuple[float, float]:
+        """Return the evidence of a completion in bits, and the effective number of its particles."""
+        return float(self.evidence_bits[row]), float(self.effective_particles[row])
+
     @classmethod
     def nothing(cls) -> "Fetched":
         numbers = np.empty(0)

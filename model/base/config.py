@@ -250,7 +250,7 @@ class ModelConfig:
 
     @property
     def can_be_guided(self) -> bool:
-        """Whether `guidance` may be above 1: distributions with a class and without can be mixed."""
+        """Whether distributions with a class and without can be mixed."""
         return bool(self.classes)
 
     @property

@@ -3,7 +3,7 @@ over all contents of the hidden ones.
 
 A completion by sequential Monte Carlo estimates it without bias (Del Moral, "Feynman-Kac Formulae",
 2004, theorem 7.4.2): the mean of 2^-evidence over independent completions tends to p(known) with
-any number of particles. The arithmetic is numpy's, for processes without torch.
+any number of candidates. The arithmetic is numpy's, for processes without torch.
 """
 
 from dataclasses import dataclass

@@ -264,7 +264,7 @@ class Admission:
             prefixes = [*held] * (len(specs) // len(held))
         elif self.tree is not None and kind.may_share_beginnings:
             try:
-                prefixes = self.tree.match(specs)
+                prefixes = self.tree.match(kind, specs)
             except Exception as error:
                 self._drop_tree(error)
         for slot, prefix in zip(assignment.slots, prefixes, strict=True):

@@ -1,14 +1,14 @@
 """Images of several candidates: where steps stop, so that the generator
 resamples them, and the choice at the end.
 
-Which images these are is their kind's (`kinds/particles.py`).
+Which images these are is their kind's.
 """
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.sampling.assignment import SlotAssignment
 
 

@@ -135,14 +135,9 @@ class Launch:
             if active is None or not assignment.is_wanted:
                 continue
             image = fetched.images[row].tobytes()
-            is_completion = bool(active.request.known)
+            evidence: tuple[float | None, float | None] = (None, None)
+            if active.request.known:
+                evidence = fetched.evidence(row)
             yield Finished(
-                *assignment.image,
-                image,
-                bits_per_dim[row],
-                evidence_bits=float(fetched.evidence_bits[row]) if is_completion else None,
-                effective_particles=float(fetched.effective_particles[row])
-                if is_completion
-                else None,
-                label=assignment.label,
+                *assignment.image, image, bits_per_dim[row], *evidence, label=assignment.label
             )

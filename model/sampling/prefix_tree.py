@@ -27,6 +27,7 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.base.state import State
 from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.kinds.image_spec import ImageSpec
+from scanline.model.sampling.kinds.kind import Kind
 
 MAX_BYTES = 64 << 20  # of states and parameters
 RECENT = 32  # images that a finished one is compared with
@@ -77,17 +78,15 @@ class PrefixTree:
         # by label: a beginning that several images have painted
         self.growing: dict[int, bytes] = {}
 
-    def match(self, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
-        """Return where the specs of one image start: its particles, or a
-        guided image with its label and without.
+    def match(self, kind: Kind, specs: Sequence[ImageSpec]) -> list[Prefix | None]:
+        """Return where the specs of one image start, one for each of its slots.
 
-        All start at one position, since particles are resampled together.
+        All start at one position, since candidates are resampled together.
         """
         self.images += 1
-        is_guided = specs[0].guidance != 1
-        labels = [spec.label for spec in specs] if is_guided else [specs[0].label]
+        labels = kind.labels(specs[0].label)
         stop = self._own(specs[0])
-        ends = [self._last(spec, labels, stop) for spec in (specs[:1] if is_guided else specs)]
+        ends = [self._last(spec, labels, stop) for spec in specs[: kind.candidates]]
         position = min(len(end.painted) for end in ends)
         if not position:
             return [None] * len(specs)
@@ -130,11 +129,8 @@ class PrefixTree:
                 given,
                 others[0] if others else None,
                 path,
-                seed=spec.seed,
-                index=spec.index + (spec.particle << 32),
                 position=position,
-                temperature=spec.temperature,
-                guidance=spec.guidance,
+                **spec.drawing,
             )
             if steps == len(given):
                 return longer

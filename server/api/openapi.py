@@ -189,7 +189,7 @@ def _form(schema: type[ModelField]) -> dict[str, Any]:
 def _described(schema: type[ModelField]) -> dict[str, Any]:
     """Return the schema of a JSON object, with what its validators allow besides the declared
     types. Descriptions name the defaults: with the keyword `default`, openapi-python-client sends
-    each of them, of which some requests refuse `particles`, and openapi-typescript takes the
+    each of them, of which some requests refuse one, and openapi-typescript takes the
     field for one that is always there."""
     described = schema.model_json_schema()
     fields = described["properties"]

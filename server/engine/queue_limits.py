@@ -5,7 +5,7 @@ Room for an image is given back when the image is painted, whether its client re
 painted and not answered is memory, with a limit of its own. One client may have a share of what the
 others leave of each limit, so that a newcomer finds room however many clients have taken their
 shares. Knows no HTTP and no engine. An image counts as many times as it takes slots, everywhere
-here: once for each particle, twice where it is guided.
+here.
 """
 
 import time

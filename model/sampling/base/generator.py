@@ -17,7 +17,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import Pending, to_device
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import Fetched
@@ -28,7 +28,8 @@ from scanline.model.network.transformer import Transformer, first_byte_bits
 from scanline.model.sampling.base.digest import class_head_digest, coding_digests, model_digest
 from scanline.model.sampling.base.errors import synchronize
 from scanline.model.sampling.base.prefill_state import PrefillState, Prefix, Reading
-from scanline.model.sampling.kinds.image_spec import ImageSpec
+from scanline.model.sampling.kinds.guided import pair
+from scanline.model.sampling.kinds.image_spec import ImageSpec, write_numbers
 
 BITS = Reading()
 
@@ -175,7 +176,7 @@ class Generator:
         )
         self._describe(arrivals, ordered_slots, ordered_specs, ordered_prefixes)
         if self.config.can_be_guided:
-            _pair(arrivals, ordered_specs)
+            pair(arrivals, ordered_specs)
         self.backend.place(self.pool, arrivals)
         coded = [
             (slot, spec.code)
@@ -196,11 +197,7 @@ class Generator:
         """Write the images' numbers and bytes, and where they start."""
         first = self.config.first
         arrivals.slots.numpy()[:] = slots
-        arrivals.seed.numpy()[:] = [spec.seed for spec in specs]
-        arrivals.index.numpy()[:] = [spec.index + (spec.particle << 32) for spec in specs]
-        arrivals.label.numpy()[:] = [spec.label for spec in specs]
-        arrivals.effective_particles.numpy()[:] = [spec.particles for spec in specs]
-        arrivals.temperature.numpy()[:] = [spec.temperature for spec in specs]
+        write_numbers(arrivals, specs)
         images = arrivals.images.numpy()
         known = arrivals.known.numpy()
         for row, spec in enumerate(specs):
@@ -263,14 +260,14 @@ class Generator:
 
     @torch.inference_mode()
     def resample(self, groups: Groups) -> None:
-        """Draw the particles of groups anew where few have most of the
+        """Draw the slots of groups anew where few have most of the
         weight, after the steps started before.
         """
         self.backend.resample(self.pool, groups)
 
     @torch.inference_mode()
     def choose(self, groups: Groups) -> None:
-        """Draw one particle of each group by weight, after the steps started before; the leader's
+        """Draw one slot of each group by weight, after the steps started before; the leader's
         slot then has its image and bits."""
         self.backend.choose(self.pool, groups)
 
@@ -321,13 +318,3 @@ def _tempered(histogram: tuple[float, ...], temperature: float) -> torch.Tensor:
     return torch.tensor(
         [float((Decimal(p) / most) ** power) for p in histogram], dtype=torch.float64
     )
-
-
-def _pair(arrivals: Arrivals, specs: Sequence[ImageSpec]) -> None:
-    """Write the images' guidance, and the distance between the two slots of each guided one."""
-    arrivals.guidance.numpy()[:] = [spec.guidance for spec in specs]
-    guided = np.flatnonzero(arrivals.guidance.numpy() != 1)
-    slots = arrivals.slots.numpy()[guided]
-    partner = arrivals.partner.numpy()
-    partner[guided[::2]] = slots[1::2] - slots[::2]
-    partner[guided[1::2]] = slots[::2] - slots[1::2]

@@ -1,6 +1,6 @@
 """Counters of an engine's work: bytes, steps, and how long requests waited. Constant in size.
 
-An image of several particles counts as so many images where slots are meant: those that run, and
+An image of several slots counts as so many images where slots are meant: those that run, and
 those of a step. Its painted and known bytes count once.
 """
 

@@ -1,8 +1,8 @@
 """Partial images of a task: the image so far, mid-grey where nothing is painted.
 
 They are cut out of the task's own images when they are sent, so that a slow reader costs a few
-counters and no memory. Of an image of several particles they show the first particle's bytes where
-the particles differ, and are provisional.
+counters and no memory. Of an image of several candidates they show the first one's bytes where
+these differ, and are provisional.
 """
 
 from collections.abc import Iterator

@@ -63,7 +63,7 @@ ENGINE_METRICS = {
         lambda e: e.stats.requests_waiting,
     ),
     "num_images_running": gauge(
-        "Images in flight, each particle of a completion counted, a guided image twice.",
+        "Images in flight, each counted as often as it takes slots.",
         lambda e: e.stats.images_running,
     ),
     "num_images_scoring": gauge(
@@ -74,7 +74,7 @@ ENGINE_METRICS = {
         "Accepted images waiting for slots.", lambda e: e.stats.images_waiting
     ),
     "num_images_reserved": gauge(
-        "Images that were accepted and are not painted yet, each particle counted, a guided image twice.",
+        "Images that were accepted and are not painted yet, each counted as often as it takes slots.",
         lambda e: e.reserved_images,
         of_engine=False,
     ),
@@ -89,7 +89,7 @@ ENGINE_METRICS = {
         of_engine=False,
     ),
     "max_waiting_images": gauge(
-        "Limit of waiting images, each particle counted, a guided image twice; requests beyond it are rejected.",
+        "Limit of waiting images, each counted as often as it takes slots; requests beyond it are rejected.",
         lambda e: e.max_waiting_images,
         of_engine=False,
     ),
@@ -98,7 +98,7 @@ ENGINE_METRICS = {
         "Seconds since the engine's last message.", lambda e: e.heartbeat_age
     ),
     "batch_slots": gauge(
-        "Slots: images, or particles, that can be in flight at once.",
+        "Slots: images that can be in flight at once, of those that take one slot.",
         lambda e: e.slots,
         needs_loaded=True,
     ),

@@ -5,9 +5,9 @@ All ingresses together dispatch only as many images as the replicas have slots, 
 so that no slot runs empty. The rest waits here and goes to whichever replica has room next,
 including a new one, in the order of a `FairQueue`. One job is painted by one model: its shards
 carry the digest of the first replica that answered, and a replica with another digest refuses them.
-Images are counted as slots, of which each particle has one and a guided image two. Those of a code
-have one together and stay on one replica, since they are decoded one after the other. Knows no
-HTTP, and nothing of images but their indices.
+Images are counted as the slots that they take. Those of a code have one together and stay on one
+replica, since they are decoded one after the other. Knows no HTTP, and nothing of images but their
+indices.
 """
 
 import asyncio

@@ -39,7 +39,7 @@ UNRECOVERABLE = 70  # exit status
 AUTO_SHARE = 0.25  # of free memory that `slots="auto"` gives to states
 # More images in flight paint no faster (on a GPU computed, not measured), and each of them later.
 MAX_AUTO_SLOTS = {"cpu": 1024, "cuda": 4096}
-# Slots: four images of 64 particles, and a quarter of one.
+# Slots: four images that take the most, 64 each, and a quarter of one.
 SMALL = 256
 MAX_SPARE = 16
 # a tick, during which a device has its next steps already: what new commands may take of it
@@ -115,8 +115,8 @@ def auto_slots(
 
 
 def spare_slots(slots: int) -> int:
-    """Return the slots besides, for others while one image of many particles
-    has nearly all of a small engine.
+    """Return the slots besides, for others while one image has nearly all
+    of a small engine.
     """
     return min(MAX_SPARE, (slots + 2) // 4) if slots < SMALL else 0
 

@@ -11,7 +11,8 @@ import torch
 
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import particles
-from scanline.model.backends.particles import Groups, choose, copy_slots, resample
+from scanline.model.backends.groups import Groups
+from scanline.model.backends.particles import choose, copy_slots, resample
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.base.state import NUMBERS
 from tests.support import small_models

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scanline.kernels.codec.coder import Decoder, encode
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.base.state import NUMBERS
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator

@@ -19,7 +19,7 @@ from typing import ClassVar
 from scanline.model import backends
 from scanline.model.backends import particles
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
-from scanline.model.backends.particles import Groups
+from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import DeviceClock
 from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.network.transformer import Transformer
