@@ -109,20 +109,16 @@ class Images(DrawingParams):
         return iter(self.array)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        return (
-            np.array(self.array, dtype, copy=copy)
-            if copy is not None
-            else np.asarray(self.array, dtype)
-        )
+        if copy is None:
+            return np.asarray(self.array, dtype)
+        return np.array(self.array, dtype, copy=copy)
 
     def _repr_png_(self) -> bytes:
         """Show a contact sheet in a notebook, enlarged as a film is."""
         picture = sheet(self.array, self.columns)
         scale = Film().scale_of(*picture.size)
-        enlarged = picture.resize(
-            (scale * picture.width, scale * picture.height), Resampling.NEAREST
-        )
-        return pictures.encode(enlarged, "png")
+        size = (scale * picture.width, scale * picture.height)
+        return pictures.encode(picture.resize(size, Resampling.NEAREST), "png")
 
     def save(
         self,
@@ -212,9 +208,8 @@ class Model:
     @cached_property
     def codings(self) -> tuple[str, ...]:
         """That digest, and those of files that earlier versions made with this model."""
-        with closing(
-            Generator(self.network, 1, self.threads, self.precision, self.backend)
-        ) as generator:
+        generator = Generator(self.network, 1, self.threads, self.precision, self.backend)
+        with closing(generator):
             return generator.codings
 
     @spelled_out
@@ -265,9 +260,9 @@ class Model:
         class_name, guidance: see `sample`, by default none; guidance above 1 runs one particle, and is refused with
         more. progress: see `sample`.
         """
-        given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+        picture = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
         values = CompleteValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
-        return self._painted(values, given, progress)
+        return self._painted(values, picture, progress)
 
     def score(
         self,
@@ -285,8 +280,11 @@ class Model:
         class_name: of all images; see `sample`. per_pixel: instead, the bits of every byte, float64 [n, H, W] or
         [n, H, W, 3].
         """
-        bits = np.stack(self.scores(images, class_name=class_name, progress=progress).bits)
-        return bits.reshape(-1, *self.config.image_shape) if per_pixel else bits.mean(axis=1)
+        scores = self.scores(images, class_name=class_name, progress=progress)
+        bits = np.stack(scores.bits)
+        if per_pixel:
+            return bits.reshape(-1, *self.config.image_shape)
+        return bits.mean(axis=1)
 
     def scores(
         self,
@@ -323,13 +321,12 @@ class Model:
         The other arguments are those of `complete`.
         """
         known_by = "mask" if keep_rows is None else "keep_rows"
-        task = estimate.plan(
-            self.info, EstimateValues(1, repeats, seed, class_name, particles, known_by)
-        )
-        image, kept = read_completion(
+        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        task = estimate.plan(self.info, values)
+        pixels, kept = read_completion(
             image, keep_rows, mask, self.config, self.info.cleaning, clean
         )
-        task.fill([image.tobytes()], [kept.tobytes()])
+        task.fill([pixels.tobytes()], [kept.tobytes()])
         self.run([task], "painting", progress)
         return task.result().estimates[0]
 
@@ -347,9 +344,8 @@ class Model:
         class_name and progress: see `sample`; clean: see `classify`."""
         if self.info.typicality is None:
             return None
-        return self.scores(
-            images, clean=clean, class_name=class_name, progress=progress
-        ).tail_probabilities
+        scores = self.scores(images, clean=clean, class_name=class_name, progress=progress)
+        return scores.tail_probabilities
 
     def classify(
         self,
@@ -395,14 +391,14 @@ class Model:
         """
         cleaned = self._cleaned(images, "off")
         count = len(cleaned.images)
-        found = as_class(class_name)
-        names = found if isinstance(found, list) else [found] * count
+        names = as_class(class_name)
+        if not isinstance(names, list):
+            names = [names] * count
         if len(names) != count:
             reason = f"class_name names {len(names)} classes for {count} images; give one, or one for each."
             raise InvalidInput(reason, "class_name")
-        task = encode.plan(
-            self.info, EncodeValues(names, self.coding, self.precision, images_a_code)
-        )
+        values = EncodeValues(names, self.coding, self.precision, images_a_code)
+        task = encode.plan(self.info, values)
         task.fill([cleaned])
         self.run([task], "encoding", progress)
         file = task.result().file
@@ -425,8 +421,8 @@ class Model:
             raise InvalidInput(f"data must be bytes, not {type(data).__name__}.", "data") from None
         file.check_model(self.codings, self.precision, self.config, "data")
         wanted = None if images is None else file.checked_images(images)
-        found, _ = self.decode(file, wanted, "data", progress)
-        return found.reshape(-1, *self.config.image_shape)
+        decoded, _ = self.decode(file, wanted, "data", progress)
+        return decoded.reshape(-1, *self.config.image_shape)
 
     @spelled_out
     def stream(
@@ -448,42 +444,47 @@ class Model:
         is returned once all its particles agree on it.
         """
         kind: type[PaintValues] = PaintValues
-        given = None
+        picture = None
         if image is not None:
             kind = CompleteValues
-            given = read_completion(image, keep_rows, mask, self.config, self.info.cleaning, clean)
+            picture = read_completion(
+                image, keep_rows, mask, self.config, self.info.cleaning, clean
+            )
         elif sampling.pop("particles", None) is not None:
             raise InvalidInput(
                 "particles are for completions; give an image, or leave particles out.", "particles"
             )
-        task = self._planned(kind(n=n, seed=seed, class_name=class_name, sampling=sampling), given)
+        values = kind(n=n, seed=seed, class_name=class_name, sampling=sampling)
+        task = self._planned(values, picture)
         task.request = replace(task.request, stream=True)
         with engine_for(self.network, [task], **self._options) as engine:
             for _ in progressing(engine, [task]):
                 if task.take():
-                    yield Step(
-                        task.images.reshape(-1, *self.config.image_shape).copy(),
-                        task.painted.copy(),
-                    )
+                    images = task.images.reshape(-1, *self.config.image_shape)
+                    yield Step(images.copy(), task.painted.copy())
 
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
-        given = read_images(images, self.config)
-        return read(given.reshape(len(given), -1), self.config, self.info.cleaning, clean)
+        array = read_images(images, self.config)
+        return read(array.reshape(len(array), -1), self.config, self.info.cleaning, clean)
 
     def _planned(
-        self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None
+        self, values: PaintValues, picture: tuple[np.ndarray, np.ndarray] | None
     ) -> PaintTask:
-        """Return the task that paints, or completes a picture and mask [N]."""
+        """Return the task that paints, or completes a picture of which a mask [N] is kept."""
         task = paint.plan(self.info, values)
-        if given is not None:
-            task.fill([given[0].tobytes()], [given[1].tobytes()])
+        if picture is not None:
+            pixels, kept = picture
+            task.fill([pixels.tobytes()], [kept.tobytes()])
         return task
 
     def _painted(
-        self, values: PaintValues, given: tuple[np.ndarray, np.ndarray] | None, progress: Progress
+        self,
+        values: PaintValues,
+        picture: tuple[np.ndarray, np.ndarray] | None,
+        progress: Progress,
     ) -> Images:
-        task = self._planned(values, given)
+        task = self._planned(values, picture)
         self.run([task], "painting", progress)
         return Images.of(task.result(), self.config)
 
@@ -492,40 +493,38 @@ class Model:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return images [n, N] uint8 of a file, the `wanted` ones in their order or all, some at a
         time, and the label of each, [n] int64, 0 where its code says none."""
-        decoded = file.decoded(range(file.count) if wanted is None else wanted)
+        numbers = file.decoded(range(file.count) if wanted is None else wanted)
         try:
-            images = np.empty((len(decoded), self.config.bytes), np.uint8)
+            images = np.empty((len(numbers), self.config.bytes), np.uint8)
         except MemoryError:
             reason = f"{param} holds more images than the memory has room for: decode some of them."
             raise InvalidInput(reason, param) from None
-        labels = np.zeros(len(decoded), np.int64)
+        labels = np.zeros(len(numbers), np.int64)
+        # Whole codes, each of `block` images.
         at_once = max(DECODED_AT_ONCE // (self.config.bytes * file.block), 1) * file.block
         with reporting(progress, "decoding", images.size) as report:
-            for first in range(0, len(decoded), at_once):
-                part = decoded[first : first + at_once]
-                task = decode.plan(
-                    self.info, DecodeValues([file], part, self.codings, self.precision, param=param)
+            for first in range(0, len(numbers), at_once):
+                part = slice(first, first + at_once)
+                values = DecodeValues(
+                    [file], numbers[part], self.codings, self.precision, param=param
                 )
-                run_tasks(
-                    self.network,
-                    [task],
-                    **self._options,
-                    progress=after(images[:first].size, report),
-                )
+                task = decode.plan(self.info, values)
+                progress_of_part = after(images[:first].size, report)
+                run_tasks(self.network, [task], **self._options, progress=progress_of_part)
                 painted = task.result()
-                images[first : first + at_once] = painted.images
-                labels[first : first + at_once] = painted.labels
+                images[part] = painted.images
+                labels[part] = painted.labels
         if wanted is None:
             return images, labels
-        row_of = {index: row for row, index in enumerate(decoded)}
+        # A code is decoded as a whole, and its images stand in their order.
+        row_of = {number: row for row, number in enumerate(numbers)}
         rows = [row_of[index] for index in wanted]
         return images[rows], labels[rows]
 
     def run(self, tasks: Sequence[Task], what: str, progress: Progress = False) -> None:
         """Run tasks at once until all have ended; what: they do, for the bar."""
-        with reporting(
-            progress, what, sum(task.count for task in tasks) * self.config.bytes
-        ) as report:
+        bytes_of_all = sum(task.count for task in tasks) * self.config.bytes
+        with reporting(progress, what, bytes_of_all) as report:
             run_tasks(self.network, tasks, **self._options, progress=report)
 
     @property

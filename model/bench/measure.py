@@ -136,16 +136,16 @@ def measure_ceilings(
 ) -> Ceilings:
     """Measure each of them for `seconds`."""
     shapes = product_shapes(config)
-    products = {
-        rows: products_seconds(shapes, rows, device, seconds) for rows in sorted({*batches, *ROWS})
-    }
+    products = {}
+    for rows in sorted({*batches, *ROWS}):
+        products[rows] = products_seconds(shapes, rows, device, seconds)
     side = SQUARE[device]
-    square = 2 * side**3 / products_seconds([(side, side)], side, device, seconds)
+    square_seconds = products_seconds([(side, side)], side, device, seconds)
     return Ceilings(
-        2 * sum(inner * outer for inner, outer in shapes),
-        products,
-        square,
-        copy_rate(device, seconds),
+        flop_per_step=2 * sum(inner * outer for inner, outer in shapes),
+        products_seconds=products,
+        square_flop=2 * side**3 / square_seconds,
+        copy_bytes=copy_rate(device, seconds),
     )
 
 
@@ -156,11 +156,8 @@ def product_shapes(config: ModelConfig) -> list[tuple[int, int]]:
     hidden = config.feed_forward
     layer = [(width, 2 * keys + width), (width, width), (width, hidden), (hidden, width)]
     block = [(width, config.block_width), (config.block_width, width)]
-    shapes = [
-        *(block * config.blocks),
-        *(layer * config.layers),
-        (width, distribution(config).width),
-    ]
+    shapes = block * config.blocks + layer * config.layers
+    shapes.append((width, distribution(config).width))
     if config.step == "pixel":
         shapes.insert(0, (window(config).inputs, width))
         if config.predicts == "pixel_logistics":  # the means' linear skip
@@ -181,17 +178,17 @@ def products_seconds(
     Each product has weights of its own, so that they are read from
     where a network's weights are read from.
     """
-    pairs = [
-        (
-            torch.randn(rows, inner, device=device, dtype=dtype),
-            torch.randn(outer, inner, device=device, dtype=dtype),
-        )
-        for inner, outer in shapes
-    ]
+    pairs = []
+    for inner, outer in shapes:
+        x = torch.randn(rows, inner, device=device, dtype=dtype)
+        weight = torch.randn(outer, inner, device=device, dtype=dtype)
+        pairs.append((x, weight))
+
+    def multiply() -> list[torch.Tensor]:
+        return [F.linear(x, weight) for x, weight in pairs]
+
     with torch.inference_mode():
-        return min(
-            device_durations(lambda: [F.linear(x, weight) for x, weight in pairs], seconds, device)
-        )
+        return min(device_durations(multiply, seconds, device))
 
 
 def copy_rate(device: str = "cpu", seconds: float = 0.5, size: int | None = None) -> float:
@@ -219,7 +216,7 @@ class Rate:
     def from_steps(cls, batch: int, steps: int, seconds: list[float]) -> "Rate":
         """Return the rate by the seconds of a step, one for each timed call; all `steps` of an
         image cost the same."""
-        median, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
+        median, p99 = np.percentile(seconds, (50, 99)).tolist()
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
 
@@ -281,9 +278,8 @@ def step_durations(
 
 def place_all(generator: Generator) -> None:
     """Start image i of SEED in slot i, for every slot."""
-    generator.place_many(
-        range(generator.slots), [ImageSpec(SEED, slot) for slot in range(generator.slots)]
-    )
+    slots = range(generator.slots)
+    generator.place_many(slots, [ImageSpec(SEED, slot) for slot in slots])
 
 
 def one_image(
@@ -300,10 +296,14 @@ def one_image(
         reference.check(generator)
     finally:
         generator.close()
-    median, p99 = (float(np.percentile(times, q)) for q in (50, 99))
-    config = model.config
-    each = {"step_ms": 1e3 * median / config.steps, "byte_ms": 1e3 * median / config.bytes}
-    return {"seconds_median": median, "seconds_p99": p99, **each, "calls": len(times)}
+    median, p99 = np.percentile(times, (50, 99)).tolist()
+    return {
+        "seconds_median": median,
+        "seconds_p99": p99,
+        "step_ms": 1e3 * median / model.config.steps,
+        "byte_ms": 1e3 * median / model.config.bytes,
+        "calls": len(times),
+    }
 
 
 def _paint_one(generator: Generator) -> None:
@@ -331,9 +331,8 @@ def known_bytes(
     device = model.device.type
     stop = config.first + max(config.steps // 2, 1) * config.step_bytes
     spec = ImageSpec(SEED, 0, known=reference.images[0], mask=np.arange(config.bytes) < stop)
-    images = np.resize(
-        np.stack(list(reference.images.values())), (IMAGES_SCORED[device], config.bytes)
-    )
+    painted = np.stack(list(reference.images.values()))
+    images = np.resize(painted, (IMAGES_SCORED[device], config.bytes))  # repeats them
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
     try:
         prefill_times = durations(lambda: generator.prefill(spec), seconds, device)

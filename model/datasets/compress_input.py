@@ -19,7 +19,8 @@ from scanline.model.datasets.files import DataError
 from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_many
 from scanline.model.datasets.sources import Refused, files_below
 from scanline.model.formats.code_file import SUFFIX
-from scanline.model.images.pictures import file_formats, open_picture
+from scanline.model.images.picture_files import file_formats
+from scanline.model.images.pictures import open_picture
 
 EIGHT_BITS = ("1", "L", "P", "LA", "PA", "RGB", "RGBA")
 SPLITS = ("test", "train")

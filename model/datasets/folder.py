@@ -28,15 +28,8 @@ from scanline.model.datasets.sources import (
     printable,
     sources,
 )
-from scanline.model.images.pictures import (
-    PixelsError,
-    SlowError,
-    file_formats,
-    fitted,
-    in_8_bits,
-    open_file,
-    upright,
-)
+from scanline.model.images.picture_files import SlowError, file_formats, open_file
+from scanline.model.images.pictures import PixelsError, fitted, in_8_bits, upright
 
 BROKEN = "it is a broken picture"
 LONGEST_REASON = 120

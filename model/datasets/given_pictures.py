@@ -22,7 +22,8 @@ from scanline.model.datasets.sources import (
     printable,
     sources,
 )
-from scanline.model.images.pictures import file_formats, open_picture
+from scanline.model.images.picture_files import file_formats
+from scanline.model.images.pictures import open_picture
 
 
 @dataclass(frozen=True)

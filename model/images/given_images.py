@@ -20,6 +20,7 @@ from scanline.model.base.inputs import InvalidInput
 from scanline.model.base.named_files import read_input
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean, Cleaning, read
+from scanline.model.images.picture_files import file_formats
 from scanline.model.images.pictures import pixels
 
 Picture: TypeAlias = npt.ArrayLike | os.PathLike[str] | bytes | Image.Image
@@ -78,9 +79,9 @@ def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | N
     """Return a picture of the model's size, of a file, its bytes or of Pillow; None for arrays."""
     if isinstance(image, str | os.PathLike):
         data = read_input(Path(image))
-        return pictures.open_picture(data, config, str(image), formats=pictures.file_formats())
+        return pictures.open_picture(data, config, str(image), formats=file_formats())
     if isinstance(image, bytes):
-        return pictures.open_picture(image, config, param, formats=pictures.file_formats())
+        return pictures.open_picture(image, config, param, formats=file_formats())
     if not isinstance(image, Image.Image):
         return None
     with pictures.readable(param):

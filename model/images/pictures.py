@@ -1,45 +1,25 @@
 """Pictures in and out: files to the bytes that a model reads, painted bytes to files.
 
-A picture's format is read from its bytes, never from its name or declared type, and its size is
-checked before it is decoded: the model's, unless the caller resizes others. Training reads pixels
-as uploads are read: upright by EXIF, on white where they are transparent, the upper 8 bits of 16,
-resized alike. Both open files by `open_file`, since a decoder that has begun cannot be ended.
+A picture's size is checked before it is decoded: the model's, unless the caller resizes others.
+Training reads pixels as uploads are read: upright by EXIF, on white where they are transparent, the
+upper 8 bits of 16, resized alike. Both open files by `picture_files.open_file`.
 """
 
 import base64
 import binascii
 import io
-import re
 import struct
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from PIL import Image, ImageFile, ImageOps, JpegImagePlugin, PngImagePlugin, TiffImagePlugin
+from PIL import Image, ImageOps
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput, whole_number
 from scanline.model.images.contact_sheet import sheet
+from scanline.model.images.picture_files import FORMATS, SlowError, open_file
 
-FORMATS = ("PNG", "WEBP", "JPEG", "BMP")
-# Of files, what people have. Pillow reads more, by decoders that few use, by Ghostscript,
-# and out of files of another format.
-FILE_FORMATS = (
-    *FORMATS,
-    "GIF",
-    "DIB",
-    "TIFF",
-    "AVIF",
-    "JPEG2000",
-    "PPM",
-    "TGA",
-    "ICO",
-    "QOI",
-    "DDS",
-    "PCX",
-    "SGI",
-)
 EXACT_MODES = (
     "1",
     "L",
@@ -56,15 +36,7 @@ EXACT_MODES = (
     "LAB",
     "HSV",
 )
-# a file's first bytes
-JPEG = b"\xff\xd8\xff"
-ICO = b"\0\0\1\0"
-# the marker of a JPEG's segment; restarts are within a scan
-SEGMENT = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
-SCAN = b"\xda"
-END = b"\xd9"
 ORIENTATION = 0x0112  # EXIF's tag
-OFFSETS = TiffImagePlugin.STRIPOFFSETS, TiffImagePlugin.TILEOFFSETS  # a TIFF's
 UPRIGHT = {  # by EXIF's orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -74,27 +46,12 @@ UPRIGHT = {  # by EXIF's orientation
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-# A picture that is too large is refused unread: a warning of each would only fill a log.
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
-PngImagePlugin.MAX_TEXT_CHUNK = 2**16  # bytes of one decompressed text or colour profile of a PNG
-PngImagePlugin.MAX_TEXT_MEMORY = 2**18  # bytes of all of them together
-# Of a JPEG. Photographs have about 10 scans; each may take 40 milliseconds at 4
-# million pixels, however few its bytes.
-MAX_SCANS = 32
-MAX_SEGMENTS = 1000
-SEARCHED_BYTES = 2**17  # at once, since the interpreter's lock is held meanwhile: 2 milliseconds
-# bytes that reading a piece of a file counts for, besides its
-# own: it takes Python some microseconds
-PIECE = 1024
-MAX_STRIPS = 2**16
-MAX_PYTHON_PIXELS = 2**18  # of formats whose decoder is written in Python: some microseconds each
 BYTES_PER_PIXEL = 8  # of a file: a PNG of 16-bit RGBA that is not compressed
 METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
 MAX_RESIZED_PIXELS = 2**22
 MAX_RESIZED_SIDE = 2**12
 MAX_RESIZED_BYTES = 8_000_000
-KEY_SCALES = {"L;2": 85, "L;4": 17}  # of grey PNGs whose bytes hold several pixels
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 # of a file that is written with the usual effort: more of noise take seconds so
 MAX_THOROUGH_PIXELS = 2**18
@@ -123,54 +80,6 @@ class PixelsError(ValueError):
     """Why pixels do not fit 8 bits."""
 
 
-class SlowError(ValueError):
-    """Why a file is not decoded: it might take long."""
-
-
-class _Pieces(io.BytesIO):
-    """A file in memory that can be read four times as a whole, or in as many pieces as a file of
-    that size may need."""
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(data)
-        self.left = 4 * (len(data) + 2**20)  # bytes
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        return self._counted(super().read(size))
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        return self._counted(super().readline(size))
-
-    def _counted(self, piece: bytes) -> bytes:
-        self.left -= len(piece) + PIECE
-        if self.left < 0:
-            raise SlowError("it has too many parts")
-        return piece
-
-
-class _Jpeg(JpegImagePlugin.JpegImageFile):
-    """A JPEG, of several pictures the first, whose EXIF Pillow does not parse: it may take minutes
-    and gigabytes."""
-
-    def _read_dpi_from_exif(self) -> None:
-        pass
-
-
-class _Tiff(TiffImagePlugin.TiffImageFile):
-    """A TIFF of not too many strips or tiles, for each of which Pillow takes some microseconds."""
-
-    def _setup(self) -> None:
-        if any(len(self.tag_v2.get(tag, ())) > MAX_STRIPS for tag in OFFSETS):
-            raise SlowError(f"it has more than {MAX_STRIPS:,} strips or tiles")
-        super()._setup()
-
-
-def file_formats() -> tuple[str, ...]:
-    """Return the formats of files that a user has."""
-    Image.init()  # registers the formats
-    return FILE_FORMATS
-
-
 def open_picture(
     data: bytes,
     config: ModelConfig,
@@ -185,9 +94,8 @@ def open_picture(
         picture = open_file(data, formats)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise wrong_size(picture, config, param)
-    is_large = (
-        picture.width * picture.height > MAX_RESIZED_PIXELS or max(picture.size) > MAX_RESIZED_SIDE
-    )
+    has_many_pixels = picture.width * picture.height > MAX_RESIZED_PIXELS
+    is_large = has_many_pixels or max(picture.size) > MAX_RESIZED_SIDE
     if is_large and max(picture.size) > max(expected):
         most = f"{MAX_RESIZED_PIXELS:,} pixels, {MAX_RESIZED_SIDE:,} a side,"
         reason = f"{param} is {size_of(picture)}; at most {most} are resized to the model's size."
@@ -210,68 +118,6 @@ def open_picture(
     if not resize and turned.size != expected:
         raise wrong_size(turned, config, param)
     return turned
-
-
-def open_file(data: bytes, formats: tuple[str, ...]) -> ImageFile.ImageFile:
-    """Return the picture of a file of one of the formats, not decoded yet; a SlowError where that
-    might take long, and any exception where the file is broken."""
-    file = _Pieces(data)
-    if data.startswith(JPEG):
-        _check_scans(data)
-        picture: ImageFile.ImageFile = _Jpeg(file)
-    elif "TIFF" in formats and data.startswith(tuple(TiffImagePlugin.PREFIXES)):
-        picture = _Tiff(file)
-    else:
-        if data.startswith(ICO):
-            _check_icon(data)
-        picture = Image.open(file, formats=formats)
-    # Pillow compares pixels that it has scaled to 8 bits with the
-    # transparent value as the file has it.
-    depth = picture.tile[0].args if picture.tile else None
-    transparent = picture.info.get("transparency")
-    if depth in KEY_SCALES and isinstance(transparent, int):
-        picture.info["transparency"] = KEY_SCALES[depth] * transparent
-    elif depth == "RGB;16B" and transparent is not None:
-        picture.info["transparency"] = tuple(value >> 8 for value in transparent)
-    if any(tile[0] in Image.DECODERS for tile in picture.tile):
-        size = picture.width * picture.height
-        if size > MAX_PYTHON_PIXELS:
-            raise SlowError(
-                f"it has {size:,} pixels, more than the maximum of {MAX_PYTHON_PIXELS:,} of its format"
-            )
-        file.left += 2 * size * PIECE
-    return picture
-
-
-def _check_scans(data: bytes) -> None:
-    """Raise a SlowError where a JPEG has too many scans, found as libjpeg finds them: it skips what
-    is between segments, and thumbnails and videos are within a segment or behind the end."""
-    place = 2
-    segments = 0
-    scans = 0
-    while place < len(data):
-        marker = SEGMENT.search(data, place, place + SEARCHED_BYTES)
-        if marker is None:
-            place += SEARCHED_BYTES - 1
-            continue
-        if marker[1] == END:
-            return
-        segments = segments + 1
-        scans = scans + (marker[1] == SCAN)
-        if scans > MAX_SCANS:
-            raise SlowError(f"it has more than {MAX_SCANS} scans")
-        if segments > MAX_SEGMENTS:
-            raise SlowError(f"it has more than {MAX_SEGMENTS:,} segments")
-        place = marker.end() + max(2, int.from_bytes(data[marker.end() : marker.end() + 2]))
-
-
-def _check_icon(data: bytes) -> None:
-    """Raise a SlowError where a picture of an ICO has run lengths: Pillow opens and decodes it at
-    once, in Python."""
-    for entry in range(18, 18 + 16 * int.from_bytes(data[4:6], "little"), 16):
-        place = int.from_bytes(data[entry : entry + 4], "little") + 16
-        if int.from_bytes(data[place : place + 4], "little") in (1, 2):
-            raise SlowError("it is an icon with run lengths")
 
 
 def wrong_size(picture: Image.Image, config: ModelConfig, param: str) -> InvalidInput:
@@ -298,11 +144,14 @@ def upright(picture: Image.Image) -> Image.Image:
         (directory,) = struct.unpack_from(f"{order}I", tiff, 4)
         (count,) = struct.unpack_from(f"{order}H", tiff, directory)
         tags = tiff[directory + 2 : directory + 2 + 12 * count]
-        values = dict(struct.iter_unpack(f"{order}H6xH2x", tags[: len(tags) // 12 * 12]))
+        whole_tags = tags[: 12 * (len(tags) // 12)]
+        values = dict(struct.iter_unpack(f"{order}H6xH2x", whole_tags))
     except struct.error:
         return picture
     turn = UPRIGHT.get(values.get(ORIENTATION, 1))
-    return picture if turn is None else picture.transpose(turn)
+    if turn is None:
+        return picture
+    return picture.transpose(turn)
 
 
 def planes(picture: Image.Image, most: int | None = None) -> tuple[Image.Image, Image.Image | None]:
@@ -317,7 +166,8 @@ def planes(picture: Image.Image, most: int | None = None) -> tuple[Image.Image, 
         white = most or 0xFFFF
         if values.min() < 0 or values.max() > white:
             raise PixelsError(f"it has grey values beyond 0 to {white:,}")
-        grey = Image.fromarray((values * 256 // (white + 1)).astype(np.uint8))
+        upper_8_bits = (values * 256) // (white + 1)
+        grey = Image.fromarray(upper_8_bits.astype(np.uint8))
         if not picture.has_transparency_data:
             return grey.convert("RGB"), None
         is_opaque = values != picture.info["transparency"]
@@ -326,7 +176,9 @@ def planes(picture: Image.Image, most: int | None = None) -> tuple[Image.Image, 
         raise PixelsError(f"it has pixels of mode {picture.mode}, which do not fit 8 bits")
     if not picture.has_transparency_data:
         return picture.convert("RGB"), None
-    picture = (picture.convert("LA") if picture.mode == "La" else picture).convert("RGBA")
+    if picture.mode == "La":  # which Pillow converts to nothing else
+        picture = picture.convert("LA")
+    picture = picture.convert("RGBA")
     return picture.convert("RGB"), picture.getchannel("A")
 
 
@@ -345,9 +197,10 @@ def _on_white(colours: Image.Image, alpha: Image.Image) -> Image.Image:
     picture.putalpha(alpha)
     rows = max(1, COMPOSITED_PIXELS // picture.width)
     for top in range(0, picture.height, rows):
-        box = 0, top, picture.width, min(top + rows, picture.height)
+        box = (0, top, picture.width, min(top + rows, picture.height))
         part = picture.crop(box)
-        picture.paste(Image.alpha_composite(Image.new("RGBA", part.size, "white"), part), box)
+        white = Image.new("RGBA", part.size, "white")
+        picture.paste(Image.alpha_composite(white, part), box)
     return picture.convert("RGB")
 
 
@@ -372,7 +225,8 @@ def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> n
     it."""
     with readable(param):
         converted = in_8_bits(picture, grey=config.channels == 1)
-        return np.asarray(fitted(converted, (config.width, config.height))).reshape(-1)
+        resized_picture = fitted(converted, (config.width, config.height))
+        return np.asarray(resized_picture).reshape(-1)
 
 
 def known_by_picture(
@@ -382,14 +236,16 @@ def known_by_picture(
     has none or 255 everywhere, by black (paint). is_own_alpha: the picture is the image itself."""
     with readable(param):
         colours, alpha = planes(picture)
-        # as canvases write all
+        # An alpha of 255 everywhere says nothing: canvases write it.
         if alpha is not None and not is_own_alpha and alpha.getextrema() == (255, 255):
             alpha = None
-    kind = "grey" if alpha is None else "alpha"
-    plane = colours.convert("L") if alpha is None else alpha
-    values = np.asarray(
-        ImageOps.fit(plane, (config.width, config.height), Image.Resampling.NEAREST)
-    )
+    kind = "alpha"
+    plane = alpha
+    if plane is None:
+        kind = "grey"
+        plane = colours.convert("L")
+    size = (config.width, config.height)
+    values = np.asarray(ImageOps.fit(plane, size, Image.Resampling.NEAREST))
     if ((values != 0) & (values != 255)).any():
         raise InvalidInput(
             f"{param} has {kind} values between 0 (paint here) and 255 (keep).",
@@ -460,16 +316,15 @@ def encode(picture: Image.Image, output_format: str) -> bytes:
     """Return a lossless file of the picture."""
     out = io.BytesIO()
     is_large = picture.width * picture.height > MAX_THOROUGH_PIXELS
+    less_effort: dict[str, int] = {}
     if output_format == "webp":
-        picture.save(
-            out,
-            "WEBP",
-            lossless=True,
-            exact=True,
-            **({"method": 0, "quality": 0} if is_large else {}),
-        )
+        if is_large:
+            less_effort = {"method": 0, "quality": 0}
+        picture.save(out, "WEBP", lossless=True, exact=True, **less_effort)
     else:
-        picture.save(out, "PNG", **({"compress_type": RUNS} if is_large else {}))
+        if is_large:
+            less_effort = {"compress_type": RUNS}
+        picture.save(out, "PNG", **less_effort)
     return out.getvalue()
 
 

@@ -17,7 +17,7 @@ from PIL import Image, ImageCms
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.datasets.folder import load
-from scanline.model.images import pictures
+from scanline.model.images import picture_files, pictures
 from scanline.model.images.pictures import (
     from_base64,
     known_by_alpha,
@@ -150,7 +150,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
 def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> (
     None
 ):
-    whole = of_scans(pictures.MAX_SCANS)
+    whole = of_scans(picture_files.MAX_SCANS)
     segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
@@ -183,7 +183,7 @@ def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_to
 ):
     with pytest.raises(InvalidInput, match="image: it has too many parts"):
         open_picture(run_lengths(5)[:1078] + b"\0\2\0\0" * 5000, GREY, "image", resize=True)
-    side = int(pictures.MAX_PYTHON_PIXELS**0.5)
+    side = int(picture_files.MAX_PYTHON_PIXELS**0.5)
     assert open_picture(run_lengths(side), GREY, "image", resize=True).size == (side, side)
 
 

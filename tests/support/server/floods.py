@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 from websockets.frames import Opcode
 
-from scanline.model.images.pictures import MAX_SCANS
+from scanline.model.images.picture_files import MAX_SCANS
 from tests.support.pictures import encode, text
 from tests.support.server.frames import WEBSOCKET_HEAD, frame
 from tests.support.server.hostile_pictures import SIGNATURE, chunk, of_scans
