@@ -1,87 +1,118 @@
-"""Linear attention against the literal sums, at odd sizes: causal in chunks (eq.
-13-15), and without a mask (eq. 4).
+"""Linear attention, causal (eq. 13-15): each implementation against the literal loop and its
+gradients; and to all positions (eq. 4).
 """
+
+from importlib import import_module
+from typing import Any
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from scanline.kernels.attention import causal_linear_attention, reference, with_second_keys
+from scanline.kernels.attention import reference, with_second_keys
+from scanline.kernels.attention.chunked import causal_linear_attention
 from scanline.kernels.attention.noncausal import linear_attention
-from tests.support.close import assert_close
-from tests.support.kernels.heads import SIZES, sequence, state, with_gradients
-
-NAMES = ("y", "s", "z")
-WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32)]
+from tests.support.close import BOUND, assert_close
+from tests.support.kernels.device import DEVICE
+from tests.support.kernels.heads import sequence, state, with_gradients
 
 
-@pytest.mark.parametrize("widths", WIDTHS)
-@pytest.mark.parametrize("length", SIZES)
-def test_agrees_with_the_reference_from_zero_and_from_a_given_state(
-    length: int, widths: tuple[int, int]
+@pytest.fixture(params=["chunked", "triton"])
+def attention(request: pytest.FixtureRequest) -> Any:
+    if request.param == "triton":
+        from tests.support.kernels.gpu import DEVICE  # noqa: F401 -- skips without Triton
+    module = import_module(f"scanline.kernels.attention.{request.param}")
+    return module.causal_linear_attention
+
+
+def assert_agrees(
+    attention: Any, inputs: Any, rest: Any = (), bound: float = BOUND, of_gradients: float = BOUND
 ) -> None:
-    for given in ((), state(*widths)):
-        inputs = (*sequence(length, *widths), *given)
-        references = reference.causal_linear_attention(*(tensor.double() for tensor in inputs))
-        for name, expected, result in zip(
-            NAMES, references, causal_linear_attention(*inputs), strict=True
-        ):
-            assert_close(name, expected, result)
-
-
-@pytest.mark.parametrize("length", SIZES)
-def test_weighted_keys_agree_with_the_reference(length: int) -> None:
-    for given in ((None, None), state()):
-        inputs = sequence(length)
-        weight = torch.randint(0, 14, (2, length)).float()
-        wide = (x if x is None else x.double() for x in (*inputs, *given, weight))
-        expected = reference.causal_linear_attention(*wide)
-        y, *states = causal_linear_attention(*with_second_keys(*inputs, weight), *given)
-        for found in (causal_linear_attention(*inputs, *given, weight), (y[:, :, ::2], *states)):
-            for name, right, result in zip(NAMES, expected, found, strict=True):
-                assert_close(name, right, result)
-
-
-@pytest.mark.parametrize("given", ["nothing", "state", "state and weights"])
-@pytest.mark.parametrize("length", SIZES)
-def test_gradients_agree_with_float64_autograd_of_the_reference(length: int, given: str) -> None:
-    inputs = sequence(length)
-    counts = torch.randint(0, 14, (2, length)).float()
-    more = {"nothing": (), "state": state(), "state and weights": (*state(), counts)}[given]
+    """Fail where results or gradients are not the reference's. `rest`: s, z and weights."""
     weights = torch.randn_like(inputs[2])
-    wide = [x.double() for x in inputs], [x.double() for x in more], weights.double()
-    *_, expected = with_gradients(reference.causal_linear_attention, *wide)
-    *_, ours = with_gradients(causal_linear_attention, inputs, more, weights)
-    assert_close("phi_q, phi_k, v", expected, ours)
-
-
-def test_the_returned_state_carries_no_gradient() -> None:
-    assert not any(
-        x.requires_grad
-        for x in causal_linear_attention(*[x.requires_grad_() for x in sequence(66)])[1:]
+    expected = with_gradients(
+        reference.causal_linear_attention,
+        [x.double() for x in inputs],
+        [x.double() for x in rest],
+        weights.double(),
     )
+    found = with_gradients(attention, inputs, rest, weights)
+    assert found["y"].dtype == inputs[2].dtype
+    assert found["s"].dtype == found["z"].dtype == torch.float32
+    for name, result in found.items():
+        assert_close(name, expected[name], result, of_gradients if name == "gradients" else bound)
 
 
-def test_arguments_are_not_changed_and_later_positions_change_nothing_before_them() -> None:
-    q, k, v, *given = inputs = *sequence(130), *state()
-    copies = [x.clone() for x in inputs]
-    before, _, _ = causal_linear_attention(*inputs)
-    assert all(map(torch.equal, inputs, copies))
-    k[:, :, 100:], v[:, :, 100:] = 9.0, -9.0
-    after, _, _ = causal_linear_attention(q, k, v, *given)
-    assert torch.equal(before[:, :, :100], after[:, :, :100])
-
-
-def test_keys_of_zero_give_zeros_and_no_nan() -> None:
-    q, k, v = sequence(65)
-    y, _, _ = causal_linear_attention(q, torch.zeros_like(k), v)
-    assert torch.equal(y, torch.zeros_like(y))
+@pytest.mark.parametrize(
+    # around one and two chunks of 16, and of 64
+    ("length", "widths", "continued"),
+    [
+        (1, (8, 5), False),
+        (15, (5, 8), True),
+        (16, (1, 1), False),
+        (33, (33, 17), True),
+        (63, (8, 5), False),
+        (64, (32, 32), True),
+        (65, (5, 8), False),
+        (130, (8, 5), True),
+    ],
+)
+def test_results_and_gradients_agree_with_the_reference(
+    attention: Any, length: int, widths: tuple[int, int], continued: bool
+) -> None:
+    given = state(*widths) if continued else ()
+    assert_agrees(attention, sequence(length, *widths), given)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
-    _, s, z = causal_linear_attention(*sequence(65, dtype=dtype))
-    assert (s.dtype, z.dtype) == (torch.float32, torch.float32)
+def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(
+    attention: Any, dtype: torch.dtype
+) -> None:
+    if dtype == torch.bfloat16 and "triton" in attention.__module__ and DEVICE == "cpu":
+        pytest.skip("Triton's interpreter cannot multiply bfloat16")
+    eps = torch.finfo(dtype).eps
+    inputs = sequence(33, 32, 32, dtype, batch=1)
+    assert_agrees(attention, inputs, bound=16 * eps, of_gradients=64 * eps)
+
+
+@pytest.mark.parametrize("length", [1, 65, 130])
+def test_weighted_keys_agree_with_the_reference(attention: Any, length: int) -> None:
+    inputs = sequence(length)
+    weight = torch.randint(0, 14, (2, length), device=DEVICE).float()
+    assert_agrees(causal_linear_attention, inputs, (*state(), weight))
+    y, s, z = attention(*with_second_keys(*inputs, weight))
+    expected = causal_linear_attention(*inputs, weight=weight)
+    for reference_, result in zip(expected, (y[:, :, ::2], s, z), strict=True):
+        assert_close("second keys", reference_, result)
+
+
+def test_an_image_depends_on_no_other_and_no_position_on_later_ones(attention: Any) -> None:
+    q, k, v = sequence(33)
+    together, _, _ = attention(q, k, v)
+    alone, _, _ = attention(q[1:], k[1:], v[1:])
+    assert torch.equal(together[1:], alone)
+    k[:, :, 20:] = 9.0
+    v[:, :, 20:] = -9.0
+    after, _, _ = attention(q, k, v)
+    assert torch.equal(together[:, :, :20], after[:, :, :20])
+
+
+def test_arguments_are_not_changed_and_the_state_carries_no_gradient(attention: Any) -> None:
+    inputs = [*sequence(17), *state()]
+    copies = [x.clone() for x in inputs]
+    for leaf in inputs[:3]:
+        leaf.requires_grad_()
+    _, s, z = attention(*inputs)
+    assert not s.requires_grad
+    assert not z.requires_grad
+    for copy, now in zip(copies, inputs, strict=True):
+        assert torch.equal(copy, now)
+
+
+def test_keys_of_zero_give_zeros_and_no_nan(attention: Any) -> None:
+    q, k, v = sequence(65)
+    y, _, _ = attention(q, torch.zeros_like(k), v)
+    assert torch.equal(y, torch.zeros_like(y))
 
 
 @pytest.mark.parametrize(
@@ -94,23 +125,25 @@ def test_state_of_narrow_inputs_is_float32(dtype: torch.dtype) -> None:
         ((2, 3, 9, 8), (1, 3, 9, 5)),  # fewer images
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
-    with pytest.raises(
-        ValueError, match=r"queries \[2, 3, 9, 8\], keys .* and values .* do not fit"
-    ):
-        causal_linear_attention(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
-    queries = torch.ones(2, 3, 9, 8)
-    right = torch.ones(2, 3, 9, 5)
+def test_shapes_that_do_not_fit_are_refused(
+    attention: Any, keys: tuple[int, ...], values: tuple[int, ...]
+) -> None:
+    for function in (attention, linear_attention):
+        with pytest.raises(ValueError, match="do not fit"):
+            function(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    q, k, v = sequence(9)
     with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
-        causal_linear_attention(queries, queries, right, weight=torch.ones(2, 8))
+        causal_linear_attention(q, k, v, weight=torch.ones(2, 8))
 
 
 @pytest.mark.parametrize("queries", [13, 7])
-@pytest.mark.parametrize("widths", [(8, 5), (5, 8), (2, 1)])
-def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], queries: int) -> None:
-    inputs = [
-        x.requires_grad_() for x in (sequence(queries, *widths)[0], *sequence(13, *widths)[1:])
-    ]
+def test_attention_to_all_positions_agrees_with_the_reference(queries: int) -> None:
+    _, k, v = sequence(13)
+    q, _, _ = sequence(queries)
+    inputs = [x.requires_grad_() for x in (q, k, v)]
     wide = [x.detach().double().requires_grad_() for x in inputs]
     expected = reference.linear_attention(*wide)
     result = linear_attention(*inputs)
@@ -118,17 +151,8 @@ def test_agrees_with_the_reference_and_its_gradients(widths: tuple[int, int], qu
     gradient = torch.randn_like(result)
     expected.backward(gradient.double())
     result.backward(gradient)
-    for name, a, b in zip(("q", "k", "v"), wide, inputs, strict=True):
-        assert_close(f"gradient of {name}", a.grad, b.grad)
-
-
-@pytest.mark.parametrize("keys", [(2, 3, 13, 7), (2, 3, 12, 8)])
-def test_keys_that_do_not_fit_are_refused(keys: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        linear_attention(torch.ones(2, 3, 13, 8), torch.ones(keys), torch.ones(2, 3, 13, 5))
-
-
-WIDTH = 32
+    for leaf, found in zip(wide, inputs, strict=True):
+        assert_close("gradient", leaf.grad, found.grad)
 
 
 class Largest(TorchDispatchMode):
@@ -144,25 +168,10 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def stored(length: int) -> int:
-    storages: dict[int, torch.UntypedStorage] = {}
-
-    def keep(x: torch.Tensor) -> torch.Tensor:
-        storages[x.untyped_storage().data_ptr()] = x.untyped_storage()
-        return x
-
-    inputs = [x.requires_grad_() for x in sequence(length, WIDTH, WIDTH, batch=1)]
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        causal_linear_attention(*inputs)[0].sum()
-    return sum(storage.nbytes() for storage in storages.values())
-
-
-def test_stored_bytes_grow_linearly_and_nothing_of_n_c_m_elements_exists_even_for_a_moment() -> (
-    None
-):
-    short, middle, long = (stored(length) for length in (256, 512, 1024))
-    assert long - middle == 2 * (middle - short) > 0
-    inputs = [x.requires_grad_() for x in sequence(256, WIDTH, WIDTH, batch=1)]
+def test_nothing_of_n_n_or_n_c_m_elements_exists_even_for_a_moment() -> None:
+    length = 4096
+    width = 32
+    inputs = [x.requires_grad_() for x in sequence(length, width, width, batch=1)]
     with Largest() as largest:
         causal_linear_attention(*inputs)[0].sum().backward()
-    assert 0 < largest.elements < 3 * 256 * WIDTH * WIDTH
+    assert 0 < largest.elements < 3 * length * width * width

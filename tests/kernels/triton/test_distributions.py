@@ -9,13 +9,11 @@ import torch
 
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
-import triton
-import triton.language as tl
 
 from scanline.kernels import LN2, philox
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.kernels.triton.sampling import check, draw_uniforms, pick
+from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.network.distribution import Distribution
 from tests.support.close import assert_close
 from tests.support.engine.pools import (
@@ -136,15 +134,18 @@ def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
     assert all(torch.equal(before[name][idle], after[name][idle]) for name in before)
 
 
-@pytest.mark.parametrize("distribution", [Categorical(), *MIXTURES[::3]], ids=str)
+@pytest.mark.parametrize("distribution", [Categorical(), MIXTURES[0]], ids=str)
 def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
-    (parameters, base), slots, before = case(distribution), some_slots(), pool_of(distribution)
-    together = copy(before)
-    alone = copy(before)
+    parameters, base = case(distribution)
+    slots = some_slots()
+    together = pool_of(distribution)
+    alone = copy(together)
     sample(distribution, parameters, base, slots, together)
-    for i in (0, 5, BATCH - 1):
-        sample(distribution, parameters[i : i + 1], base[i : i + 1], slots[i : i + 1], alone)
-        assert all(torch.equal(together[name][slots[i]], alone[name][slots[i]]) for name in before)
+    for row in (0, 5, BATCH - 1):
+        one = slice(row, row + 1)
+        sample(distribution, parameters[one], base[one], slots[one], alone)
+        for name in together:
+            assert torch.equal(together[name][slots[row]], alone[name][slots[row]])
 
 
 @pytest.mark.parametrize(
@@ -168,36 +169,6 @@ def test_costs_of_extreme_scales_are_exact_and_finite(
     sample(PixelLogistics(1, 1), *given, state)
     assert_close("bits", torch.tensor([cost]), state["bits"].cpu())
     assert torch.equal(state["bits"], state["known_bits"])
-
-
-def test_a_known_byte_decides_the_component_of_the_next() -> None:
-    mixture = PixelLogistics(2, 3)
-    before = pool(3, 3)
-    # two components alike but for their means: black, or white; the
-    # first byte says which of them it is
-    parameters = torch.zeros(BATCH, mixture.width)
-    parameters[:, 2:8], parameters[:, 8:14] = torch.tensor([-1.0] * 3 + [1.0] * 3), -5.0
-    before["images"][:, 0] = torch.arange(POOL, device=DEVICE) % 2 * 255
-    before["known"][:] = torch.tensor([True, False, False])
-    slots = some_slots()
-    sample(mixture, *there(parameters, torch.zeros(BATCH, 3)), slots, before)
-    painted_bytes = before["images"][slots[slots >= 0]].int()
-    assert painted_bytes[:, 0].unique().tolist() == [0, 255]
-    assert (painted_bytes - painted_bytes[:, :1]).abs().max() < 16
-
-
-def test_bits_of_known_bytes_are_those_given_the_earlier_bytes_painted_or_known() -> None:
-    mixture = PixelLogistics(2, 3)
-    before = pool(3, 3)
-    slots = some_slots()
-    before["known"][:] = torch.tensor([False, True, False])
-    after = copy(before)
-    costs = torch.zeros(BATCH, 3, dtype=torch.float64, device=DEVICE)
-    sample(mixture, *case(mixture), slots, after, costs=costs)
-    slot = slots[slots >= 0]
-    assert torch.equal(
-        (before["known_bits"][slot] + costs[slots >= 0, 1]), after["known_bits"][slot]
-    )
 
 
 def with_pairs(before: Pool) -> Pool:
@@ -301,29 +272,6 @@ def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
     assert all(torch.equal(sound[name][good], unsound[name][good]) for name in before)
 
 
-def test_sizes_that_do_not_fit_are_refused() -> None:
-    mixture = PixelLogistics(5, 3)
-    slots = some_slots()
-    before = pool(12, 3)
-    parameters, base = case(mixture)
-    for distribution, wrong in (
-        (Categorical(), torch.zeros(BATCH, 255)),
-        (mixture, parameters[:, 1:].contiguous()),
-    ):
-        with pytest.raises(ValueError, match="do not fit"):
-            sample(distribution, wrong, base, slots, before)
-    with pytest.raises(ValueError, match=r"base \[12, 2\] does not fit 12 pixels of 3 bytes"):
-        sample(mixture, parameters, base[:, 1:].contiguous(), slots, before)
-    slots = torch.zeros(2, dtype=torch.int64)
-    images = torch.zeros(3, 4, dtype=torch.uint8)
-    check(torch.zeros(2, 6), 6, slots, images, images.bool())
-    for rows, width, known in ((3, 6, 4), (2, 7, 4), (2, 6, 5)):
-        with pytest.raises(ValueError, match="do not fit"):
-            check(
-                torch.zeros(rows, width), 6, slots, images, torch.zeros(3, known, dtype=torch.bool)
-            )
-
-
 def test_uniforms_are_philox_bit_for_bit() -> None:
     count = 200  # more than a program has
     seed = torch.randint(0, 2**63 - 1, (count,))
@@ -337,26 +285,3 @@ def test_uniforms_are_philox_bit_for_bit() -> None:
         )
     with pytest.raises(ValueError, match=r"seeds \[200\], indices \[199\]"):
         draw_uniforms(seed, index[1:], position)
-
-
-@triton.jit
-def _pick(log_weights, uniform, out, values, rows: tl.constexpr, block: tl.constexpr):
-    row = tl.arange(0, rows)
-    k = tl.arange(0, block)
-    there = k[None, :] < values
-    given = tl.load(
-        log_weights + row[:, None] * values + k[None, :], mask=there, other=-float("inf")
-    )
-    tl.store(out + row, pick(given, tl.load(uniform + row), there, values))
-
-
-def test_each_value_is_picked_by_its_share_of_the_uniforms() -> None:
-    weights = torch.tensor([2.0, 0.0, 1.0, 5.0, 0.0])
-    rows = 1024
-    uniform = (torch.arange(rows) + 0.5) / rows
-    uniform[0], uniform[-1] = 2.0**-24, 1 - 2.0**-24  # the extremes of Philox's
-    log_weights = (weights.log() + 80).expand(rows, -1).contiguous()
-    out = torch.empty(rows, dtype=torch.int32, device=DEVICE)
-    _pick[(1,)](*there(log_weights, uniform), out, len(weights), rows, 8)
-    assert torch.bincount(out.cpu(), minlength=5).tolist() == [256, 0, 128, 640, 0]
-    assert torch.equal(out, out.sort().values)

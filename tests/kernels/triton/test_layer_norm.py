@@ -10,11 +10,13 @@ from scanline.kernels.triton.layer_norm import layer_norm
 from tests.support.close import assert_close
 
 
-@pytest.mark.parametrize("sizes", [(1, 1), (5, 20), (9, 33), (4, 256)])
-def test_agrees_with_torch(sizes: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 20), (9, 33), (4, 256)])
+def test_agrees_with_torch(rows: int, width: int) -> None:
     x, weight, bias = there(
-        torch.randn(sizes) * 3 + 10, torch.randn(sizes[1]), torch.randn(sizes[1])
+        torch.randn(rows, width) * 3 + 10,
+        torch.randn(width),
+        torch.randn(width),
     )
-    expected = F.layer_norm(x.double(), sizes[1:], weight.double(), bias.double())
+    expected = F.layer_norm(x.double(), (width,), weight.double(), bias.double())
     layer_norm(x, weight, bias)
     assert_close("x", expected, x)

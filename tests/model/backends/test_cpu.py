@@ -29,9 +29,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-CPU_PRECISIONS = [
-    name for name, precision in PRECISIONS.items() if precision.state_dtype == torch.float32
-]
 Change = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 SIZES = {
     "odd": {},
@@ -108,28 +105,6 @@ def test_small_features_keep_their_digits(isa: str) -> None:
     assert_close(
         "parameters", model.parallel(torch.from_numpy(small_models.images(config, 3))), parameters
     )
-
-
-@pytest.mark.parametrize("precision", CPU_PRECISIONS)
-@pytest.mark.parametrize("variant", ["plain", "strokes", "waves of pixels"])
-def test_number_of_threads_and_of_images_changes_no_bit(variant: str, precision: str) -> None:
-    sizes = {
-        "height": 9,
-        "width": 11,
-        "heads": 3,
-        "key_width": 16,
-        "value_width": 16,
-        "feed_forward": 90,
-    }
-    config = small_models.config(**sizes, **small_models.VARIANTS[variant])
-    *expected, expected_state = read(config, ISAS[0], precision, threads=1, count=3)
-    for threads, count in ((1, 1), (2, 3), (3, 2), (5, 3), (5, 1)):
-        *found, state = read(config, ISAS[0], precision, threads, count)
-        assert all(
-            torch.equal(right[:count], result)
-            for right, result in zip(expected, found, strict=True)
-        ), threads
-        assert torch.equal(expected_state.s[:, :count], state.s), (threads, count)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -3,7 +3,6 @@ tiles of slots, none without images.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,14 +95,6 @@ def test_a_gpu_s_operations_place_the_same() -> None:
     by_torch._place_by_torch(arrivals())
     for name, tensor in contents(on_host).items():
         assert torch.equal(tensor.nan_to_num(-9), contents(by_torch)[name].nan_to_num(-9)), name
-
-
-def test_a_block_is_the_same_after_one_copy() -> None:
-    block = arrivals()
-    copy = replace(block, block=block.block.clone())
-    for name in ("slots", "position", *PLACED):
-        assert torch.equal(getattr(copy, name), getattr(block, name)), name
-    assert block.without_prefix == 2
 
 
 def test_images_and_numbers_are_fetched_together_as_they_are() -> None:

@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from math import ceil
 from pathlib import Path
 
 import pytest
@@ -147,36 +145,6 @@ def test_what_cannot_be_read_is_no_limit(tmp_path: Path, text: str) -> None:
         tmp_path, "0::/\n", V2, dict.fromkeys(("cpu.max", "memory.max", "memory.current"), text)
     )
     assert (cores(root), free_memory(root)) == (ALLOWED, 8 * GIB)
-
-
-@pytest.fixture
-def limited_group() -> Iterator[Path]:
-    """A real group of version 1 with a quota of one CPU."""
-    group = CPU_1 / f"scanline-test-{os.getpid()}"
-    group.mkdir()
-    try:
-        (group / "cpu.cfs_quota_us").write_text("100000")
-        yield group
-    finally:
-        group.rmdir()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not os.access(CPU_1 / "cgroup.procs", os.W_OK), reason="this process may not make a cgroup"
-)
-def test_a_process_in_a_real_group_sees_its_quota(limited_group: Path) -> None:
-    program = f"""
-from pathlib import Path; Path('{limited_group}/cgroup.procs').write_text('0')
-import torch; torch.set_num_threads(2)
-from scanline.model.base import resources; print(resources.cores(), resources.threads())
-"""
-    for microseconds in (100_000, 150_000):
-        (limited_group / "cpu.cfs_quota_us").write_text(str(microseconds))
-        ran = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=True
-        )
-        assert ran.stdout.split() == [str(min(ALLOWED, ceil(microseconds / 100_000)))] * 2
 
 
 FORKED = """

@@ -2,7 +2,6 @@
 table of guidance, a row a weight.
 """
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from scanline.model.evaluation.classifier import Classifier, Predictions, classi
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.guidance import guidance_figures, within_class_distance
 from scanline.model.evaluation.likelihood import bits, bits_per_dim
-from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality, sure_share
+from scanline.model.evaluation.metrics import sure_share
 from scanline.model.likelihood.classification import fitted_temperature, posterior
 from scanline.model.network.class_reading import class_logits
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -160,35 +159,6 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert (figures["samples"]["each"], figures["samples"]["seed"]) == (19, 3)
 
 
-def test_the_card_states_the_figures(found: ClassMeasurements, compared: Comparison) -> None:
-    figures = class_figures(found)
-    evaluation = {
-        "precision": "exact",
-        "bits_per_dim": 8.0,
-        "standard_error": 0.1,
-        "images": 9,
-        "classes": figures,
-    }
-    evaluation["quality"] = quality(compared)
-    names = "true_class", "any_class", "classification", "by_head", "samples"
-    true, drawn, right, head, samples = (figures[name] for name in names)
-    rows = card_rows(evaluation).split("\n")[2:]
-    spread = f"{drawn['bits_per_dim']:.3f} +- {drawn['standard_error']:.4f}"
-    assert rows[:2] == [
-        f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- {true['standard_error']:.4f} on 9 test"
-        " images |",
-        f"| test bits/dim where the class is drawn | {spread} on 6 test images |",
-    ]
-    for row, (what, given) in zip(
-        rows[2:4], (("class head", head), ("bits under every class", right)), strict=True
-    ):
-        share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%} of {given['images']} test images"
-        assert row == f"| classification by the {what} | {share}{sure_share(given)} |"
-    assert rows[4].startswith(
-        f"| 11 samples of each class | {samples['as_asked']:.1%} have the class asked for"
-    )
-
-
 WORDS = tuple((str(digit),) for digit in range(10))
 GUIDED = small_models.config(height=6, width=5, layers=1, classes=WORDS, predicts="categorical")
 GUIDED_MODEL = small_models.model(GUIDED)
@@ -236,39 +206,6 @@ def test_each_row_is_of_the_samples_of_its_weight(
         assert row["as_asked"] == (seen.classes == asked).mean()
 
 
-def test_distances_are_of_as_many_samples_as_test_images(
-    guided: ClassMeasurements, compared: Comparison
-) -> None:
-    figures = guidance_figures(guided, compared)
-    half = sorted(set(range(130)) - set(compared.others.tolist()))
-    chosen = [
-        index for digit in range(10) for index in [at for at in half if LABELS[at] == digit][:EACH]
-    ]
-    counts = np.bincount(LABELS[chosen], minlength=10)
-    assert counts[9] == 0
-    assert figures["compared"] == len(chosen)
-    others = compared.test_predictions.features[compared.others]
-    tests = compared.test_predictions.features[chosen]
-    row = figures["test_images"]
-    assert row["recognisable"] == compared.test_predictions.recognised.mean()
-    assert row["as_asked"] == (compared.test_predictions.classes == LABELS).mean()
-    assert row["frechet_distance"] == pytest.approx(frechet_distance(tests, others))
-    assert row["within_class_distance"] == pytest.approx(
-        within_class_distance(tests, LABELS[chosen])
-    )
-    for row, samples in zip(figures["rows"], (guided.samples, *guided.guided), strict=True):
-        assert samples is not None
-        first = np.arange(10 * EACH) % EACH < np.repeat(counts, EACH)
-        features = samples.predictions.features[first]
-        assert row["frechet_distance"] == pytest.approx(frechet_distance(features, others))
-        assert row["within_class_distance"] == pytest.approx(
-            within_class_distance(features, samples.asked[first])
-        )
-        right = first & (samples.predictions.classes == samples.asked)
-        as_asked = within_class_distance(samples.predictions.features[right], samples.asked[right])
-        assert row["within_class_distance_as_asked"] == pytest.approx(as_asked)
-
-
 def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
     features = np.array(
         [[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]]
@@ -276,17 +213,3 @@ def test_the_distance_within_classes_is_that_from_their_means_each_class_alike()
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0
     assert within_class_distance(features[:0], np.zeros(0, np.int64)) == 0
-
-
-def test_the_card_states_the_table(guided: ClassMeasurements, compared: Comparison) -> None:
-    evaluation = {"precision": "exact", "bits_per_dim": 8.0, "standard_error": 0.1, "images": 130}
-    evaluation |= {"classes": class_figures(guided), "quality": quality(compared)}
-    evaluation["guidance"] = figures = guidance_figures(guided, compared)
-    plain, three = figures["rows"][:2]
-    row = card_rows(evaluation).split("\n")[-2]
-    assert row.startswith(
-        f"| guidance 3, 4 samples of each class (without) | {three['recognisable']:.1%} recognisable"
-    )
-    for name in ("within_class_distance", "within_class_distance_as_asked"):
-        of_each = (f"{each[name]:.2f}" for each in (three, plain, figures["test_images"]))
-        assert re.search(r"{} \({}, (?:of test images )?{}\)".format(*of_each), row)

@@ -12,7 +12,6 @@ from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import (
     Classifier,
     classify,
-    negatives,
     train_classifier,
     update_count,
 )
@@ -87,24 +86,6 @@ def test_training_is_a_function_of_the_seed_and_changes_neither_images_nor_the_r
     )
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
-
-
-@pytest.mark.parametrize("shape", [(28, 28, 1), (32, 32, 3)])
-def test_negatives_are_half_shuffled_tiles_and_half_random_colours(
-    shape: tuple[int, int, int],
-) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (40, *shape), np.uint8)
-    before = images.copy()
-    found = negatives(images, np.random.default_rng(1))
-    np.testing.assert_array_equal(images, before)
-    assert (found.shape, found.dtype) == (images.shape, np.uint8)
-    assert (found != images).reshape(40, -1).any(axis=1).all()
-    np.testing.assert_array_equal(found, negatives(images, np.random.default_rng(1)))
-    assert (
-        10
-        < sum([sorted(a.ravel()) == sorted(b.ravel()) for a, b in zip(images, found, strict=True)])
-        < 30
-    )
 
 
 def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:

@@ -83,16 +83,6 @@ def test_a_full_disk_leaves_the_old_model_and_nothing_else(
     assert_same_weights(before.state_dict(), load_model(tmp_path / "old").state_dict())
 
 
-def test_a_writer_killed_before_its_file_is_on_the_disk_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    path.write_text("old")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: os.kill(os.getpid(), signal.SIGKILL))
-    assert in_child(lambda: write_file(path, "new")) == -signal.SIGKILL
-    assert path.read_text() == "old"
-
-
 def test_what_is_moved_into_place_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

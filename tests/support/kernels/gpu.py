@@ -21,15 +21,12 @@ from triton._utils import validate_block_shape
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-ON_GPU = DEVICE == "cuda"
+from tests.support.kernels.device import DEVICE, ON_GPU, there
+
+__all__ = ["DEVICE", "NARROW", "ON_GPU", "there"]
+
 # the interpreter cannot multiply bfloat16
 NARROW = [torch.float16, torch.bfloat16] if ON_GPU else [torch.float16]
-
-
-def there(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Copies of the tensors where the kernels are."""
-    return tuple(tensor.to(DEVICE, copy=True) for tensor in tensors)
 
 
 def _dot(

@@ -90,24 +90,6 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     assert slots.state.position[chosen].tolist() == state.position.tolist()
 
 
-def test_finished_images_and_free_slots_are_not_changed() -> None:
-    model = small_models.model(TINY).to(DEVICE)
-    backend = CudaBackend(model, options=small((4,)))
-    slots = SlotPool.empty(TINY, 3, DEVICE, deferred=3)
-    place(slots, 0, 0, 1)
-    place(slots, 1, 0, 2)
-    slots.state.position[0] = TINY.bytes - 1
-    slots.state.s[:, 2], slots.state.z[:, 2] = float("nan"), float("nan")
-    advance(backend, slots, 1)
-    arrays = (slots.images[None], slots.bits[None], slots.state.s, slots.state.z)
-    before = [array[:, [0, 2]].clone() for array in arrays]
-    advance(backend, slots, TINY.bytes)
-    for ended, array in zip(before, arrays, strict=True):
-        assert torch.equal(ended.nan_to_num(), array[:, [0, 2]].nan_to_num())
-    assert slots.state.position.tolist() == [TINY.bytes] * 3
-    assert slots.bits[1].isfinite()
-
-
 @pytest.mark.parametrize(("slots", "sizes"), [(1, [1]), (5, [1, 8])])
 def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(
     slots: int, sizes: list[int]
@@ -128,19 +110,6 @@ def test_warming_up_prepares_the_smallest_and_the_largest_size_and_no_image(
     ]
     assert all(torch.equal(*pair) for pair in zip(before, arrays, strict=True))
     assert backend.kernel_prefill.in_one_launch
-
-
-@pytest.mark.skipif(not ON_GPU, reason="CUDA graphs need a GPU")
-def test_a_graph_is_recorded_once_for_each_size() -> None:
-    backend = CudaBackend(small_models.model(TINY).to(DEVICE), options=small((1, 8)))
-    slots = SlotPool.empty(TINY, 9, DEVICE)
-    for slot in range(9):
-        place(slots, slot, 0, slot)
-    advance(backend, slots, 3)
-    recorded = dict(backend.graphs)
-    assert sorted(recorded) == [(1, 1, False), (1, 2, False), (8, 1, False)]
-    advance(backend, slots, 3)
-    assert backend.graphs == recorded
 
 
 SMALL = {"height": 1, "width": 2, "layers": 1}  # the interpreter takes its time
@@ -175,10 +144,6 @@ def painted(model: Transformer, labels: list[int], backend: Backend | None = Non
     return pool
 
 
-def contents(pool: SlotPool) -> list[torch.Tensor]:
-    return [pool.images, pool.bits, pool.known_bits, pool.state.s, pool.state.z]
-
-
 @pytest.mark.parametrize("variant", KINDS)
 def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) -> None:
     model = model_of(variant)
@@ -193,20 +158,6 @@ def test_images_and_costs_are_those_of_torch_with_the_same_labels(variant: str) 
     assert found.known_bits[0] == found.bits[0] > 0
     assert 0 < found.known_bits[1] < found.bits[1]
     assert found.known_bits[2] == 0
-
-
-@pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
-def test_without_a_class_all_bits_are_those_of_a_model_without_classes(variant: str) -> None:
-    with_classes = model_of(variant)
-    without = model_of(variant, ())
-    with_classes.load_state_dict(without.state_dict(), strict=False)
-    with_classes.classes[0] = 0
-    expected = contents(painted(without, [0, 0, 0]))
-    for model, labels in ((with_classes, [0, 0, 0]), (without, [0, 1, 2])):
-        assert all(
-            torch.equal(*pair)
-            for pair in zip(expected, contents(painted(model, labels)), strict=True)
-        )
 
 
 GUIDED = {  # image 0 guided in slots 7 and 1, image 1 alone in 4, image 2 guided in 0 and 2

@@ -3,20 +3,15 @@ waiting for the device costs no core.
 """
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.kernels.gpu import DEVICE, ON_GPU, there  # isort: skip
 
 import time
-from pathlib import Path
-from typing import ClassVar
 
-from scanline.model import backends
 from scanline.model.backends import particles
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.groups import Groups
@@ -28,7 +23,6 @@ from tests.support import small_models
 CONFIG = small_models.config(height=2, width=3, layers=2)
 SLOTS = 9
 GROUPS = Groups(np.array([[7, 2, 5], [1, 0, 4]]), np.array([3, 2]))
-WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "bincount")
 # Of the first group, the particle in slot 5 has nearly all of the
 # weight; in the second, all weigh the same.
 KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
@@ -77,41 +71,6 @@ def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype)
     assert addresses == {name: array.data_ptr() for name, array in contents(pool).items()}
 
 
-class Watch(TorchDispatchMode):
-    """Notes the operations whose result or size the host must have before it goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations = 0
-        self.waiting = []
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        self.operations += 1
-        indices = args[1] if len(args) > 1 and isinstance(args[1], list) else []
-        by_mask = any(
-            isinstance(index, torch.Tensor) and index.dtype == torch.bool for index in indices
-        )
-        if by_mask or any(name in str(function) for name in WAITING):
-            self.waiting.append(str(function))
-        return function(*args, **(kwargs or {}))
-
-
-def test_no_decision_needs_a_value_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SlotPool, "on_host", False)  # the operations for a GPU, wherever they run
-    if not ON_GPU:
-        monkeypatch.setattr(SlotPool, "rows", lambda pool, slots: torch.from_numpy(slots))
-    with Watch() as watch:
-        particles.resample(filled(), GROUPS, lambda pool, sources, targets: None)
-        particles.choose(filled(), GROUPS)
-    assert watch.operations > 100
-    assert watch.waiting == []
-    with Watch() as watch:
-        torch.ones(2)[torch.tensor([True, False])].item()
-    assert watch.waiting == ["aten.index.Tensor", "aten._local_scalar_dense.default"]
-
-
 @pytest.mark.skipif(not ON_GPU, reason="only a GPU can be waited for")
 def test_nothing_waits_for_the_gpu() -> None:
     pool = filled()
@@ -126,34 +85,6 @@ def test_nothing_waits_for_the_gpu() -> None:
         backend.choose(pool, GROUPS)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-class Event:
-    """An event of CUDA, as far as pending results use it, on a machine without a GPU."""
-
-    waits: ClassVar[list[bool]] = []  # of each wait, whether it sleeps
-
-    def __init__(self, *, enable_timing: bool = False, blocking: bool = False) -> None:
-        self.blocking = blocking
-
-    def record(self) -> None:
-        """Nothing is queued."""
-
-    def synchronize(self) -> None:
-        self.waits.append(self.blocking)
-
-    def elapsed_time(self, other: "Event") -> float:
-        return 2000.0
-
-
-def test_every_event_that_is_waited_for_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    assert DeviceClock(torch.device("cuda")).stop().wait() == 2.0
-    assert Event.waits == [True]
-    folder = Path(str(backends.__file__)).parent
-    assert [path.name for path in folder.glob("*.py") if "cuda.Event(" in path.read_text()] == [
-        "pending.py"
-    ]
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a GPU")

@@ -3,7 +3,6 @@ bit: alone, with others, in pieces.
 """
 
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -149,16 +148,6 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
         check(history[i], backend, stops[i], found)
     for stop in range(1, 5):
         check(history[0], backend, 7, *read(backend, images[:1], [stop], [7]))
-
-
-def test_steps_have_the_bits_of_a_state_that_is_written_in_each() -> None:
-    model = model_of("plain", 9)
-    backends = [
-        CudaBackend(model, options=replace(OPTIONS, deferred=deferred)) for deferred in (0, 3)
-    ]
-    often, seldom = (stepped(backend, images_of(model)) for backend in backends)
-    for expected, found in zip(chain(*often), chain(*seldom), strict=True):
-        assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
 
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
