@@ -82,7 +82,7 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
 
 
 def model_of(variant: str) -> Transformer:
-    return small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    return small_models.model_of(variant)
 
 
 @pytest.fixture(scope="module", params=["plain", "waves of pixels"])

@@ -36,7 +36,7 @@ def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """4 x 5 pixels, each of three bytes and painted in one step."""
     directory = tmp_path_factory.mktemp("models") / "pixels"
     save_model(
-        small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"])),
+        small_models.model_of("waves of pixels"),
         directory,
     )
     return scanline.load(directory, device="cpu")
@@ -152,11 +152,6 @@ def test_progress_is_reported_in_bytes_and_changes_nothing(
     assert reported[-1] == (70, 70)
 
 
-def test_a_bar_is_shown_in_a_terminal(grey_model: Model, capfd: pytest.CaptureFixture[str]) -> None:
-    grey_model.sample(2, seed=1, progress=True)
-    assert "painting" in "".join(capfd.readouterr())
-
-
 def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: Model) -> None:
     first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
     np.testing.assert_array_equal(first, second)
@@ -175,27 +170,6 @@ def test_the_backend_that_is_asked_for_paints_and_streams(
     )
 
 
-def test_picture_files_are_read_as_arrays_are(
-    grey_model: Model, picture: np.ndarray, tmp_path: Path
-) -> None:
-    kept = np.repeat(np.uint8([[255], [255], [255], [0], [0], [0], [0]]), 5, axis=1)
-    for name, pixels in (
-        ("picture", picture),
-        ("mask", kept),
-        ("both", np.dstack((picture, kept))),
-    ):
-        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
-    expected = grey_model.complete(picture, keep_rows=3, n=3, seed=2).array
-    assert (expected[:, :3] == picture[:3]).all()
-    masked = grey_model.complete(
-        tmp_path / "picture.png", mask=tmp_path / "mask.png", n=3, seed=2
-    ).array
-    np.testing.assert_array_equal(masked, expected)
-    np.testing.assert_array_equal(
-        grey_model.complete(tmp_path / "both.png", n=3, seed=2).array, expected
-    )
-
-
 @pytest.mark.parametrize("name", ["grey_model", "pixel_model"])
 def test_scores_are_the_bits_that_painting_counted(
     name: str, request: pytest.FixtureRequest
@@ -207,12 +181,6 @@ def test_scores_are_the_bits_that_painting_counted(
     bits = model.score(images.array, per_pixel=True)
     assert bits.shape == images.array.shape
     np.testing.assert_allclose(bits.reshape(3, -1).mean(axis=1), images.bits_per_dim, rtol=1e-5)
-
-
-def test_streams_of_pixels_end_in_the_samples(pixel_model: Model) -> None:
-    steps = list(pixel_model.stream(3, seed=9))
-    np.testing.assert_array_equal(steps[-1].array, pixel_model.sample(3, seed=9).array)
-    assert all((step.painted % 3 == 0).all() for step in steps)
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])

@@ -71,6 +71,10 @@ def config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, "feed_forward": 20, "components": 3, **changes})
 
 
+def config_of(variant: str, **changes: Any) -> ModelConfig:
+    return config(**{**VARIANTS[variant], **changes})
+
+
 # as most tests paint with
 GREY = config(height=7, width=5, layers=1)
 COLOUR = config(height=3, width=4, channels=3)
@@ -92,6 +96,10 @@ def model(config: ModelConfig, seed: int = 0) -> Transformer:
         )
         parameter.add_(torch.randn_like(parameter) * size)
     return model
+
+
+def model_of(variant: str, **changes: Any) -> Transformer:
+    return model(config_of(variant, **changes))
 
 
 def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
@@ -120,3 +128,8 @@ def with_small_features(model: Transformer) -> Transformer:
 def images(config: ModelConfig, count: int, seed: int = 0) -> np.ndarray:
     """[count, N] uint8, noise."""
     return np.random.default_rng(seed).integers(0, 256, (count, config.bytes), np.uint8)
+
+
+def tensor(config: ModelConfig, count: int, seed: int = 0) -> torch.Tensor:
+    """The same images as a tensor."""
+    return torch.from_numpy(images(config, count, seed))

@@ -143,9 +143,9 @@ def test_the_network_trains_by_them_in_one_graph(
     monkeypatch.setattr(gpu, "missing", lambda device: None)
     if not ON_GPU:  # Triton's interpreter cannot multiply bfloat16, which attention is tried in
         monkeypatch.setattr(attention, "TRAINING_DTYPES", (torch.float32,))
-    config = small_models.config(**small_models.VARIANTS["pixels"], blocks=1, block_width=9)
+    config = small_models.config_of("pixels", blocks=1, block_width=9)
     model = small_models.model(config).requires_grad_(True).to(DEVICE)
-    (batch,) = there(torch.from_numpy(small_models.images(config, 2)))
+    (batch,) = there(small_models.tensor(config, 2))
     torch.compiler.reset()
     torch.compiler.assume_constant_result(gpu.trains)  # as compile_loss does
     compiled = torch.compile(loss_of, dynamic=False, fullgraph=not ON_GPU, backend="aot_eager")

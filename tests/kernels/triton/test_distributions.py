@@ -182,43 +182,6 @@ def with_pairs(before: Pool) -> Pool:
     return before
 
 
-@pytest.mark.parametrize("distribution", [Categorical(), *MIXTURES[::2]], ids=str)
-def test_a_guided_pair_draws_the_reference_s_bytes_and_pays_for_them_under_its_own(
-    distribution: Distribution,
-) -> None:
-    before = with_pairs(pool_of(distribution))
-    parameters, base = (part[:5].contiguous() for part in case(distribution))
-    base[1], base[3] = base[0], base[2]
-    slots = there(torch.tensor([9, 2, 6, 4, 5]))[0]
-    after = copy(before)
-    plain = copy(before)
-    sample(distribution, parameters, base, slots, after, guiding=guiding(after))
-    sample(distribution, parameters[4:], base[4:], slots[4:], plain)
-    places = before["position"][slots, None] + torch.arange(channels(distribution), device=DEVICE)
-    values, known = (before[name][slots].gather(1, places) for name in ("images", "known"))
-    draws = philox.uniforms(before["seed"][slots, None], before["index"][slots, None], places)
-    own = with_base(distribution, parameters.double(), base)
-    with_class = torch.tensor([0, 0, 3, 3], device=DEVICE)
-    given = (
-        before["guidance"][slots[:4]],
-        draws[:4],
-        before["temperature"][slots[:4]],
-        values[:4],
-        known[:4],
-    )
-    expected = distribution.sample_guided(own[with_class], own[with_class ^ 1], *given)
-    painted_bytes = after["images"][slots].gather(1, places)
-    assert torch.equal(expected, painted_bytes[:4])
-    assert torch.equal(after["images"][5], plain["images"][5])
-    costs = -distribution.log_prob(own, painted_bytes).double() / LN2
-    assert_close("bits", costs.sum(dim=1), (after["bits"] - before["bits"])[slots])
-    assert_close(
-        "known bits",
-        (costs * known).sum(dim=1),
-        (after["known_bits"] - before["known_bits"])[slots],
-    )
-
-
 @pytest.mark.parametrize(
     ("distribution", "value"), [(Categorical(), nan), (PixelLogistics(5, 3), inf)]
 )

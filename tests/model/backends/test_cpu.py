@@ -59,7 +59,7 @@ def backend_read(
     backend: CpuBackend, config: ModelConfig, count: int = 3
 ) -> tuple[torch.Tensor, torch.Tensor, State]:
     state = State.zeros(config, count)
-    images = torch.from_numpy(small_models.images(config, count))
+    images = small_models.tensor(config, count)
     batch = PrefillBatch.of(images, state, np.full(count, config.bytes), labels_of(config, count))
     return *backend.prefill_parameters(batch), state
 
@@ -71,7 +71,7 @@ def labels_of(config: ModelConfig, count: int) -> torch.Tensor:
 def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     """What `read` returns, by the parallel view."""
     model = small_models.model(config)
-    images = torch.from_numpy(small_models.images(config, 3))
+    images = small_models.tensor(config, 3)
     state = State.zeros(config, 3)
     labels = labels_of(config, 3)
     return (
@@ -102,9 +102,7 @@ def test_small_features_keep_their_digits(isa: str) -> None:
     config = small_models.config()
     model = small_models.with_small_features(small_models.model(config))
     _, parameters, _ = backend_read(CpuBackend(model, 2, isa=isa), config)
-    assert_close(
-        "parameters", model.parallel(torch.from_numpy(small_models.images(config, 3))), parameters
-    )
+    assert_close("parameters", model.parallel(small_models.tensor(config, 3)), parameters)
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -135,29 +133,6 @@ def test_int8_costs_little(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "length", "start", "stop"),
-    [
-        ("plain", 19, 6, 10),
-        ("plain", 20, 6, 21),
-        ("plain", 20, 6, 5),
-        ("pixels", 60, 6, 10),
-        ("pixels", 60, 7, 12),
-    ],
-)
-def test_reading_beyond_an_image_or_part_of_a_step_is_refused(
-    variant: str, length: int, start: int, stop: int
-) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
-    backend = CpuBackend(small_models.model(config))
-    state = State.zeros(config, 1)
-    state.position.fill_(start)
-    with pytest.raises(ValueError, match=f"cannot run bytes {start} to"):
-        backend.prefill(
-            PrefillBatch.of(torch.zeros(1, length, dtype=torch.uint8), state, np.array([stop]))
-        )
-
-
-@pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"isa": "avx9"}, r"cannot run 'avx9'; it can run .*portable"),
@@ -180,7 +155,7 @@ def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sent
     ids=["one too few", "none", "one too many", "one too short"],
 )
 def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
+    model = small_models.model_of("waves of pixels")
     with pytest.raises(
         ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"
     ):

@@ -96,9 +96,7 @@ def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
 def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(
     variant: str,
 ) -> None:
-    model = small_models.model(
-        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
-    )
+    model = small_models.model_of(variant, **small_models.CLASSES)
     backends: list[EagerBackend | CpuBackend] = [EagerBackend(model)]
     backends += [CpuBackend(model, threads=1)] if cpu_kernels.available() else []
     for backend in backends:

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.backends import eager
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.state import State
@@ -55,7 +53,7 @@ def arrivals() -> Arrivals:
         "label": torch.arange(5) + 1,
         "evidence_bits": torch.linspace(7, 9, 5, dtype=torch.float64),
         "effective_particles": torch.full((5,), 16.0),
-        "images": torch.from_numpy(small_models.images(CONFIG, 5)),
+        "images": small_models.tensor(CONFIG, 5),
         "known": torch.arange(5 * CONFIG.bytes).view(5, -1) % 3 == 0,
     }
     for name, value in values.items():
@@ -149,7 +147,7 @@ def tensors(thing: Any, name: str = "generator") -> Iterator[tuple[str, torch.Te
 def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_never_grows(
     variant: str,
 ) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     generator = Generator(small_models.model(config), 64)
     state = generator.pool.state
     assert len(state.position) == 64
@@ -164,23 +162,3 @@ def test_what_the_generator_holds_is_as_large_as_the_configuration_states_and_ne
         )
     assert len(sizes[0]) > 3
     assert all(size == sizes[0] for size in sizes)
-
-
-@pytest.mark.parametrize(("capability", "rows"), [((7, 5), 128), ((8, 0), 1024)])
-def test_one_image_costs_one_tile(
-    capability: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    monkeypatch.setattr(eager, "TILE", eager.tile(torch.device("cuda")))
-    model = small_models.model(small_models.config(height=1, width=2, layers=1, heads=1))
-    computed = []
-    step = model.step
-    monkeypatch.setattr(
-        model, "step", lambda images, *rest: computed.append(len(images)) or step(images, *rest)
-    )
-    backend = EagerBackend(model)
-    pool = SlotPool.empty(model.config, 2 * rows)
-    pool.state.position[rows] = 0  # of the second tile
-    backend.advance(pool, np.array([rows]), model.config.steps).wait()
-    assert computed == [rows] * model.config.steps
-    assert pool.state.position[rows] == model.config.bytes

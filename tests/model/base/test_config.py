@@ -12,7 +12,7 @@ from tests.support import small_models
 
 @pytest.mark.parametrize("variant", small_models.CORE)
 def test_json_round_trip(variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     data = json.loads(json.dumps(config.to_dict()))
     before = json.dumps(data)
     assert ModelConfig.from_dict(data) == config
@@ -39,7 +39,7 @@ def test_what_follows_from_the_fields(
     steps: int,
     recent: int,
 ) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     assert (config.bytes, config.image_shape, config.first) == (size, shape, first)
     assert (config.step_bytes, config.steps) == (step_bytes, steps)
     assert config.state_bytes_per_image == 4 * (2 * 2 * 8 * (6 + 1) + recent)
@@ -68,7 +68,7 @@ def histogram(values: list[Any]) -> dict[str, Any]:
     return {"start_token": False, "first_byte_histogram": values}
 
 
-PIXELS = small_models.config(**small_models.VARIANTS["pixels"]).to_dict()
+PIXELS = small_models.config_of("pixels").to_dict()
 FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "zero": ({"layers": 0}, "layers must be at least 1, not 0"),
     "negative": ({"height": -4}, "height must be at least 1, not -4"),

@@ -118,7 +118,7 @@ def test_a_precision_that_cannot_run_here_is_refused(
 @pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("variant", ["plain", "pixels"])
 def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, variant: str) -> None:
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     precision = PRECISIONS[name]
     for device, deferred in (("cpu", 0), ("cuda", DEFERRED)):
         state = State.zeros(config, 1, state_dtype=precision.state_dtype, deferred=deferred)

@@ -166,11 +166,6 @@ def test_cifar10_s_batches_in_order_with_channels_innermost(tmp_path: Path, fold
     np.testing.assert_array_equal(found, np.repeat([0, 2, 4, 6, 8], 2))
 
 
-def test_cifar10_gzipped(tmp_path: Path) -> None:
-    (tmp_path / "test_batch.bin.gz").write_bytes(gzip.compress(binary(planes(9))))
-    np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9)))
-
-
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [

@@ -21,7 +21,6 @@ from scanline.model.datasets.source import ImageSet, open_data, parse_size
 from scanline.model.training.presets import PRESETS
 from tests.support import blobs
 from tests.support.pictures import encode, noise
-from tests.support.training.cifar10_files import TRAIN, binary, planes
 
 
 def refused(sentence: str, path: Path, **options: Any) -> None:
@@ -315,17 +314,6 @@ def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) ->
     assert without.labels is None
     other = open_data(write_digits(tmp_path, train=DIGITS[::-1]), classes=True)
     assert len({found.digest, without.digest, other.digest}) == 3
-
-
-def test_labels_of_cifar10(tmp_path: Path) -> None:
-    for i, name in enumerate((*TRAIN, "test_batch")):
-        data = b"".join(binary(planes(i, 2)[k : k + 1], label=(2 * i + k) % 10) for k in range(2))
-        (tmp_path / f"{name}.bin").write_bytes(data)
-    with mock.patch.dict(DIGESTS, cifar10=open_data(tmp_path).digest):
-        labels = open_data(tmp_path, classes=True).labels
-    np.testing.assert_array_equal(labels.train, np.arange(10) + 1)
-    assert labels.names[int(labels.test[1]) - 1] == "automobile"
-    assert labels.untested == CLASSES["cifar10"][2:]
 
 
 def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path: Path) -> None:

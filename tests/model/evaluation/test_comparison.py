@@ -7,7 +7,7 @@ import pytest
 
 from scanline.model.base.sampling_options import Defaults
 from scanline.model.evaluation import neighbours
-from scanline.model.evaluation.classifier import Classifier, Predictions, classify
+from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
@@ -79,23 +79,6 @@ def test_memorised_images_are_found(found: Comparison) -> None:
     assert near["close_is_below"] > 1
 
 
-def test_recognisable_are_those_with_a_class_of_high_probability(found: Comparison) -> None:
-    """3 samples and 13 of 131 test images, 4 of which are of another class than their label."""
-
-    def of(features: np.ndarray, recognised: int, wrong: int) -> Predictions:
-        ranks = np.arange(len(features))
-        return Predictions(
-            features, (ranks < wrong).astype(int), np.where(ranks < recognised, 0.91, 0.89)
-        )
-
-    samples = of(found.sample_predictions.features, 3, 0)
-    tests = of(found.test_predictions.features, 13, 4)
-    numbers = quality(replace(found, sample_predictions=samples, test_predictions=tests))
-    shares = {"samples": 3 / 60, "test_images": 13 / 131, "test_images_right": 9 / 13}
-    assert numbers["recognisable"] == {"confidence": 0.9, **shares}
-    assert numbers["classes"]["test_images"][:2] == [127 / 131, 4 / 131]
-
-
 def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Comparison) -> None:
     assert quality(found)["default"] is None, "a model without defaults paints the samples"
     colder = Defaults(temperature=0.5)
@@ -136,16 +119,6 @@ def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -
 RNG = np.random.default_rng(0)
 
 
-def cloud(mean: np.ndarray, root: np.ndarray, count: int = 400) -> np.ndarray:
-    """[2 count, F] whose sample mean is `mean` and sample covariance is
-    root root^T, exactly up to rounding.
-    """
-    noise = RNG.standard_normal((count, len(mean)))
-    noise = np.concatenate((noise, -noise))
-    white = noise @ np.linalg.inv(np.linalg.cholesky(noise.T @ noise / (len(noise) - 1))).T
-    return mean + white @ root.T
-
-
 def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
     features = RNG.standard_normal((300, 8)) * 5
     shift = np.arange(8) / 3
@@ -159,19 +132,6 @@ def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
     assert frechet_distance(3 * values, values) == pytest.approx(one_feature)
     large = features * 1e6 + 1e7
     assert frechet_distance(large, large.copy()) >= 0
-
-
-def test_two_dimensions_along_different_axes() -> None:
-    """tr (C_1 C_2)^(1/2) of 2 x 2 matrices is (tr C_1 C_2 + 2 (det C_1 C_2)^(1/2))^(1/2)."""
-    first, second = RNG.standard_normal((2, 2, 2))
-    covariance_1 = first @ first.T
-    covariance_2 = second @ second.T
-    product = covariance_1 @ covariance_2
-    shared = np.sqrt(np.trace(product) + 2 * np.sqrt(np.linalg.det(product)))
-    expected = np.trace(covariance_1) + np.trace(covariance_2) - 2 * shared
-    assert frechet_distance(cloud(np.zeros(2), first), cloud(np.zeros(2), second)) == pytest.approx(
-        expected
-    )
 
 
 def noise(count: int, seed: int, size: int = 30) -> np.ndarray:

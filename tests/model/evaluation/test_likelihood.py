@@ -18,10 +18,10 @@ def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(varian
     """So the bits of an image's bytes sum up to -log2 of the probability of the
     image, of which there are 256^N.
     """
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     model = small_models.model(config)
     for position in (0, 5, config.bytes - 1):
-        images = torch.from_numpy(small_models.images(config, 1)).repeat(256, 1)
+        images = small_models.tensor(config, 1).repeat(256, 1)
         images[:, position] = torch.arange(256)
         found = bits(model, images)
         assert (-found[:, position]).exp2().sum().item() == pytest.approx(1, abs=1e-4)
@@ -32,7 +32,7 @@ def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(varian
 
 def test_first_byte_costs_what_the_histogram_says() -> None:
     model = small_models.model(small_models.config(**small_models.NO_START))
-    images = torch.from_numpy(small_models.images(model.config, 3))
+    images = small_models.tensor(model.config, 3)
     expected = [-np.log2(small_models.HISTOGRAM[value]) for value in images[:, 0].tolist()]
     assert_close("bits", torch.tensor(expected), bits(model, images)[:, 0])
     certain = small_models.config(start_token=False, first_byte_histogram=(1.0,) + (0.0,) * 255)
@@ -44,7 +44,7 @@ def test_the_backend_scores_as_the_parallel_view_in_any_batch(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(likelihood, "BATCH", 3)
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    model = small_models.model_of(variant)
     done = []
     images = small_models.images(model.config, 7)
     expected = bits(model, torch.from_numpy(images))

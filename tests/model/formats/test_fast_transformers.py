@@ -181,7 +181,7 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
 def test_a_model_that_their_code_cannot_express_is_refused(
     variant: str, sentence: str, tmp_path: Path
 ) -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    model = small_models.model_of(variant)
     with pytest.raises(ValueError, match=sentence):
         authors.write_checkpoint(model, tmp_path / "weights.pth")
     assert list(tmp_path.iterdir()) == []

@@ -70,11 +70,11 @@ class Step:
 def model_of(variant: str) -> Transformer:
     if variant == "small features":
         return small_models.with_small_features(model_of("plain"))
-    return small_models.model(small_models.config(**VARIANTS[variant]))
+    return small_models.model_of(variant)
 
 
 def images_of(model: Transformer, count: int) -> torch.Tensor:
-    return torch.from_numpy(small_models.images(model.config, count))
+    return small_models.tensor(model.config, count)
 
 
 REST = [variant for variant in VARIANTS if variant not in MORE]

@@ -35,7 +35,7 @@ def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> Non
     model = headed(variant)
     shape = FeatureShape((0, 1), 3)
     config = model.config
-    image = torch.from_numpy(small_models.images(model.config, 1))[0]
+    image = small_models.tensor(model.config, 1)[0]
     outputs: list[torch.Tensor] = []
     for layer in model.layers:  # what the first two are given
         first = layer.attention_norm if config.norm == "pre" else layer.query_key_value

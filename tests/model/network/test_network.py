@@ -18,11 +18,11 @@ LABELLED = ["plain", "concat", "histogram", "window", "waves of pixels"]
 
 
 def model_of(variant: str, **changes: object) -> Transformer:
-    return small_models.model(small_models.config(**VARIANTS[variant], **changes))
+    return small_models.model_of(variant, **changes)
 
 
 def images_of(model: Transformer, count: int) -> torch.Tensor:
-    return torch.from_numpy(small_models.images(model.config, count))
+    return small_models.tensor(model.config, count)
 
 
 @pytest.mark.parametrize("labelled", [False, True])

@@ -53,7 +53,7 @@ def model_of(variant: str, width: int = 3) -> Transformer:
 
 
 def images_of(model: Transformer) -> torch.Tensor:
-    (images,) = there(torch.from_numpy(small_models.images(model.config, IMAGES)))
+    (images,) = there(small_models.tensor(model.config, IMAGES))
     return images
 
 
@@ -190,25 +190,6 @@ def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
     backend.kernel_prefill.in_one_launch = False
     for expected, found in zip(at_once, read(backend, images, stops), strict=True):
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("variant", "width", "stop", "sentence"),
-    [
-        ("plain", 5, 4, "of images of 5 bytes"),
-        ("plain", 3, 7, "bytes 0 to 7"),
-        ("pixels", 12, 4, "bytes 0 to 4"),
-    ],
-)
-def test_what_is_not_whole_steps_of_an_image_is_refused(
-    variant: str, width: int, stop: int, sentence: str
-) -> None:
-    backend = CudaBackend(model_of(variant), options=OPTIONS)
-    images = torch.zeros(1, width, dtype=torch.uint8, device=DEVICE)
-    with pytest.raises(ValueError, match=sentence):
-        backend.prefill(
-            PrefillBatch.of(images, State.zeros(backend.config, 1, DEVICE), np.array([stop]))
-        )
 
 
 def test_a_digest_probes_the_kernels() -> None:

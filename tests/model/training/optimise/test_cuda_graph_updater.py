@@ -24,12 +24,12 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
     """Return an updater after so many updates of other images, labels,
     positions and rates each, and its losses.
     """
-    config = small_models.config(**small_models.VARIANTS[variant], classes=CLASSES)
+    config = small_models.config_of(variant, classes=CLASSES)
     model = small_models.model(config).requires_grad_(True).to(DEVICE)
     updater = kind(model, RECIPE, Group(), torch.float32, False)
     losses = []
     for number in range(updates):
-        batch = torch.from_numpy(small_models.images(config, 3, seed=number)).to(DEVICE)
+        batch = small_models.tensor(config, 3, seed=number).to(DEVICE)
         labels = torch.randint(
             0, len(CLASSES) + 1, (3,), generator=torch.Generator().manual_seed(number)
         )

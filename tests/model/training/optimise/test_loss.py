@@ -33,10 +33,8 @@ LOSS = "scanline.model.training.optimise.loss"
 
 
 def small(variant: str, **changes: Any) -> tuple[Transformer, torch.Tensor]:
-    config = small_models.config(**small_models.VARIANTS[variant], **changes)
-    return small_models.model(config).requires_grad_(True), torch.from_numpy(
-        small_models.images(config, 3)
-    )
+    config = small_models.config_of(variant, **changes)
+    return small_models.model(config).requires_grad_(True), small_models.tensor(config, 3)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -225,7 +223,7 @@ def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(
 def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = small_models.config(**small_models.VARIANTS["plain"], layers=10)
+    config = small_models.config_of("plain", layers=10)
     model = small_models.model(config).requires_grad_(True)
     run = []
 
@@ -241,6 +239,6 @@ def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
     monkeypatch.setattr(layer, "causal_linear_attention", outside)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count))
     torch.compiler.reset()
-    compile_loss(torch.device("cuda"))(model, torch.from_numpy(small_models.images(config, 2)))
+    compile_loss(torch.device("cuda"))(model, small_models.tensor(config, 2))
     nodes = [node for graph in run for node in graph.graph.nodes]
     assert sum(node.target is torch._C._nn.gelu for node in nodes) == 10

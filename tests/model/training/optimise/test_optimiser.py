@@ -38,7 +38,7 @@ def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_laye
 
 
 def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
-    model = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
+    model = small_models.model_of("waves of pixels")
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
     assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
     moved = {
