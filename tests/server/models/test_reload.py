@@ -17,7 +17,6 @@ from unittest.mock import AsyncMock, Mock
 import httpx
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
@@ -26,11 +25,11 @@ from scanline.model.tasks.offline import paint
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.models.registry import served_models
 from scanline.server.models.reload import ModelReloader, ReloadError
-from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support import small_models
 from tests.support.pictures import painted
 from tests.support.server.error_answers import ONE_SENTENCE
+from tests.support.server.in_process_server import client_of_app
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import (
     LISTENS,
@@ -217,8 +216,7 @@ def test_requests_meanwhile_are_all_answered(served, client):
 def test_a_reload_needs_a_model_and_a_key(served, client, grey_directory):
     assert_error(client.post("/v1/models/other/reload"), 404, "model_not_found")
     assert_error(httpx.post(f"{served.server.url}{RELOAD}"), 401, "invalid_api_key")
-    settings = Settings(models=(str(grey_directory),))
-    answer = TestClient(build(settings, served_models(settings))).post("/v1/models/grey/reload")
+    answer = client_of_app(grey_directory).post("/v1/models/grey/reload")
     assert_error(answer, 403, "reload_not_allowed")
 
 

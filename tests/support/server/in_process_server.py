@@ -6,8 +6,10 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
+from starlette.testclient import TestClient
 
 from scanline.model.sampling.base.messages import Cancel, Failed
 from scanline.server.api.base.budgets import Budgets
@@ -19,6 +21,12 @@ from scanline.server.models.registry import served_models
 from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support.waiting import wait_for
+
+
+def client_of_app(model: object, **settings: Any) -> TestClient:
+    """A client of an application whose engines are not started."""
+    given = Settings(models=(str(model),), **settings)
+    return TestClient(build(given, served_models(given)))
 
 
 @contextmanager

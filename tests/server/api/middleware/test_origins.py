@@ -7,15 +7,12 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
 
 from scanline.server.api.middleware.hosts import LOOPBACK_NAMES, HostMiddleware, served_hosts
 from scanline.server.api.middleware.origins import OriginMiddleware
-from scanline.server.models.registry import served_models
-from scanline.server.process.app import build
-from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused, refused_handshake
 from tests.support.server.frames import WEBSOCKET_HEAD
+from tests.support.server.in_process_server import client_of_app
 from tests.support.server.routes import EDITS, GENERATIONS
 from tests.support.server.running_server import serve
 from tests.support.server.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
@@ -230,8 +227,7 @@ def test_only_allowed_pages_may_read_answers_and_refusals(page):
 
 
 def test_a_star_allows_all_pages(grey_directory):
-    settings = Settings(models=(str(grey_directory),), allow_origins=("*",))
-    client = TestClient(build(settings, served_models(settings)))
+    client = client_of_app(grey_directory, allow_origins=("*",))
     assert (
         client.get("/v1/models", headers={"origin": FOREIGN}).headers["access-control-allow-origin"]
         == "*"

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.testclient import TestClient
 from starlette.types import Message
 
 from scanline.model.base.inputs import InvalidInput
@@ -23,10 +22,8 @@ from scanline.server.api.payload.response_schemas import (
     LikelihoodsAnswer,
     Usage,
 )
-from scanline.server.models.registry import served_models
-from scanline.server.process.app import build
-from scanline.server.settings import Settings
 from tests.support.pictures import noise, painted
+from tests.support.server.in_process_server import client_of_app
 from tests.support.server.json_requests import MASKED
 from tests.support.server.loop_lag import assert_loop_is_free
 from tests.support.server.routes import GENERATIONS, LIKELIHOODS
@@ -169,7 +166,6 @@ def test_bits_of_every_byte_are_given_of_a_bounded_number_of_images():
 
 
 def test_a_request_for_too_many_bits_is_refused_before_its_pictures_are_decoded():
-    settings = Settings(models=("cifar10-small",), max_images_per_request=10_000)
-    client = TestClient(build(settings, served_models(settings)))
+    client = client_of_app("cifar10-small", max_images_per_request=10_000)
     response = client.post(LIKELIHOODS, json={"image": [""] * 1500, "per_pixel": True})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "per_pixel")

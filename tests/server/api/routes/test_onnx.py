@@ -22,6 +22,7 @@ from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support.commands import done
 from tests.support.server.error_answers import assert_refused
+from tests.support.server.in_process_server import client_of_app
 from tests.support.waiting import PATIENCE
 
 URL = "/v1/models/grey/onnx"
@@ -52,8 +53,7 @@ def test_its_size_and_tag_save_a_download(client):
 
 
 def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory):
-    settings = Settings(models=(str(grey_directory),))
-    response = TestClient(build(settings, served_models(settings))).get(URL)
+    response = client_of_app(grey_directory).get(URL)
     assert_refused(response, 503, None, "not_ready")
     assert response.headers["retry-after"] == "2"
 
