@@ -172,15 +172,14 @@ class TrainingOptions:
     @property
     def changes(self) -> dict[str, Any]:
         """The fields of the recipe that the options change."""
-        given = {field.name: getattr(self, field.name, None) for field in fields(TrainingConfig)}
-        return {name: value for name, value in given.items() if value is not None}
+        return _given({name: getattr(self, name, None) for name in RECIPE})
 
     @property
-    def _of_new_network(self) -> dict[str, Any]:
-        """The options of a new network, by their names; --layers is also
-        one of a model that it continues.
-        """
-        return {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
+    def _new_network(self) -> dict[str, Any]:
+        """The options of a new network that are given; --layers is also one of
+        a model that it continues."""
+        network = {"--neighbours": self.neighbours, "--layers": self.layers, "--width": self.width}
+        return _given(network)
 
     def compiles(self, recipe: TrainingConfig, device: str) -> bool:
         """Return whether a run of this recipe is compiled."""
@@ -192,10 +191,7 @@ class TrainingOptions:
         """Return the model whose weights a new run begins with; None: random weights."""
         from scanline.model.training.run.plan import shipped_start
 
-        of_new = any(
-            value is not None
-            for value in (self.preset, self.predicts, *self._of_new_network.values())
-        )
+        of_new = _given({"preset": self.preset, "predicts": self.predicts}) | self._new_network
         if self.start == "auto" or (self.start is None and not of_new):
             return shipped_start(images)
         return None if self.start == "none" else self.start
@@ -210,11 +206,8 @@ class TrainingOptions:
         from scanline.model.training.run.state import FILE as STATE
 
         if self.class_head:
-            taken = {"out", "data", "device", "class_head"}
-            others = (each for each in fields(self) if each.name not in taken)
-            if self.data is None or any(
-                getattr(self, each.name) != each.default for each in others
-            ):
+            allowed = TrainingOptions(self.out, self.data, class_head=True, device=self.device)
+            if self.data is None or self != allowed:
                 raise ValueError(
                     "--class-head trains no network: give it --out and --data, and at most --device"
                 )
@@ -223,26 +216,20 @@ class TrainingOptions:
             raise ValueError(f"there is no preset {self.preset!r}; there are {', '.join(PRESETS)}")
         # "--from none" asks for random weights and names no
         # model, so it may stand beside the others.
-        models = {
-            "--preset": self.preset,
-            "--from": None if self.start == "none" else self.start,
-            "--predicts": self.predicts,
-        }
-        given = [option for option, value in models.items() if value is not None]
-        if len(given) > 1:
+        start = None if self.start == "none" else self.start
+        models = [*_given({"--preset": self.preset, "--from": start, "--predicts": self.predicts})]
+        if len(models) > 1:
             raise ValueError(
-                f"{given[0]} and {given[1]} exclude each other: each decides which model is trained"
+                f"{models[0]} and {models[1]} exclude each other: each decides which model is trained"
             )
-        if self.resume and given and given[0] != "--preset":
+        if self.resume and models not in ([], ["--preset"]):
             raise ValueError(
-                f"{given[0]} is for a new run; --resume continues the model in {self.out}"
+                f"{models[0]} is for a new run; --resume continues the model in {self.out}"
             )
         # A model to continue may get more layers, and a preset may mix neighbours
         # in: nothing else of them is changed.
-        for option in (
-            option for option, value in self._of_new_network.items() if value is not None
-        ):
-            if models["--from"] and option != "--layers":
+        for option in self._new_network:
+            if start and option != "--layers":
                 raise ValueError(f"{option} is for a new network; --from continues one as it is")
             if self.preset is not None and option != "--neighbours":
                 raise ValueError(
@@ -269,3 +256,7 @@ class TrainingOptions:
             raise ValueError(
                 f"{out} already holds a model; name another directory, or continue from it with --from"
             )
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
