@@ -3,7 +3,7 @@ names of its folders, at any depth.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,16 @@ from scanline.model.datasets.sources import Refused, listed, printable
 TO = {"train": "to train on", "test": "to test on", "validation": "to validate on"}
 
 
+@dataclass
+class _Row:
+    """A picture of the folder."""
+
+    file: Path
+    part: str  # "" for none
+    left: Path  # of its path, without parts and what is above all: it begins with the class
+    refused: str = ""  # why
+
+
 def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     """Return the pictures of a folder that has parts, with paths without those and without what is
     above all, as archives unpack; the pictures as they are of any other folder.
@@ -23,92 +33,120 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     refused, as those in no part are. `classes`: so are test pictures of no class of the training
     pictures, as of sets that withhold them.
     """
-    below: dict[Path, set[str]] = {}  # the names of the folders in each folder
-    for folder in {
-        folder
-        for parent in {file.parent for file in pictures.files}
-        for folder in (parent, *parent.parents)
-    }:
-        if folder.name:
-            below.setdefault(folder.parent, set()).add(folder.name)
+    below = _names_below(pictures.files)
     kinds = parts_among({name for names in below.values() for name in names}, below.values())
-    # A name below parts of several kinds is a class, also if it has a word for a part.
-    kinds_above: dict[str, set[str]] = {}
-    for folder, names in below.items():
-        for name in names & kinds.keys():
-            kinds_above.setdefault(name, set()).add(kinds.get(folder.name, ""))
-    classes_too = {name for name, above in kinds_above.items() if len(above - {""}) > 1}
-    part = [_part(file, kinds, classes_too) for file in pictures.files]
-    by_names = parts_alone(file.stem for file in pictures.files) if set(part) == {""} else {}
+    classes_too = _classes_too(below, kinds)
+    rows = [_Row(file, _part(file, kinds, classes_too), file) for file in pictures.files]
+    by_names: dict[str, str] = {}
+    if not any(row.part for row in rows):
+        by_names = parts_alone(row.file.stem for row in rows)
     if by_names:
-        part = [by_names[file.stem] for file in pictures.files]
-    there = set(part)
-    if there == {""}:
+        for row in rows:
+            row.part = by_names[row.file.stem]
+    there = {row.part for row in rows}
+    if there in ({""}, {"train", ""}):  # no part, or a class of trains
         return pictures
     if "train" not in there and not {"", "test"} <= there:
-        return replace(
-            pictures,
-            notes=(f"trained on, since no folder is called train: {listed(sorted(kinds))}",),
-        )
-    if there == {"train", ""}:  # a class of trains
-        return pictures
+        note = f"trained on, since no folder is called train: {listed(sorted(kinds))}"
+        return replace(pictures, notes=(note,))
     if "train" not in there:
-        part = [its or "train" for its in part]
-    # What is left of each path begins with the class.
-    inner = [
-        _without_part(file, its, kinds) for file, its in zip(pictures.files, part, strict=True)
-    ]
-    for its in there:
-        rows = [row for row, of_row in enumerate(part) if of_row == its]
-        # archives repeat it
-        while len(tops := {inner[row].parts[0] for row in rows}) == 1 and tops <= kinds.keys():
-            for row in rows:
-                inner[row] = Path(*inner[row].parts[1:])
-    while (
-        len(tops := {file.parts[0] if len(file.parts) > 1 else "" for file in inner}) == 1
-        and "" not in tops
-    ):
-        inner = [Path(*file.parts[1:]) for file in inner]
+        for row in rows:
+            row.part = row.part or "train"
+    _cut_parts(rows, kinds)
 
-    why: dict[int, str] = {}
     if classes:
-        known = {file.parts[0] for file, its in zip(inner, part, strict=True) if its == "train"}
-        for row, file in enumerate(inner):
-            if part[row] in ("test", "validation") and (
-                len(file.parts) < 2 or file.parts[0] not in known
-            ):
-                why[row] = "unlabelled, or of a class that no training picture has"
-    test = (
-        "test"
-        if any(its == "test" and row not in why for row, its in enumerate(part))
-        else "validation"
-    )
-    for row, its in enumerate(part):
-        if its not in ("train", test):
-            why.setdefault(
-                row,
-                "not used, since there are test pictures"
-                if its
-                else "in no folder to train or test on",
-            )
-    has_tests = any(its == test and row not in why for row, its in enumerate(part))
-    is_test = np.array([its == test for its in part]) if has_tests else None
-    above = {
-        Path(*file.parts[: len(file.parts) - len(left.parts)])
-        for file, left, its in zip(pictures.files, inner, part, strict=True)
-        if its == "train" and file.parts[-len(left.parts) :] == left.parts
-    }
-    notes = [
-        f"{listed([name for name in sorted(kinds) if kinds[name] == its])} {TO[its]}"
-        for its in sorted(there & TO.keys())
-    ]
-    notes = [] if kinds.keys() <= PARTS.keys() else [", ".join(notes)]
+        _refuse_unlabelled(rows)
+    has_tests = any(row.part == "test" and not row.refused for row in rows)
+    test = "test" if has_tests else "validation"
+    for row in rows:
+        if not row.part:
+            row.refused = "in no folder to train or test on"
+        elif row.part not in ("train", test):
+            row.refused = row.refused or "not used, since there are test pictures"
+
+    is_test = None
+    if any(row.part == test and not row.refused for row in rows):
+        is_test = np.array([row.part == test for row in rows])
+    # The folders that have the classes of the training pictures.
+    above: set[Path] = set()
+    for row in rows:
+        length = len(row.left.parts)
+        if row.part == "train" and row.file.parts[-length:] == row.left.parts:
+            above.add(Path(*row.file.parts[:-length]))
+    notes = _notes(kinds, there, bool(by_names))
+    pictures = replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=notes)
+    why = {number: row.refused for number, row in enumerate(rows) if row.refused}
+    files = tuple(row.left for row in rows if not row.refused)
+    return replace(without(pictures, why), files=files)
+
+
+def _names_below(files: Sequence[Path]) -> dict[Path, set[str]]:
+    """Return the names of the folders in each folder above files."""
+    folders: set[Path] = set()
+    for parent in {file.parent for file in files}:
+        folders.update((parent, *parent.parents))
+    below: dict[Path, set[str]] = {}
+    for folder in folders:
+        if folder.name:
+            below.setdefault(folder.parent, set()).add(folder.name)
+    return below
+
+
+def _classes_too(below: dict[Path, set[str]], kinds: dict[str, str]) -> set[str]:
+    """Return the names below parts of several kinds: each is a class, also
+    if it has a word for a part."""
+    kinds_above: dict[str, set[str]] = {}
+    for folder, names in below.items():
+        above = kinds.get(folder.name)
+        for name in names & kinds.keys():
+            if above is not None:
+                kinds_above.setdefault(name, set()).add(above)
+    return {name for name, above in kinds_above.items() if len(above) > 1}
+
+
+def _cut_parts(rows: list[_Row], kinds: dict[str, str]) -> None:
+    """Set what is left of each path."""
+    for part in {row.part for row in rows}:
+        of_part = [row for row in rows if row.part == part]
+        for row in of_part:
+            row.left = _without_part(row.file, part, kinds)
+        # archives repeat it
+        while _top(of_part) in kinds:
+            _cut_top(of_part)
+    while _top(rows) and all(len(row.left.parts) > 1 for row in rows):
+        _cut_top(rows)
+
+
+def _top(rows: list[_Row]) -> str:
+    """Return the folder, or the file, that all paths begin with; "" for none."""
+    tops = {row.left.parts[0] for row in rows}
+    return tops.pop() if len(tops) == 1 else ""
+
+
+def _cut_top(rows: list[_Row]) -> None:
+    for row in rows:
+        row.left = Path(*row.left.parts[1:])
+
+
+def _refuse_unlabelled(rows: list[_Row]) -> None:
+    known = {row.left.parts[0] for row in rows if row.part == "train"}
+    for row in rows:
+        is_known = len(row.left.parts) > 1 and row.left.parts[0] in known
+        if row.part in ("test", "validation") and not is_known:
+            row.refused = "unlabelled, or of a class that no training picture has"
+
+
+def _notes(kinds: dict[str, str], there: set[str], by_names: bool) -> tuple[str, ...]:
+    """Return what a user should know of the split."""
     if by_names:
-        notes = ["what is to train and to test on, the names of the files say"]
-    kept = without(
-        replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=tuple(notes)), why
-    )
-    return replace(kept, files=tuple(file for row, file in enumerate(inner) if row not in why))
+        return ("what is to train and to test on, the names of the files say",)
+    if kinds.keys() <= PARTS.keys():
+        return ()
+    uses = []
+    for its in sorted(there & TO.keys()):
+        names = [name for name in sorted(kinds) if kinds[name] == its]
+        uses.append(f"{listed(names)} {TO[its]}")
+    return (", ".join(uses),)
 
 
 def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
