@@ -57,27 +57,25 @@ def split_by_content(images: np.ndarray, name: str, is_test: np.ndarray | None =
     where there are not two distinct images.
     """
     first_rows: dict[bytes, int] = {}
-    rows = (
-        range(len(images))
-        if is_test is None
-        else (*np.flatnonzero(is_test), *np.flatnonzero(~is_test))
-    )
-    for row in rows:
-        first_rows.setdefault(sha256(images[row].tobytes()).digest(), int(row))
+    rows = np.arange(len(images))
+    if is_test is not None:  # those of the test part first
+        rows = np.concatenate((np.flatnonzero(is_test), np.flatnonzero(~is_test)))
+    for row in rows.tolist():
+        digest = sha256(images[row].tobytes()).digest()
+        first_rows.setdefault(digest, row)
     if len(first_rows) < 2:
         raise DataError(
             f"{name} holds one distinct picture; training needs at least two, one of them to test on"
         )
     ordered = sorted(first_rows)
-    tests = sum(int.from_bytes(digest[:8]) < TEST_SHARE * 2**64 for digest in ordered)
-    tests = min(max(tests, 1), len(ordered) - 1)
-    test, train = (
-        [first_rows[digest] for digest in part] for part in (ordered[:tests], ordered[tests:])
-    )
-    if is_test is not None:
-        test, train = (
-            [row for row in first_rows.values() if is_test[row] == part] for part in (True, False)
-        )
+    if is_test is None:
+        tests = sum(int.from_bytes(digest[:8]) < TEST_SHARE * 2**64 for digest in ordered)
+        tests = min(max(tests, 1), len(ordered) - 1)
+        test = [first_rows[digest] for digest in ordered[:tests]]
+        train = [first_rows[digest] for digest in ordered[tests:]]
+    else:
+        test = [row for row in first_rows.values() if is_test[row]]
+        train = [row for row in first_rows.values() if not is_test[row]]
         if not train:
             raise DataError(f"every training picture of {name} is a test picture too")
     return Split(

@@ -109,38 +109,6 @@ def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     return values.mean(dim=0), torch.cov(values.T).reshape(values.shape[1], -1)
 
 
-def card_rows(evaluation: dict[str, Any]) -> str:
-    """Return the rows of a model card's table, markdown, that
-    state an evaluation with "quality".
-    """
-    q = evaluation["quality"]
-    frechet, known, near, bits = (
-        q[name]
-        for name in (
-            "frechet_distance",
-            "recognisable",
-            "nearest_training_image",
-            "sample_bits_per_dim",
-        )
-    )
-    copies = near["copies"] or "no"
-    rows = {
-        "test bits/dim": f"**{evaluation['bits_per_dim']:.3f} +- {evaluation['standard_error']:.4f}** on"
-        f" {evaluation['images']:,} test images, precision {evaluation['precision']}",
-        f"{q['samples']:,} samples beside test images": f"{known['samples']:.0%} recognisable to a small classifier"
-        f" ({known['test_images']:.0%}), Frechet distance in its features {frechet['samples']:.1f}"
-        f" ({frechet['test_images']:.1f}), {bits['mean']:.3f} +- {bits['standard_error']:.3f} bits/dim, {copies} copies"
-        f" of training images (median distance to the nearest {near['samples_median']:.0f}, of test images"
-        f" {near['test_images_median']:.0f})",
-    }
-    if default := q.get("default"):
-        how = f"class {default['class']}, guidance {default['guidance']:g}, temperature {default['temperature']:g}"
-        seen = f"{default['recognisable']:.0%} recognisable, Frechet distance {default['frechet_distance']:.1f}"
-        rows[f"as many by the model's defaults ({how})"] = seen
-    rows |= tested_rows(evaluation) | _guidance_rows(evaluation.get("guidance", {}))
-    return "\n".join(f"| {name} | {value} |" for name, value in rows.items())
-
-
 def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
     """Return those rows, by their names, that state the range of the test images' bits and how well
     classes are known, of a published set or of one's own pictures."""
@@ -204,25 +172,6 @@ def sure_share(figures: dict[str, Any]) -> str:
         return ""
     at = f" at temperature {figures['temperature']:g}" if "temperature" in figures else ""
     return f"; of {sure['images']:,} answers above {sure['above']:g}{at}, {sure['right']:.2%} are right"
-
-
-def _guidance_rows(guidance: dict[str, Any]) -> dict[str, str]:
-    """Return a row of a card for each weight above 1: its figures beside those of 1."""
-    rows = {}
-    for row in guidance.get("rows", ())[1:]:
-        plain = guidance["rows"][0]
-        rows[
-            f"guidance {row['guidance']:g}, {guidance['each']:,} samples of each class (without)"
-        ] = (
-            f"{row['recognisable']:.1%} recognisable ({plain['recognisable']:.1%}), {row['as_asked']:.1%} of the class"
-            f" asked for ({plain['as_asked']:.1%}), Frechet distance {row['frechet_distance']:.1f}"
-            f" ({plain['frechet_distance']:.1f}), distance within classes {row['within_class_distance']:.2f}"
-            f" ({plain['within_class_distance']:.2f}, of test images"
-            f" {guidance['test_images']['within_class_distance']:.2f}), of images seen as asked for"
-            f" {row['within_class_distance_as_asked']:.2f} ({plain['within_class_distance_as_asked']:.2f},"
-            f" {guidance['test_images']['within_class_distance_as_asked']:.2f})"
-        )
-    return rows
 
 
 def _frechet(compared: Comparison) -> dict[str, Any]:

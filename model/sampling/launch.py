@@ -76,15 +76,21 @@ class Launch:
         only the one that is chosen counts."""
         if not self.slots:
             return set()
-        owners: list[int | None] = []
+        owners: list[int | None] = []  # the request of each fetched slot that counts
         for frame in self.frames:
-            owners += [frame.assignment.request if len(frame.slots) == 1 else None] * len(
-                frame.slots
-            )
+            if len(frame.slots) == 1:
+                owners.append(frame.assignment.request)
+            else:
+                owners += [None] * len(frame.slots)
         owners += [image.request for image in self.finished]
         bits = self.fetched.wait().bits
-        wrong = np.flatnonzero(np.isnan(bits) if may_be_infinite else ~np.isfinite(bits))
-        return {owner for row in wrong if (owner := owners[row]) is not None and owner in requests}
+        is_wrong = np.isnan(bits) if may_be_infinite else ~np.isfinite(bits)
+        wrong: set[int] = set()
+        for row in np.flatnonzero(is_wrong):
+            owner = owners[row]
+            if owner is not None and owner in requests:
+                wrong.add(owner)
+        return wrong
 
     def pixels(self, requests: Container[int]) -> list[Pixels]:
         """Return the frames, those of each of `requests` together."""

@@ -71,10 +71,12 @@ class EncodeTask(ReadTask):
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""
         self.images = np.concatenate([part.images for part in images])
-        rows = [image.tobytes() for image in self.images]
-        each = [(row, label) for row, own in zip(rows, self.readings, strict=True) for label in own]
-        copies, labels = zip(*each, strict=True)
-        self.request = ScoreRequest(0, copies, labels, coded=True)
+        copies: list[bytes] = []
+        labels: list[int] = []
+        for image, readings in zip(self.images, self.readings, strict=True):
+            copies += [image.tobytes()] * len(readings)
+            labels += readings
+        self.request = ScoreRequest(0, tuple(copies), tuple(labels), coded=True)
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""

@@ -1,7 +1,7 @@
 """Optimisers of the weights, learning rates, gradient clipping, and the moving average."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import cos, pi
 from typing import Any
 
@@ -62,7 +62,7 @@ def optimiser(
     ]
     matrices = [module.weight for module in linear]
     head = _head(model)
-    others = [p for p in model.parameters() if not any(p is q for q in (*matrices, *head))]
+    others = _without(model.parameters(), [*matrices, *head])
     muon = config.optimiser == "muon"
     decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
     kept: list[dict[str, Any]] = [
@@ -91,6 +91,14 @@ def optimiser(
 
 def _head(model: nn.Module) -> list[nn.Parameter]:
     return list(model.get_submodule("head").parameters())
+
+
+def _without(
+    parameters: Iterable[nn.Parameter], excluded: Iterable[torch.Tensor]
+) -> list[nn.Parameter]:
+    """Return the parameters that are none of those: objects, whatever their values."""
+    ids = {id(parameter) for parameter in excluded}
+    return [parameter for parameter in parameters if id(parameter) not in ids]
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
@@ -123,7 +131,7 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
     jumps that would silence the layers.
     """
     head = _head(model)
-    rest = [p for p in model.parameters() if not any(p is q for q in head)]
+    rest = _without(model.parameters(), head)
     norms = [torch.nn.utils.clip_grad_norm_(part, limit) for part in (head, rest)]
     return torch.stack(norms).norm()
 

@@ -113,10 +113,11 @@ def _model_of(models: ModelRegistry, name: str | None, files: Sequence[CodeFile]
         raise InvalidInput(
             "code: all codes of a request must be of one model at one precision.", "code"
         )
-    served = (
-        [model for model in models.all.values() if model.state != "failed"] if name is None else []
-    )
-    served = served or [models.usable(name)]
+    served: list[ServedModel] = []
+    if name is None:
+        served = [model for model in models.all.values() if model.state != "failed"]
+    if not served:
+        served = [models.usable(name)]
     for model in served:
         if model.engine.ready is not None and file.coding in model.engine.ready.codings:
             return model

@@ -10,7 +10,7 @@ from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import card_rows, frechet_distance, quality
+from scanline.model.evaluation.metrics import frechet_distance, quality
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -20,12 +20,6 @@ MODEL = small_models.model(CONFIG)
 CLASSIFIER = Classifier(6, 5, 1)
 TRAINING = small_models.images(CONFIG, 150, seed=1)
 TEST = small_models.images(CONFIG, 131, seed=2)
-EVALUATION = {
-    "precision": "int8",
-    "bits_per_dim": 0.6444,
-    "standard_error": 0.0025,
-    "images": 10_000,
-}
 DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
 
 
@@ -94,26 +88,6 @@ def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Compar
         "frechet_distance": expected["frechet_distance"]["samples"],
         "recognisable": expected["recognisable"]["samples"],
     }
-    assert "(class none, guidance 1, temperature 0.5) | " in card_rows(
-        {**EVALUATION, "quality": numbers}
-    )
-
-
-def test_the_card_states_the_numbers_in_two_rows_of_a_table(found: Comparison) -> None:
-    numbers = quality(found) | {
-        "samples": 2000,
-        "sample_bits_per_dim": {"mean": 0.99, "standard_error": 0.005},
-        "recognisable": {"samples": 0.853, "test_images": 0.97},
-        "frechet_distance": {"samples": 3.74, "test_images": 0.41},
-        "nearest_training_image": {"copies": 0, "samples_median": 49.2, "test_images_median": 39.1},
-    }
-    first, second = card_rows({**EVALUATION, "quality": numbers}).split("\n")
-    assert first == "| test bits/dim | **0.644 +- 0.0025** on 10,000 test images, precision int8 |"
-    assert second == (
-        "| 2,000 samples beside test images | 85% recognisable to a small classifier (97%), Frechet distance in its"
-        " features 3.7 (0.4), 0.990 +- 0.005 bits/dim, no copies of training images (median distance to the nearest 49,"
-        " of test images 39) |"
-    )
 
 
 RNG = np.random.default_rng(0)
