@@ -13,9 +13,8 @@ import base64
 import sys
 import tempfile
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import httpx
@@ -29,9 +28,8 @@ from scanline.server.process.app import build
 from scanline.server.settings import Settings
 from tests.support import small_models
 from tests.support.pictures import encode
+from tests.support.sampled_files import file_of
 
-ROOT = Path(__file__).parents[3]
-FLOORS = ("kernels", "model", "server")
 ROUTES = "server/api/routes/"
 # the server's drain is the middleware's: it holds what `receive` calls
 MIDDLEWARE = ("server/api/middleware/", "server/runtime/lifecycle.py")
@@ -93,16 +91,6 @@ class Profiler:
         if frame.f_code is Pipe.send.__code__:
             assert isinstance(frame.f_locals["message"], GenerateRequest | ScoreRequest)
             sys.setprofile(None)
-
-
-@cache
-def file_of(code: CodeType) -> str | None:
-    """The path of a file of the product, from the repository's root."""
-    path = Path(code.co_filename).resolve()
-    if not path.is_relative_to(ROOT):
-        return None
-    inner = path.relative_to(ROOT)
-    return str(inner) if inner.parts[0] in FLOORS else None
 
 
 def callers_of(frame: FrameType) -> list[str]:
