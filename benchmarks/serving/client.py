@@ -39,7 +39,7 @@ class Expected:
         self.model = load_model(zoo.find(model))
         self.precision = precision
         self.images = {
-            seed: paint(self.model, most, seed=seed, precision=precision).images
+            seed: paint(self.model, most, seed=seed, options={"precision": precision}).images
             for seed in range(seeds)
         }
 

@@ -97,7 +97,7 @@ def compare(
 
     # Paint: samples at temperature 1, which the measures are about.
     progress = stage("painting samples", samples * config.bytes, "bytes")
-    painted = paint(model, samples, seed=seed, progress=progress, **options)
+    painted = paint(model, samples, seed=seed, progress=progress, options=options)
 
     # Classify what was painted and the test images. A model whose defaults are not plain is judged
     # with them as well, since that is what its users see.

@@ -10,11 +10,10 @@ from scanline.model.sampling.kinds.plain import PLAIN
 class SlotAssignment:
     """An image of a request in its slots."""
 
-    slot: int  # the lowest: the one in which the image ends
+    slots: tuple[int, ...]  # ascending
     request: int
     index: int  # of the image in its request
     client: str = ""
-    others: tuple[int, ...] = ()  # its other slots, ascending
     kind: Kind = PLAIN
     framed: int = 0  # bytes of it up to which frames were made for its stream
     sent: int = 0  # bytes of it that its stream was sent as final
@@ -27,8 +26,9 @@ class SlotAssignment:
         return self.request, self.index
 
     @property
-    def slots(self) -> tuple[int, ...]:
-        return (self.slot, *self.others)
+    def slot(self) -> int:
+        """The lowest slot, in which the image ends."""
+        return self.slots[0]
 
     @property
     def candidates(self) -> tuple[int, ...]:

@@ -266,7 +266,7 @@ class Engine:
         max_slots = self.tick_length.images()
         if len(clients) < len(scheduler.held) or len(slots) > max_slots:
             images = scheduler.in_turn(clients, max_slots)
-            groups = [image for image in images if image.others]
+            groups = [image for image in images if len(image.slots) > 1]
             stepped = Counter(image.client for image in images for _ in image.slots)
             slots = np.sort([slot for image in images for slot in image.slots])
         scheduler.turn += 1

@@ -293,14 +293,14 @@ class Scheduler:
         """
         images = self.waiting[request]
         client = self.turns.client_of[request]
-        slot = heapq.heappop(free)
-        others = tuple(heapq.heappop(free) for _ in range(1, kind.slots))
-        assignment = SlotAssignment(slot, request, images.popleft(), client, others, kind)
+        slots = tuple(heapq.heappop(free) for _ in range(kind.slots))
+        slot = slots[0]
+        assignment = SlotAssignment(slots, request, images.popleft(), client, kind)
         self.assigned[slot] = assignment
         self.is_first[slot] = True
-        for taken in assignment.slots:
+        for taken in slots:
             self.is_busy[taken] = True
-        if others:
+        if kind.slots > 1:
             self.groups[slot] = assignment
         self.slots_of.setdefault(request, set()).add(slot)
         self.held[client] += kind.slots

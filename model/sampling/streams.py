@@ -29,9 +29,7 @@ REQUEST_PACE = 3  # times FRAME_SECONDS between two frames of one request
 class Stream:
     """A request whose images are sent while they are painted, or image 0's state."""
 
-    sends_pixels: bool
-    sends_provisional: bool
-    snapshot: tuple[int, int] | None  # layer and head
+    request: GenerateRequest
     frames_at: float = 0.0  # when its next frames are due, if others have left time for them
 
 
@@ -46,9 +44,7 @@ class Streams:
     def add(self, request: GenerateRequest) -> None:
         """Add a request, if it is to be streamed."""
         if request.stream or request.snapshot is not None:
-            self.requests[request.id] = Stream(
-                request.stream, request.provisional, request.snapshot
-            )
+            self.requests[request.id] = Stream(request)
 
     def drop(self, request: int) -> None:
         """Forget a request, if it is there."""
@@ -71,21 +67,22 @@ class Streams:
             if image.is_wanted and image.request in self.requests
         ]
         due = self._due(
-            Counter(image.request for image, stream in images if stream.sends_pixels),
+            Counter(image.request for image, stream in images if stream.request.stream),
             time.perf_counter(),
         )
         for image, stream in images:
             stop = int(positions[image.slot])
             is_last = stop == length
             is_due = is_last or image.request in due
-            if stream.sends_pixels and image.kind.wants_frame(image.framed, stop, is_due):
+            if stream.request.stream and image.kind.wants_frame(image.framed, stop, is_due):
                 # All candidates are fetched, to be compared; of a
                 # complete image only the one that is chosen.
                 slots = (image.slot,) if is_last else image.candidates
-                frames.append(Frame(image, stop, slots, stream.sends_provisional))
+                frames.append(Frame(image, stop, slots, stream.request.provisional))
                 image.framed = stop
-            if stream.snapshot is not None and image.index == 0:
-                state = self.generator.state(image.slot, *stream.snapshot)
+            snapshot = stream.request.snapshot
+            if snapshot is not None and image.index == 0:
+                state = self.generator.state(image.slot, *snapshot)
                 snapshots.append(PendingSnapshot(image.request, stop, state))
         return frames, snapshots
 

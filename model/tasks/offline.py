@@ -7,12 +7,11 @@ The bytes are those that a server would return for the same request.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from scanline.model.base import resources
-from scanline.model.base.sampling_options import SamplingParams
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base import messages
 from scanline.model.sampling.base.generator import Generator
@@ -97,22 +96,17 @@ def paint(
     seed: int,
     known: np.ndarray | None = None,
     mask: np.ndarray | None = None,
-    temperature: float = 1.0,
-    particles: int = 1,
-    label: int = 0,
-    guidance: float = 1.0,
     progress: Progress = nothing,
-    **options: Unpack[RunOptions],
+    options: RunOptions | None = None,
+    **sampling: Any,
 ) -> PaintedImages:
-    """Paint `count` images of the class of a label, guided where guidance is above 1; known [N]
-    uint8 and mask [N] bool (True = known) make them completions, of so many particles each."""
+    """Paint `count` images; known [N] uint8 and mask [N] bool (True = known) make
+    them completions. sampling: as of SamplingParams.
+    """
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
-    drawn = SamplingParams(
-        temperature=temperature, guidance=guidance, label=label, particles=particles
-    )
-    request = GenerateRequest(0, count, seed, known_images, masks, **vars(drawn))
-    return paint_request(model, request, progress=progress, **options)
+    request = GenerateRequest(0, count, seed, known_images, masks, **sampling)
+    return paint_request(model, request, progress=progress, **(options or {}))
 
 
 def paint_request(

@@ -163,7 +163,7 @@ def test_the_backend_that_is_asked_for_paints_and_streams(
 ) -> None:
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
-    expected = paint(grey, 2, seed=7, backend="eager")
+    expected = paint(grey, 2, seed=7, options={"backend": "eager"})
     np.testing.assert_array_equal(model.sample(2, seed=7).bits_per_dim, expected.bits_per_dim)
     np.testing.assert_array_equal(
         [*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5)

@@ -117,7 +117,7 @@ class Generator:
             first = first_byte_bits(self.config, torch.tensor(images[read, 0]))
             bits[read, :1] = first.unsqueeze(1).numpy()
         device = self.model.device
-        dtype = self.backend.state_dtype
+        dtype = reading.run.state_dtype or self.backend.state_dtype
         batch = PrefillBatch(
             to_device(np.array(images), device),
             State.zeros(self.config, count, device, dtype, self.backend.deferred),

@@ -36,12 +36,12 @@ class PrefillState:
 
     images_at_once: ClassVar[float] = inf
     has_own_pace: ClassVar[bool] = False  # its time says nothing about that of others
+    state_dtype: ClassVar[torch.dtype | None] = None  # the backend's
+    in_chunks: ClassVar[bool] = False  # its bits do not depend on how the bytes are divided
 
     def __post_init__(self) -> None:
         # the byte that comes next, or an image's stop, where that is before it
         self.position = self.model.config.first
-        # whether its bits do not depend on how the bytes are divided
-        self.in_chunks = self.backend.prefills_in_chunks
 
     @property
     def done(self) -> bool:
@@ -58,7 +58,7 @@ class PrefillState:
         there once these have been waited for."""
         start = self.position
         self.position = self.stop
-        if steps is not None and self.in_chunks:
+        if steps is not None and (self.in_chunks or self.backend.prefills_in_chunks):
             step_bytes = self.model.config.step_bytes
             self.position = min(self.stop, start + steps * step_bytes)
         if start >= self.position:

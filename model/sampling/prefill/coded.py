@@ -11,10 +11,10 @@ from scanline.model.sampling.base.prefill_state import PrefillState
 
 
 class CodedPrefill(PrefillState):
+    in_chunks = True  # intervals are those of the steps that paint
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        # intervals are those of the steps that paint, however the bytes are divided
-        self.in_chunks = True
         images = self.batch.images
         intervals = torch.zeros(*images.shape, 2, dtype=torch.int32, device=images.device)
         histogram = self.model.config.first_byte_histogram

@@ -14,7 +14,6 @@ import torch
 from scanline.kernels.step.reference import recurrent_step
 from scanline.model.backends.pending import DeviceClock, Pending
 from scanline.model.base.resources import one_torch_thread
-from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.messages import Scored, StepNumbers
 from scanline.model.sampling.base.prefill_state import PrefillState
@@ -27,17 +26,14 @@ class InspectedPrefill(PrefillState):
 
     images_at_once = 1
     has_own_pace = True
+    state_dtype = torch.float32
+    in_chunks = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.in_chunks = True
         assert self.reading.inspected is not None
         self.wanted = self.reading.inspected
         self.parts = defaultdict[str, list[torch.Tensor]](list)
-        # the torch model's state, whatever the backend's is
-        model = self.model
-        state = State.zeros(model.config, 1, model.device, deferred=self.backend.deferred)
-        self.batch = replace(self.batch, state=state)
 
     def next_chunk(self, steps: int | None = None) -> Pending[float]:
         """See PrefillState.next_chunk: always the same number of steps."""

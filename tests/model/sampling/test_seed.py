@@ -74,7 +74,9 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(
     images = paint(model, 3, seed=1, temperature=0, **how)
     (image,) = np.unique(images.images, axis=0)
     for seed, backend, temperature in ((2**63 - 1, "cpu", 0), (5, "eager", 0), (1, "eager", 1e-46)):
-        others = paint(model, 2, seed=seed, temperature=temperature, backend=backend, **how)
+        others = paint(
+            model, 2, seed=seed, temperature=temperature, options={"backend": backend}, **how
+        )
         assert (others.images == image).all()
         np.testing.assert_allclose(others.bits_per_dim, images.bits_per_dim[:2], rtol=1e-5)
     config = model.config
