@@ -1,4 +1,4 @@
-import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-DrAtt26C.js";var ee=`<div class="controls">
+import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-JESbL98E.js";var ee=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -204,9 +204,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of
-    phi(q_i)^T phi(k_j) + 1e-6) (eq. 4).
-    """
+    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) +
+    1e-6) (eq. 4)."""
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)
@@ -240,9 +239,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype;
-    ValueError where shapes do not fit.
-    """
+    """Return y [B, H, N, M], its sums in float32 or wider, in the values' dtype; ValueError where
+    shapes do not fit."""
     batch, heads, _, key_width = phi_q.shape
     keys = phi_k.shape[2]
     if phi_k.shape != (batch, heads, keys, key_width) or v.shape[:3] != (batch, heads, keys):
@@ -255,10 +253,9 @@ def linear_attention(
     normaliser = phi_q.to(sum_dtype) @ z.unsqueeze(-1)
     y = numerator.to(sum_dtype) / (normaliser + EPSILON)
     return y.to(v.dtype)
-`,ne=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black,
-white, and greys that follow no smooth curve. Parameters are [..., 256] logits; \`log_prob\`
-and \`sample\` read the same softmax.
-"""
+`,ne=`"""A byte's distribution as 256 probabilities, for images of drawn strokes: mostly black, white, and
+greys that follow no smooth curve. Parameters are [..., 256] logits; \`log_prob\` and \`sample\` read
+the same softmax."""
 
 from dataclasses import dataclass
 
@@ -298,9 +295,8 @@ def range_bits(parameters: np.ndarray, values: np.ndarray, tolerances: np.ndarra
 
 
 def pick(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Return which of the values with \`weights\` [..., n] the
-    uniform [..., 1] picks, int64 [..., 1].
-    """
+    """Return which of the values with \`weights\` [..., n] the uniform [..., 1] picks, int64 [...,
+    1]."""
     cumulative = weights.cumsum(dim=-1)
     target = uniform * cumulative[..., -1:]
     picked = (target >= cumulative).sum(dim=-1, keepdim=True)
@@ -317,9 +313,8 @@ class Categorical:
         return VALUES
 
     def log_prob(self, parameters: Tensor, values: Tensor) -> Tensor:
-        """Return the natural log-probability [..., 1] of the bytes \`values\` [...,
-        1] under \`parameters\` [..., 256].
-        """
+        """Return the natural log-probability [..., 1] of the bytes \`values\` [..., 1] under
+        \`parameters\` [..., 256]."""
         logs = F.log_softmax(parameters.float(), dim=-1)
         return logs.gather(-1, values.long())
 
@@ -555,9 +550,8 @@ class PixelLogistics:
         return torch.cat(painted, dim=-1)
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, ...]:
-        """Return logits [..., K], means and scales [..., K, C], coefficients
-        [..., K, C (C - 1) / 2], float32.
-        """
+        """Return logits [..., K], means and scales [..., K, C], coefficients [..., K, C (C - 1) /
+        2], float32."""
         k = self.components
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
@@ -570,9 +564,8 @@ class PixelLogistics:
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
 
     def _mean(self, channel: int, means: Tensor, coefficients: Tensor, seen: Tensor) -> Tensor:
-        """Return the means [..., K] of a channel, given the values
-        \`seen\` [..., C] of the earlier ones.
-        """
+        """Return the means [..., K] of a channel, given the values \`seen\` [..., C] of the earlier
+        ones."""
         mean = means[..., channel]
         first = channel * (channel - 1) // 2
         for earlier in range(channel):
