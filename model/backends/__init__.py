@@ -9,6 +9,7 @@ is used. Whatever fails on the way is one line in the log, and the next backend 
 import copy
 import gc
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -63,9 +64,9 @@ def open_backend(
     chosen = precision(precision_name)
     candidates = _candidates(model.device.type, backend, precision_name)
     # The model on the CPU is the reference of the self-test, and what the CPU's backends run.
-    on_cpu = (
-        model if model.device.type == "cpu" else copy.deepcopy(model).cpu()
-    )  # now: a GPU may fail for good
+    on_cpu = model
+    if model.device.type != "cpu":
+        on_cpu = copy.deepcopy(model).cpu()  # now: a GPU may fail for good
     fallbacks: list[str] = []
     for name, device in candidates:
         network = on_cpu if device == "cpu" else model
@@ -100,19 +101,18 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
     """Return the backends to try, each with its device; ValueError where none of them has the
     precision."""
     if backend is not None:
-        candidates = [(name, "cpu" if name == "cpu" else device) for name in backend.split(",")]
+        names: Sequence[str] = backend.split(",")
     else:
-        candidates = [(name, device) for name in (ON_GPU if device == "cuda" else ON_CPU)]
+        names = ON_GPU if device == "cuda" else ON_CPU
+    candidates = [(name, "cpu" if name == "cpu" else device) for name in names]
     chosen = precision(precision_name)
     if chosen.bfloat16_state:
         candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
         if not candidates:
-            needed = (
-                "needs a GPU"
-                if device == "cpu"
-                else f"needs one of the backends {', '.join(TRITON)}"
-            )
-            raise ValueError(f"precision {precision_name!r} {needed}")
+            needed = f"one of the backends {', '.join(TRITON)}"
+            if device == "cpu":
+                needed = "a GPU"
+            raise ValueError(f"precision {precision_name!r} needs {needed}")
     elif chosen.int8_weights:
         candidates = [(name, on) for name, on in candidates if name == "cpu"]
         if not candidates:
@@ -189,22 +189,25 @@ def _needs_self_test(name: str, device: torch.device) -> bool:
 
 
 def _free_memory(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else resources.free_memory()
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return resources.free_memory()
 
 
 def _out_of_memory(error: Exception) -> bool:
-    # torch has a class for its own allocator on a GPU only, not
-    # for the driver's or the one of a CPU
+    # torch has a class for its own allocator on a GPU alone, not for the driver's or a CPU's
     is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return is_known or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
 def _no_room(rows: int, model: Transformer, chosen: Precision, free: int) -> str:
     length = model.config.bytes  # of an image, and of its mask
-    each = chosen.state_bytes(model.config, model.device.type) + 2 * length + longest_code(length)
+    state = chosen.state_bytes(model.config, model.device.type)
+    slot = state + 2 * length + longest_code(length)
+    most = int(0.8 * free / slot)
     return (
-        f"{rows:,} slots of {each:,} bytes, and the buffers of a step and a prefill, do not fit into the {free:,} bytes"
-        f" that are free on the {model.device.type}; at most about {int(0.8 * free / each):,} slots do"
+        f"{rows:,} slots of {slot:,} bytes, and the buffers of a step and a prefill, do not fit into the {free:,} bytes"
+        f" that are free on the {model.device.type}; at most about {most:,} slots do"
     )
 
 

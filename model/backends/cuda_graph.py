@@ -27,14 +27,14 @@ def recorded(device: torch.device, *branches: Replay) -> Replay:
     with torch.cuda.stream(stream):
         graph.capture_begin(capture_error_mode="thread_local")
         try:
-            streams = [stream, *(torch.cuda.Stream(device) for _ in branches[1:])]
-            for beside in streams[1:]:
-                beside.wait_stream(stream)
-            for each, branch in zip(streams, branches, strict=True):
-                with torch.cuda.stream(each):
+            others = [torch.cuda.Stream(device) for _ in branches[1:]]
+            for other in others:
+                other.wait_stream(stream)
+            for branch_stream, branch in zip([stream, *others], branches, strict=True):
+                with torch.cuda.stream(branch_stream):
                     branch()
-            for beside in streams[1:]:
-                stream.wait_stream(beside)
+            for other in others:
+                stream.wait_stream(other)
         except Exception:
             # that the recording was not valid, for the reason that is raised
             with suppress(RuntimeError):

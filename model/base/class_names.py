@@ -170,8 +170,9 @@ def _longest(
         tree = tree[token]
         if "" in tree and not _in_word(text[end : end + 1]):
             word = text[start:end]
-            if found := config.labels.get(word) or config.labels.get(word.lower(), 0):
-                label = found
+            label_of_word = config.labels.get(word) or config.labels.get(word.lower())
+            if label_of_word:
+                label = label_of_word
                 length = last - place + 1
     return label, length
 

@@ -119,11 +119,8 @@ class ModelConfig:
             raise ValueError("a model has either a start token or a first_byte_histogram")
         if self.first_byte_histogram is not None:
             histogram = self.first_byte_histogram
-            if (
-                len(histogram) != 256
-                or not min(histogram) >= 0
-                or not abs(sum(histogram) - 1) <= 1e-6
-            ):
+            are_probabilities = len(histogram) == 256 and min(histogram) >= 0
+            if not are_probabilities or not abs(sum(histogram) - 1) <= 1e-6:  # NaN is not
                 raise ValueError("first_byte_histogram must hold 256 probabilities that sum to 1")
 
     def _check_step(self) -> None:
@@ -144,12 +141,9 @@ class ModelConfig:
             "wave_columns",
         )
         if self.step == "byte":
-            if wrong := [
-                name
-                for name in (*sizes, "causal_conv", "window_centred", "outside")
-                if getattr(self, name)
-            ]:
-                raise ValueError(f"{stored_name(wrong[0])} needs a model that reads a window")
+            for name in (*sizes, "causal_conv", "window_centred", "outside"):
+                if getattr(self, name):
+                    raise ValueError(f"{stored_name(name)} needs a model that reads a window")
             return
         if self.position != "axial" or self.embedding_join != "sum" or not self.start_token:
             raise ValueError(
@@ -159,11 +153,11 @@ class ModelConfig:
         most |= {"window_rows": self.height, "window_columns": self.width}
         most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}
         for name in sizes:
-            least = 1 if name.startswith("window") or (name == "block_width" and self.blocks) else 0
-            if not least <= getattr(self, name) <= most[name]:
-                raise ValueError(
-                    f"{name} must be from {least} to {most[name]}, not {getattr(self, name)}"
-                )
+            value = getattr(self, name)
+            is_needed = name.startswith("window") or (name == "block_width" and self.blocks > 0)
+            least = 1 if is_needed else 0
+            if not least <= value <= most[name]:
+                raise ValueError(f"{name} must be from {least} to {most[name]}, not {value}")
         if not 0 <= self.outside <= 255:
             raise ValueError(f"outside must be a byte, not {self.outside}")
 
@@ -211,20 +205,20 @@ class ModelConfig:
     @property
     def image_shape(self) -> tuple[int, ...]:
         """(H, W) for grey, (H, W, 3) for colour: the shape of arrays in the API."""
-        return (
-            (self.height, self.width)
-            if self.channels == 1
-            else (self.height, self.width, self.channels)
-        )
+        if self.channels == 1:
+            return (self.height, self.width)
+        return (self.height, self.width, self.channels)
 
     @cached_property
     def labels(self) -> dict[str, int]:
         """The label of each word of each class, as `spaced` writes it, and as `plain` does where
         that is free."""
-        as_written = {
-            spaced(word): label for label, words in enumerate(self.classes, 1) for word in words
-        }
-        return {plain(word): label for word, label in as_written.items()} | as_written
+        as_written = {}
+        for label, words in enumerate(self.classes, 1):
+            for word in words:
+                as_written[spaced(word)] = label
+        in_lower_case = {plain(word): label for word, label in as_written.items()}
+        return in_lower_case | as_written
 
     @cached_property
     def word_tree(self) -> dict[str, Any]:
@@ -262,11 +256,9 @@ class ModelConfig:
         """Return the content of config.json: every field, what a step reads, and the format."""
         data: dict[str, Any] = {"format": FORMAT}
         for name, value in asdict(self).items():
-            data |= (
-                {"step": value, "reads": READS[value]}
-                if name == "step"
-                else {stored_name(name): value}
-            )
+            data[stored_name(name)] = value
+            if name == "step":
+                data["reads"] = READS[value]
         return data
 
     @classmethod
@@ -289,10 +281,12 @@ class ModelConfig:
             raise ValueError(f"format must be {FORMAT}, not {written!r}")
         names = {stored_name(field.name): field.name for field in fields(cls)}
         known = [*names, "reads"]
-        if unknown := sorted(set(data) - set(known)):
+        unknown = sorted(set(data) - set(known))
+        if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}")
-        if missing := [name for name in known if name not in data]:
-            raise ValueError(f"missing key {missing[0]!r}")
+        for name in known:
+            if name not in data:
+                raise ValueError(f"missing key {name!r}")
         reads = data.pop("reads")
         _check_type("reads", reads, Literal["byte", "window"])
         if (data["step"] == "pixel") != (reads == "window"):
@@ -316,17 +310,22 @@ def plain(text: str) -> str:
 def spaced(text: str) -> str:
     """Return a text in NFC, with one space between words; ValueError for too many combining marks
     in a row."""
-    marks = "".join(
-        each for each in set(text) if unicodedata.combining(unicodedata.normalize("NFD", each)[0])
-    )
+    marks = "".join(filter(_begins_with_mark, set(text)))
     if marks and re.search(f"[{marks}]{{{MAX_MARKS + 1}}}", text):
         raise ValueError(f"more than {MAX_MARKS} combining marks in a row")
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
+def _begins_with_mark(character: str) -> bool:
+    """Return whether a character is a combining mark, or is decomposed into one and others."""
+    return unicodedata.combining(unicodedata.normalize("NFD", character)[0]) > 0
+
+
 def _as_tuples(value: Any) -> Any:
     """Return a JSON value with tuples in place of its lists, at any depth."""
-    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(_as_tuples(item) for item in value)
+    return value
 
 
 def _check_classes(classes: tuple[tuple[str, ...], ...]) -> None:
@@ -365,10 +364,7 @@ def _check_type(name: str, value: object, wanted: Any) -> None:
         if value not in get_args(wanted) or not isinstance(value, str):
             raise ValueError(f"{name} must be one of {', '.join(get_args(wanted))}, not {value!r}")
     elif name == "classes":
-        if not isinstance(value, tuple) or not all(
-            isinstance(words, tuple) and all(isinstance(word, str) for word in words)
-            for words in value
-        ):
+        if not isinstance(value, tuple) or not all(map(_are_words, value)):
             raise ValueError(f"classes must be a list of lists of words, not {value!r}")
     elif wanted in (int, str, bool):
         if type(value) is not wanted:
@@ -377,3 +373,7 @@ def _check_type(name: str, value: object, wanted: Any) -> None:
         item = (int, float) if name == "first_byte_histogram" else (int,)
         if not isinstance(value, tuple) or any(type(x) not in item for x in value):
             raise ValueError(f"{name} must be a list of numbers, not {value!r}")
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)

@@ -30,49 +30,52 @@ def plain_value(value: Any) -> Any:
     """Return what a Python user gives as Python has it: numbers and texts of numpy and torch,
     arrays as lists."""
     to_list = getattr(value, "tolist", None)
-    return to_list() if callable(to_list) else value
+    if callable(to_list):
+        return to_list()
+    return value
 
 
 def switch(value: Any, param: str) -> bool:
     """Return a user's True or False, of Python, numpy or torch; InvalidInput where it is neither."""
-    found = plain_value(value)
-    if not isinstance(found, bool):
-        raise InvalidInput(f"{param} must be True or False, not {shown(found)}.", param)
-    return found
+    value = plain_value(value)
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{param} must be True or False, not {shown(value)}.", param)
+    return value
 
 
 def number(value: Any, param: str) -> float:
     """Return a user's number, of Python, numpy or torch; InvalidInput where it is none."""
-    found = plain_value(value)
+    value = plain_value(value)
     try:
-        if isinstance(found, Real) and not isinstance(found, bool):
-            return float(found)
+        if _is_number(value):
+            return float(value)
     except OverflowError:
         pass
-    raise InvalidInput(f"{param} must be a number, not {shown(found)}.", param)
+    raise InvalidInput(f"{param} must be a number, not {shown(value)}.", param)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def whole_number(value: Any, least: int, most: int | None, param: str, limits: str = "") -> int:
     """Return a user's whole number, of Python, numpy or torch, such as 7 or 7.0; InvalidInput where
     it is none, or not from `least` to `most`; limits: these in words."""
-    found = plain_value(value)
-    is_number = isinstance(found, Real) and not isinstance(found, bool)
-    if (
-        not is_number
-        or not least <= found
-        or found == float("inf")
-        or not (most is None or found <= most)
-        or found % 1
-    ):
-        limits = limits or (f"of at least {least}" if most is None else f"from {least} to {most:,}")
-        raise InvalidInput(f"{param} must be a whole number {limits}, not {shown(found)}.", param)
-    return int(found)
+    value = plain_value(value)
+    is_whole = _is_number(value) and value % 1 == 0  # NaN and infinity are not
+    if is_whole and least <= value and (most is None or value <= most):
+        return int(value)
+    if not limits:
+        limits = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+    raise InvalidInput(f"{param} must be a whole number {limits}, not {shown(value)}.", param)
 
 
 def shown(value: object) -> str:
     """Return a value for a message, which it does not fill."""
     text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]}..."
+    return text
 
 
 def draw_seed() -> int:
@@ -102,9 +105,10 @@ def ranges(text: str, count: int, param: str) -> list[range]:
     parts = SEPARATOR.split(text.strip(), MAX_RANGES)
     if len(parts) > MAX_RANGES:
         raise InvalidInput(f"{param} may have at most {MAX_RANGES} numbers and ranges.", param)
-    found = []
+    named = []
     for part in parts:
-        if not (match := RANGE.fullmatch(part)):
+        match = RANGE.fullmatch(part)
+        if match is None:
             raise InvalidInput(
                 f"{param} must be numbers and ranges, such as 3,17-20, not {part[:40]!r}.", param
             )
@@ -112,5 +116,5 @@ def ranges(text: str, count: int, param: str) -> list[range]:
         last = int(match[2] or match[1])
         if not first <= last < count:
             raise InvalidInput(f"{param}: {part} is not among the images 0 to {count - 1}.", param)
-        found.append(range(first, last + 1))
-    return found
+        named.append(range(first, last + 1))
+    return named

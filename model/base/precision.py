@@ -38,8 +38,10 @@ class Precision:
         """Return the bytes of the state of one image in flight, on "cpu" or "cuda"."""
         numbers = config.layers * config.heads * config.key_width * config.value_width  # of s
         deferred = DEFERRED * config.layers * config.heads * (config.key_width + config.value_width)
-        each = config.state_bytes_per_image - (4 - self.state_dtype.itemsize) * numbers
-        return each + 4 * deferred if device == "cuda" else each
+        state = config.state_bytes_per_image - (4 - self.state_dtype.itemsize) * numbers
+        if device == "cuda":
+            state += 4 * deferred
+        return state
 
 
 PRECISIONS: dict[PrecisionName, Precision] = {

@@ -87,23 +87,20 @@ def spelled_out(
         )
         for name, kind in options.items()
     ]
-    first = sum(each.kind != each.KEYWORD_ONLY for each in named)
-    shown = signature.replace(parameters=[*named[:first], *keywords, *named[first:]])
+    positional = [each for each in named if each.kind != inspect.Parameter.KEYWORD_ONLY]
+    others = named[len(positional) :]
+    shown = signature.replace(parameters=[*positional, *keywords, *others])
 
     @wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
+    def call(*args: Any, **arguments: Any) -> Any:
         try:
-            shown.bind(*args, **given)
+            shown.bind(*args, **arguments)
         except TypeError as error:
             raise TypeError(f"{function.__qualname__}() {error}") from None
-        return function(
-            *args,
-            **{
-                name: value
-                for name, value in given.items()
-                if value is not None or name not in options
-            },
-        )
+        for name in options:
+            if arguments.get(name) is None:
+                arguments.pop(name, None)
+        return function(*args, **arguments)
 
     call.__signature__ = shown  # type: ignore[attr-defined]
     return cast(Function, call)
@@ -121,7 +118,8 @@ class DrawingParams:
     @property
     def used(self) -> dict[str, Any]:
         """What decides the bytes besides random numbers and classes, as answers have it."""
-        return {each.name: getattr(self, each.name) for each in fields(DrawingParams)}
+        names = [field.name for field in fields(DrawingParams)]
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -163,22 +161,22 @@ class Defaults:
     def from_dict(cls, data: dict[str, Any], config: ModelConfig) -> "Defaults":
         """Return the defaults of a generation_config.json; ValueError where a field is wrong or not
         one."""
-        if unknown := sorted(set(data) - set(FIELDS)):
+        unknown = sorted(set(data) - set(FIELDS))
+        if unknown:
             raise ValueError(f"unknown field {unknown[0]!r}; it may have {', '.join(FIELDS)}")
         values = {FIELDS[name]: value for name, value in data.items()}
         for name in ("guidance", "temperature"):
-            if isinstance(value := values.get(name, 1), bool) or not isinstance(value, int | float):
+            value = values.get(name, 1)
+            if isinstance(value, bool) or not isinstance(value, int | float):
                 raise ValueError(f"{name} must be a number, not {value!r}")
-        if (
-            not isinstance(values.get("class_name", ""), str | None)
-            or values.get("particles", 1) is None
-        ):
+        is_name = isinstance(values.get("class_name", ""), str | None)
+        if not is_name or values.get("particles", 1) is None:
             raise ValueError("class must be a name or null, and particles a whole number")
-        found = cls(**values)
-        check_guidance(found.guidance, True, config)
-        found.to_paint(config)
-        found.to_complete(config, particles=found.particles)
-        return found
+        defaults = cls(**values)
+        check_guidance(defaults.guidance, True, config)
+        defaults.to_paint(config)
+        defaults.to_complete(config, particles=defaults.particles)
+        return defaults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields under the names that requests and the file have."""
@@ -225,11 +223,9 @@ class Defaults:
     ) -> SamplingParams:
         """Return what images are completed with; errors as of `to_paint`."""
         label = _agreed(config, label_of_class(config, class_name), class_name, prompt)
-        found = self._checked(config, options, 1.0, label)
-        return replace(
-            found,
-            particles=checked_particles(options.get("particles"), found.guidance, self.particles),
-        )
+        params = self._checked(config, options, 1.0, label)
+        particles = checked_particles(options.get("particles"), params.guidance, self.particles)
+        return replace(params, particles=particles)
 
     def _checked(
         self,

@@ -22,13 +22,19 @@ def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -
     blank: np.ndarray | int = UNPAINTED
     if kind == "gif":
         picture, palette, blank = _indexed(picture)
-    pictures = [
-        np.where(_like(appearance <= frame, picture), picture, np.uint8(blank))
-        for frame in range(film.frames)
-    ]
     scale = film.scale_of(width, height)
-    first, *others = (_enlarged(each, scale, palette) for each in pictures)
-    options = {"save_all": True, "append_images": others, "duration": film.durations, "loop": 0}
+    frames = []
+    for frame in range(film.frames):
+        is_painted = _like(appearance <= frame, picture)
+        shown = np.where(is_painted, picture, np.uint8(blank))
+        frames.append(_enlarged(shown, scale, palette))
+    first = frames[0]
+    options = {
+        "save_all": True,
+        "append_images": frames[1:],
+        "duration": film.durations,
+        "loop": 0,
+    }
     out = io.BytesIO()
     match kind:
         case "gif":
