@@ -131,9 +131,7 @@ def impatient(grey_directory):
         yield served
 
 
-def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(
-    impatient,
-):
+def test_a_request_a_stream_and_a_websocket_job_time_out_and_leave_no_job(impatient):
     url, engine = impatient
     with httpx.Client(base_url=url, timeout=PATIENCE) as client, connected(url) as websocket:
         response = client.post(GENERATIONS, json={"n": LONG})

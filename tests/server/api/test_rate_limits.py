@@ -48,9 +48,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_for_it(
-    clock,
-):
+def test_a_burst_costs_nothing_and_what_is_beyond_it_waits_until_time_has_paid_for_it(clock):
     limit = OverheadLimit(RATE)
     for passed, units, delay in ((0, BURST, 0), (0, 20, 2), (1.5, 0, 0.5)):
         clock[0] += passed
@@ -153,9 +151,7 @@ def test_frames_of_all_websockets_are_followed_by_a_pause(monkeypatch, rate, fra
     assert pauses == pytest.approx(expected)
 
 
-def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(
-    monkeypatch,
-):
+def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(monkeypatch):
     delays = WrongKeyDelays()
     seconds = [delays._count("address a") for _ in range(FREE + 8)]
     assert seconds == [0.0] * FREE + [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
@@ -164,9 +160,7 @@ def test_the_delay_of_wrong_keys_doubles_up_to_a_limit_and_is_forgotten(
     assert delays._count("address a") == 0
 
 
-def test_answers_that_wait_are_bounded_for_one_address_and_for_all(
-    monkeypatch,
-):
+def test_answers_that_wait_are_bounded_for_one_address_and_for_all(monkeypatch):
     for name, value in (
         ("FREE", 0),
         ("FIRST_SECONDS", 0.01),

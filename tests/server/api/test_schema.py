@@ -147,9 +147,7 @@ def test_every_route_is_among_these(description):
     }
 
 
-def test_bodies_and_operations_have_the_names_that_generated_clients_take(
-    description,
-):
+def test_bodies_and_operations_have_the_names_that_generated_clients_take(description):
     raw = description.raw_schema
     for root in ("http://localhost:8000", "https://example.com/below/a/path"):
         base = urljoin(f"{root}/openapi.json", raw["servers"][0]["url"])

@@ -89,9 +89,7 @@ def test_a_slow_reader_is_not_pinged(monkeypatch):
     assert asyncio.run(sent()) == [MESSAGE]
 
 
-def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(
-    in_process_server,
-):
+def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(in_process_server):
     url, _ = in_process_server
     with (
         slow_stream(url, n=IMAGES, seed=7) as response,
@@ -139,9 +137,7 @@ def test_frames_that_a_client_has_not_read_are_merged(in_process_server):
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}
 
 
-def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(
-    grey_directory,
-):
+def test_a_client_with_much_that_it_has_not_read_is_refused_and_others_are_not(grey_directory):
     limits = {"max_images_per_request": IMAGES, "client_share": 0.5}
     settings = Settings(models=(str(grey_directory),), slots=64, threads=1, **limits)
     with (

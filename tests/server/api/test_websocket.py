@@ -34,9 +34,7 @@ from tests.support.server.sockets import open_connection
 from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
 
 
-def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(
-    websocket,
-):
+def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(websocket):
     job = websocket.paint(id="a", n=70, seed=7)
     size = {"height": 7, "width": 5, "channels": 1, "temperature": 1, "guidance": 1}
     assert job.messages[0] == {
@@ -85,9 +83,7 @@ MESSAGES = [
 ]
 
 
-def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(
-    websocket,
-):
+def test_an_invalid_message_is_answered_with_an_error_and_the_next_one_is_done(websocket):
     for param, code, messages in MESSAGES:
         for message in messages:
             websocket.socket.send(json.dumps(message) if isinstance(message, dict) else message)
@@ -187,9 +183,7 @@ def limited(limited_server, limited_client):
         yield limited
 
 
-def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(
-    limited,
-):
+def test_a_cancelled_job_is_done_early_and_sends_nothing_more_also_before_it_began(limited):
     limited.send(type="generate", id="a", n=LONG, seed=1)
     limited.receive()
     limited.send(type="generate", id="b", n=40, seed=2)

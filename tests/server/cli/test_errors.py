@@ -45,6 +45,7 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "evaluate digits --data broken": "t10k-images-idx3-ubyte.gz is truncated",
     "evaluate digits --data data --precision int4": "unknown precision 'int4'",
     "evaluate digits --data data --samples 49": "--samples must be 0 or at least 50, not 49",
+    "evaluate digits --data data --samples 50": "16 test images are too few to compare with; use at least 100",
     "evaluate digits --data data --samples 50 --guidance 2": "This model cannot be guided: it knows no classes",
     "evaluate ten --data data --samples 0 --guidance 4": "--guidance compares samples of each class; leave out",
     "evaluate horses --data data --samples 50 --guidance 3": "the classes of mnist, which the model does not know",

@@ -86,6 +86,14 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
 
 
+def test_too_few_images_and_a_cache_that_is_a_file_are_refused(data, directory, tmp_path):
+    command = ("evaluate", directory, "--data", data, "--samples", SAMPLES)
+    said = refused(*command, "--images", TESTS - 1)
+    assert said.startswith("99 test images are too few to compare with; use at least 100")
+    (tmp_path / "file").touch()
+    assert f"{tmp_path}/file" in refused(*command, "--cache", tmp_path / "file")
+
+
 def test_a_directory_that_cannot_be_written(data, directory):
     directory.chmod(0o555)
     if os.access(directory, os.W_OK):

@@ -82,9 +82,7 @@ def test_an_engine_that_is_killed_again_and_again_ends_the_server(grey_directory
         assert_left(server, 1)
 
 
-def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(
-    grey_directory,
-):
+def test_a_killed_server_takes_along_its_engine_with_work_and_one_that_stands_still(grey_directory):
     for stands_still in (False, True):
         with serve(grey_directory, *BUSY) as server, painting(server):
             if stands_still:

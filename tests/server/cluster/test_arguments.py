@@ -63,9 +63,7 @@ def test_what_belongs_under_http_options_is_a_field_there_and_the_rest_is_not():
     assert (ROOT / NGINX_CONFIG).is_file()
 
 
-def test_an_unknown_model_and_a_misspelt_variable_are_refused(
-    monkeypatch,
-):
+def test_an_unknown_model_and_a_misspelt_variable_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="nowhere"):
         app({"model": "nowhere"})
     monkeypatch.setenv("SCANLINE_REPLICSA", "2")
@@ -73,9 +71,7 @@ def test_an_unknown_model_and_a_misspelt_variable_are_refused(
         cluster_settings({})
 
 
-def test_keys_come_from_the_environment_and_are_not_printed(
-    monkeypatch,
-):
+def test_keys_come_from_the_environment_and_are_not_printed(monkeypatch):
     monkeypatch.setenv("SCANLINE_API_KEYS", "one,two")
     assert len(cluster_settings({}).api_keys) == 2
     assert "two" not in repr(cluster_settings({}))

@@ -11,22 +11,17 @@ import pytest
 from PIL import Image
 
 from scanline.model.base.inputs import InvalidInput
-from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.inference import load
 from scanline.model.sampling.base.messages import Finished, GenerateRequest
-from scanline.model.tasks.offline import paint_request
 from scanline.server.cluster import folder as folders
 from scanline.server.cluster.folder import (
     FolderTask,
     Recipe,
-    folder_task,
     missing_images,
     open_folder,
     with_digest,
 )
-from scanline.server.engine.job import EngineFailedError, Job
-from tests.support import shapes
+from scanline.server.engine.job import EngineFailedError
 from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import scanline
 
@@ -102,33 +97,6 @@ def test_an_image_that_cannot_be_written_ends_the_run(tmp_path):
         EngineFailedError, match=f"^{tmp_path / 'gone'}: No such file or directory\\.$"
     ):
         painted(tmp_path / "gone", 3)
-
-
-async def test_missing_images_are_the_guided_ones_of_one_machine(tmp_path):
-    directory = shapes.save(tmp_path / "guided", shapes.GUIDED)
-    missing = (1, 8, 30)
-    recipe = Recipe("guided", 40, 7, "star", {"temperature": 1.0, "guidance": 2.5})
-    async with local_pool(directory) as (_, pool):
-        task = folder_task(
-            recipe,
-            missing,
-            pool,
-            ModelInfo(*await pool.model()),
-            tmp_path,
-            lambda done, total: None,
-        )
-        folder = Job(replace(task.request, id=next(pool.request_ids)), task)
-        with pool.reserve(folder.slots_left) as reservation, pool.run(folder, reservation):
-            assert pool.reserved_images == 6  # each takes two slots
-            await folder.wait()
-    assert (folder.images_left, len([*task.work()])) == (0, 3)
-    expected = paint_request(
-        load_model(directory, "cpu"), GenerateRequest(0, 40, 7, label=3, guidance=2.5)
-    )
-    for index in missing:
-        np.testing.assert_array_equal(
-            Image.open(tmp_path / f"{index:02}.png"), expected.images[index].reshape(7, 5)
-        )
 
 
 async def test_a_written_number_is_a_list(digits_directory, tmp_path, monkeypatch):

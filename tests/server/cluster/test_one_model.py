@@ -43,9 +43,7 @@ async def test_all_images_of_a_request_come_from_one_model(both):
     assert any(np.array_equal(job.task.images, painted_alone(directory, 40)) for directory in both)
 
 
-async def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(
-    both,
-):
+async def test_shards_that_went_to_two_models_before_either_answered_are_not_mixed(both):
     async with local_pool(*both) as (handle, pool):
         digests = [
             replica.engine.ready.digest for replica in handle.replicas if replica.engine.ready
@@ -67,9 +65,7 @@ async def test_shards_that_went_to_two_models_before_either_answered_are_not_mix
     assert any(np.array_equal(job.task.images, painted_alone(directory, 32)) for directory in both)
 
 
-async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
-    both,
-):
+async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(both):
     async with local_pool(*both) as (handle, pool):
         old, new = handle.replicas
         # the first shard is painted by the old model
@@ -88,9 +84,7 @@ async def test_a_request_whose_model_is_gone_fails_and_a_new_one_is_painted(
     assert np.array_equal(later.task.images, painted_alone(both[1], 8))
 
 
-async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(
-    both,
-):
+async def test_a_request_that_nobody_has_answered_moves_to_the_model_that_is_there(both):
     async with local_pool(*both) as (handle, pool):
         new = handle.replicas[1]
         handle.route = lambda _: new

@@ -126,9 +126,7 @@ def test_the_largest_report_counts_and_without_reports_the_number_stays():
 
 
 @pytest.mark.parametrize("upscale_seconds", [2, 30, 100])
-def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(
-    upscale_seconds,
-):
+def test_the_last_replica_outlives_the_reports_of_the_request_that_started_it(upscale_seconds):
     args = {"min_replicas": 0, "upscale_seconds": upscale_seconds, "downscale_seconds": 1}
     config = _autoscaling(cluster_settings(args))
     assert config.downscale_to_zero_delay_s
@@ -173,9 +171,7 @@ def chosen(router: FewestImagesRouter, number: int) -> Route:
     return route
 
 
-def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(
-    router,
-):
+def test_a_shard_that_the_second_choice_takes_is_counted_there_alone(router):
     first = chosen(router, 0)
     other = "b" if first.replica == "a" else "a"
     router.on_request_routed(pending(0, first), other, None)

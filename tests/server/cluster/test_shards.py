@@ -146,9 +146,7 @@ def test_statistics_of_engines_are_added():
         Histogram((1.0,)) + Histogram((2.0,))
 
 
-async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(
-    grey_directory,
-):
+async def test_a_small_request_of_one_client_overtakes_the_large_one_of_another(grey_directory):
     async with local_pool(grey_directory) as (handle, pool):
         large = PaintJob(GenerateRequest(next(pool.request_ids), 9_000, seed=7, client="key large"))
         small = PaintJob(GenerateRequest(next(pool.request_ids), 4, seed=7, client="key small"))

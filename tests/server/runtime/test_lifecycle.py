@@ -84,9 +84,7 @@ async def test_only_an_event_stream_gets_an_error_after_its_start(content_type, 
     assert last in sent[-1]["body"]
 
 
-async def test_a_body_that_does_not_arrive_is_no_unfinished_work(
-    monkeypatch,
-):
+async def test_a_body_that_does_not_arrive_is_no_unfinished_work(monkeypatch):
     monkeypatch.setattr("scanline.server.runtime.lifecycle.ARRIVAL_SECONDS", 0.0)
 
     async def work(lifecycle, arrives):

@@ -225,9 +225,7 @@ def test_a_log_that_nobody_reads_stops_neither_answers_nor_sigterm(grey_director
         server.process.kill()
 
 
-def test_lines_beyond_the_bound_are_dropped_and_counted_the_others_in_order(
-    monkeypatch,
-):
+def test_lines_beyond_the_bound_are_dropped_and_counted_the_others_in_order(monkeypatch):
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     monkeypatch.setattr(logs, "MAX_WAITING", 10)

@@ -190,9 +190,7 @@ def test_the_keyboard_draws_and_a_reload_keeps_the_drawing(drawing):
     drawing.expect_visible("#drawing-hint")
 
 
-def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(
-    drawing,
-):
+def test_an_image_without_hidden_pixels_and_a_file_without_an_image_are_errors(drawing):
     drawing.fill("#rows", str(HEIGHT))
     drawing.click("#complete-form .primary")
     drawing.expect_notice("No pixel is hidden. Keep fewer rows, or hide some pixels.")

@@ -115,9 +115,7 @@ def test_the_race_ends_where_the_recorded_times_say(visitor):
     visitor.expect_hidden("#screens")
 
 
-def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(
-    visitor,
-):
+def test_another_layer_has_other_numbers_and_every_quoted_line_is_in_its_file(visitor):
     place, state = (
         visitor.see("#how-place").inner_text(),
         visitor.see("#heat-s").get_attribute("aria-label"),

@@ -147,12 +147,7 @@ SLOW = {  # label: what is made slow
 
 
 @pytest.mark.parametrize("label", SLOW)
-def test_a_message_and_a_job_of_a_websocket_pay(
-    label,
-    in_process_server,
-    charges,
-    monkeypatch,
-):
+def test_a_message_and_a_job_of_a_websocket_pay(label, in_process_server, charges, monkeypatch):
     owner, name = SLOW[label]
     call = getattr(owner, name)
 
@@ -167,11 +162,7 @@ def test_a_message_and_a_job_of_a_websocket_pay(
             assert sum(charges) >= (UNITS - FREE_SECONDS / UNIT_SECONDS) * (job + 1)
 
 
-def test_what_the_engine_sends_costs_its_client_nothing(
-    in_process_server,
-    charges,
-    monkeypatch,
-):
+def test_what_the_engine_sends_costs_its_client_nothing(in_process_server, charges, monkeypatch):
     def slow(_):
         compute()
         return False

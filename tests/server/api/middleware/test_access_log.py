@@ -204,9 +204,7 @@ def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]
     }
 
 
-def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(
-    traced,
-):
+def test_a_request_is_a_span_with_the_fields_of_its_log_line_and_a_probe_is_none(traced):
     server, collector = traced
     span = span_of(traced, "painted", fields={"n": 3, "seed": 7})
     httpx.get(f"{server.url}/readyz", headers={"x-request-id": "probed"})
@@ -252,9 +250,7 @@ def test_scoring_has_one_phase_and_each_websocket_job_its_own_span(traced):
         assert set(children_of(collector, job, 2)) == {"queue", "paint"}
 
 
-def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(
-    traced,
-):
+def test_a_request_continues_the_trace_of_its_client_and_a_refused_one_has_its_code(traced):
     span = span_of(traced, "called", fields={}, traceparent=f"00-{TRACE}-{PARENT}-01")
     assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     fields = attributes(span_of(traced, "refused", fields={"n": 0}))

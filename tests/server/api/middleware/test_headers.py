@@ -48,9 +48,7 @@ def test_an_error_has_its_id(guarded_server, label):
     assert set(response.json()) == {"error"}
 
 
-def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(
-    guarded_server,
-):
+def test_a_stream_and_a_websocket_have_their_id_also_one_that_is_refused(guarded_server):
     url = guarded_server.url
     headers = {**bearer(SECOND_KEY), **ID}
     response = httpx.post(
@@ -87,9 +85,7 @@ def test_every_response_forbids_sniffing_and_framing(client, path):
     assert len(set(names)) == len(names)
 
 
-def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(
-    grey_directory,
-):
+def test_pages_may_be_embedded_by_the_sites_that_the_settings_name_and_data_by_none(grey_directory):
     sites = ("https://wiki.example", "http://localhost:3000")
     client = client_of_app(grey_directory, frame_ancestors=sites)
     for path in ("/", "/docs"):
@@ -186,9 +182,7 @@ def test_what_needs_no_key_is_made_once_and_not_sent_again(client):
         assert len(tags) == (1 if path == icon else 2)
 
 
-def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(
-    client,
-):
+def test_texts_are_compressed_where_the_client_accepts_it_and_images_are_not(client):
     asset = re.search(r"/assets/[^\"]+\.css", client.get("/").text).group()
     for path in ("/", "/openapi.json", asset):
         compressed = client.get(path)

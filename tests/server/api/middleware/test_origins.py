@@ -70,9 +70,7 @@ def test_probes_may_use_an_address_but_no_foreign_name(client):
         assert_refused(client.get(path, headers={"host": REBOUND}), *WRONG_HOST)
 
 
-def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_not(
-    server,
-):
+def test_a_request_without_the_header_is_served_and_one_with_a_second_name_is_not(server):
     for headers, status in ((b"", 200), (b"host: localhost\r\nhost: evil.example\r\n", 400)):
         assert (
             answer_to(server, b"GET /v1/models HTTP/1.0\r\n" + headers + b"\r\n").status_code
@@ -237,9 +235,7 @@ def test_a_star_allows_all_pages(grey_directory):
         assert websocket.receive_json()["type"] == "error"
 
 
-def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(
-    guarded_server,
-):
+def test_a_preflight_needs_no_key_and_one_of_another_page_or_method_is_refused(guarded_server):
     url = guarded_server.url + EDITS
     response = httpx.options(url, headers={"origin": PAGE, **PREFLIGHT})
     assert response.status_code == 200

@@ -21,9 +21,7 @@ def with_chunk(kind: bytes, data: bytes) -> bytes:
     return FILE[:33] + chunk(kind, data) + FILE[33:]
 
 
-def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(
-    client,
-):
+def test_pixels_behind_the_last_are_not_decompressed_and_a_large_comment_is_no_pixel(client):
     """A bomb in the picture itself, of which only the rows are decompressed; a
     file that is decoded in a thread.
     """

@@ -150,9 +150,7 @@ def test_more_images_than_a_request_may_have(client, file):
     assert "4096 images" in response.json()["error"]["message"]
 
 
-def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(
-    client,
-):
+def test_each_picture_has_a_file_of_its_own_as_long_as_its_likelihood_says(client):
     answer = post(client, CODES, image=TEXTS)
     card = client.get("/v1/models/grey").json()
     assert (answer["model"], answer["coding"], answer["precision"]) == (

@@ -61,9 +61,7 @@ def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client, colour_clie
         )
 
 
-def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known_ones(
-    client,
-):
+def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known_ones(client):
     """Each has the known pixels of its own image."""
     hidden = np.flatnonzero(HOLE.reshape(-1) == 0)  # of which the partial images have so many
     for painted_ones in ([3], [1, 3, 4]):
@@ -99,9 +97,7 @@ def test_an_event_has_the_official_fields_and_ours(client):
     assert found == ["5x7", "webp", "opaque", "auto", 0, 7]
 
 
-def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(
-    client,
-):
+def test_the_usages_of_streamed_completions_are_those_of_a_plain_response(client):
     events = post_for_events(client, EDITS, **EDIT)
     whole = post(client, EDITS, **EDIT)["usage"]
     for part in ("input_tokens", "output_tokens", "total_tokens"):

@@ -34,9 +34,7 @@ def test_films_are_those_of_the_library(client, grey_directory, tmp_path, kind):
     assert b64decode(files[0]) == client.post(GENERATIONS, json=fields, headers=accept).content
 
 
-def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(
-    client,
-):
+def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked_for(client):
     data = {"keep_rows": "3", "seed": "4"}
     files = {"image": FILES["image"]}
     (whole,) = painted(client.post(EDITS, data=data, files=files).json())
@@ -49,9 +47,7 @@ def test_edits_have_their_known_pixels_from_the_start_and_the_size_that_is_asked
         np.testing.assert_array_equal(frame[..., 0], expected.repeat(2, axis=0).repeat(2, axis=1))
 
 
-def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
-    client,
-):
+def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(client):
     def frames(accept, **fields):
         answer = client.post(GENERATIONS, json={"seed": 4, **fields}, headers={"accept": accept})
         return len(film_frames(answer.content)[0])
@@ -66,6 +62,18 @@ def test_accept_alone_asks_for_a_gif_and_an_apng_but_not_for_a_film_in_webp(
 @pytest.mark.parametrize(
     ("accept", "fields", "param", "words"),
     [
+        (
+            "image/gif",
+            {"n": 1000, "frames": 256, "scale": 16, "seconds": 9},
+            "frames",
+            "is too large",
+        ),
+        (
+            "",
+            {"n": 64, "output_format": "gif", "frames": 64, "scale": 16},
+            "frames",
+            "each of 64 films of 80x112",
+        ),
         (
             "image/png",
             {"frames": 9},

@@ -205,9 +205,7 @@ def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server, gui
     assert (card["defaults"], card["max_guidance"]) == (DEFAULTS, 10)
 
 
-def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(
-    shapes_client,
-):
+def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisional(shapes_client):
     found = []
     # how far an image is when its partial images are cut is a matter of time
     for seed in range(20):

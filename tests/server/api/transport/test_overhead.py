@@ -54,9 +54,7 @@ def delays(server: Server, source: str, path: str = "") -> list[float]:
     return [float(found[1]) for line in lines if (found := re.search(r"delayed=([\d.]+)", line))]
 
 
-def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(
-    server,
-):
+def test_pipelined_errors_are_answered_at_the_rate_and_other_clients_at_once(server):
     count = BURST + BEYOND
     with open_connection(server, source="127.0.1.1") as connection:
         began = time.monotonic()

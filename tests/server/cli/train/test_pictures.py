@@ -243,9 +243,7 @@ def test_colour_pictures_are_mirrored_when_asked(tmp_path):
     assert " passes, mirrored)" in (tmp_path / "out" / "README.md").read_text()
 
 
-def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(
-    tmp_path,
-):
+def test_the_background_of_drawings_is_sampled_except_where_neighbours_are_mixed(tmp_path):
     dots = np.zeros((60, 16, 16), np.uint8)
     for image, (row, column) in zip(
         dots, np.random.default_rng(0).integers(0, 14, (60, 2)), strict=True
@@ -302,9 +300,7 @@ def classified(lines, tmp_path_factory):
     return out, done("train", "--data", lines, "--out", out, *OPTIONS, "--updates", 6)
 
 
-def test_the_model_knows_the_subfolders_and_its_card_states_them(
-    classified,
-):
+def test_the_model_knows_the_subfolders_and_its_card_states_them(classified):
     out, said = classified
     assert load_model(out).config.classes == (("row",), ("tall_column", "tall column"))
     assert "2 classes: row, tall_column" in said.splitlines()

@@ -253,9 +253,7 @@ def test_the_rate_is_also_a_share_of_a_gpu_s_peak(capsys):
     assert said.endswith("\nan update is one CUDA graph\n")
 
 
-def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(
-    capsys,
-):
+def test_a_run_of_minutes_has_the_time_that_the_clock_leaves(capsys):
     with training_progress(
         TrainingConfig(updates=10**9, minutes=300), "name", as_json=False
     ) as report:

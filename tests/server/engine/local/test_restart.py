@@ -315,12 +315,3 @@ async def test_exhausted_memory_counts_twice(faulty_engine, caplog):
     with pytest.raises(EngineFailedError, match=GIVEN_UP):
         await end(faulty_engine, engines.OUT_OF_MEMORY_SEED)
     assert caplog.text.count(f"the engine died (exit status {UNRECOVERABLE})") == 2
-
-
-async def test_it_paints_afterwards(faulty_engine, grey):
-    np.testing.assert_array_equal(await end(faulty_engine, seed=3), paint(grey, 3, seed=3).images)
-    assert (
-        faulty_engine.jobs,
-        faulty_engine.quarantine.inside,
-        faulty_engine.quarantine.waiting,
-    ) == ({}, {}, set())

@@ -93,9 +93,7 @@ def test_the_images_of_a_code_have_one_slot_together_until_the_last_is_done():
 
 
 @pytest.mark.parametrize("processes", [2, 3, 8, 100])
-def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(
-    processes,
-):
+def test_processes_share_every_limit_and_each_has_room_for_the_largest_request(processes):
     settings = Settings(api_processes=processes, max_frames_per_second=1000)
     part = part_of(settings)
     for name in ("max_connections", "max_websockets", "max_unread_bytes", "max_frames_per_second"):

@@ -41,9 +41,7 @@ def test_a_started_engine_reports_its_resources(faulty_engine, grey):
     )
 
 
-def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(
-    engine,
-):
+def test_that_a_request_has_a_slot_is_reported_with_the_next_event_that_is_waited_for(engine):
     ours, theirs = multiprocessing.Pipe()
     thread = threading.Thread(target=run, args=(engine, theirs))
     thread.start()
@@ -81,9 +79,7 @@ async def test_an_invalid_model_is_reported_in_one_sentence(tmp_path):
     assert engine.load_error is not None
 
 
-def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(
-    monkeypatch,
-):
+def test_slots_follow_the_free_memory_up_to_what_makes_painting_faster(monkeypatch):
     monkeypatch.setattr("scanline.server.engine.worker.process.free_memory", lambda: 5000)
     assert auto_slots(100, "cpu") == 10  # a quarter of it, a fifth of that for prefixes
     assert auto_slots(100, "cpu", share=0.5) == 5
