@@ -7,8 +7,8 @@ import pytest
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.mixed_requests import KINDS, Mix, serve_models
 
-# seeds of mixes; the first three have requests of all kinds
-MIXES = [(1, 32, 33), pytest.param(range(40, 65), marks=pytest.mark.fuzz)]
+# seeds of mixes; the first three have all KINDS
+MIXES = [(1, 32, 37), pytest.param(range(40, 65), marks=pytest.mark.fuzz)]
 KILLS = [(100, 101), pytest.param(range(102, 118), marks=pytest.mark.fuzz)]
 
 RELOADS = [(200, 201), pytest.param(range(202, 212), marks=pytest.mark.fuzz)]
@@ -23,7 +23,7 @@ def mixed_server(tmp_path_factory):
 @pytest.mark.parametrize("seeds", MIXES, ids=["few", "many"])
 def test_answers_are_the_same_whatever_else_is_asked(mixed_server, seeds):
     mixes = [Mix(seed) for seed in seeds]
-    assert {kind for mix in mixes for kind in mix.kinds} == KINDS
+    assert KINDS - {kind for mix in mixes for kind in mix.kinds} == set()
     for seed, mix in zip(seeds, mixes, strict=True):
         assert not mix.faults(mixed_server), f"of mix {seed}"
 

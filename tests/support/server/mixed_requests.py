@@ -82,48 +82,65 @@ WEIGHTED = {  # by Accept: another one that prefers the same
     "image/gif": "image/webp;q=0.1, image/gif",
 }
 FILM = {"frames": 4, "seconds": 0.5, "scale": 2}
-FILMS = {"frames": 3, "scale": 1}
+FILES = {"frames": 3, "scale": 1}
+EVENTS = {"stream": True, "partial_images": 3}
 # of answers: the fields that ask for each, and Accept
-FORMS: dict[str, list[tuple[dict[str, Any], str]]] = {
-    "JSON": [({}, "*/*")],
-    "data URLs": [({"response_format": "url", "output_format": "webp"}, "*/*")],
-    "sheet": [({}, "image/png"), ({}, "image/webp")],
-    "array": [({}, NPY)],
-    "film": [(FILM, "image/gif"), (FILM, "image/webp")],
-    "films": [({**FILMS, "output_format": kind}, "*/*") for kind in ("apng", "webp")],
-    "events": [({"stream": True, "partial_images": 3}, "*/*")],
-}
+FORMS: list[tuple[dict[str, Any], str]] = [
+    ({}, "*/*"),
+    ({"response_format": "url", "output_format": "webp"}, "*/*"),
+    ({}, "image/png"),
+    ({}, "image/webp"),
+    ({}, NPY),
+    (FILM, "image/gif"),
+    (FILM, "image/webp"),
+    ({**FILES, "output_format": "apng"}, "*/*"),
+    ({**FILES, "output_format": "webp"}, "*/*"),
+]
 REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
     ("generations", {"prompt": "a cat"}, (400, "prompt", "prompt_not_supported")),
     ("generations", {"model": "nobody"}, (404, "model", "model_not_found")),
     ("edits", {"image": b"no picture", "keep_rows": 3}, (400, "image", "invalid_image")),
     ("decodings", {"code": b"no code"}, (400, "code", "invalid_code")),
 ]
+# what a few mixes have between them: routes, ways to send, what is accepted, fields
 KINDS = {
-    *FORMS,
+    *WEIGHTED,
+    *WEIGHTED.values(),
     "generations",
     "edits",
     "likelihoods",
-    "known pixels",
     "classifications",
     "steps",
     "codes",
     "decodings",
-    "guidance",
-    "particles",
     "websocket",
     "cancelled",
     "left",
     "refused",
     "form",
-    "resized",
-    "written",
-    "default model",
-    "weighted",
-    "listed",
-    "body",
-    "some images",
+    "image/webp",
+    "model",
+    "n",
+    "class",
+    "prompt",
+    "guidance",
+    "particles",
+    "mask",
+    "keep_rows",
+    "repeats",
+    "per_pixel",
+    "by_bits",
+    "clean",
+    "images_a_code",
+    "images",
     "unchecked",
+    "stream",
+    "response_format",
+    "output_format",
+    "frames",
+    "seconds",
+    "size",
+    "state",
 }
 Fields = dict[str, Any]  # files are bytes
 Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
@@ -132,12 +149,19 @@ Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
 @dataclass(frozen=True)
 class Call:
     route: str
-    kinds: tuple[str, ...]
     fields: Fields
     accept: str = "*/*"
+    sent_as: str = "JSON"  # or as a form, or a body that is a file of codes
     # the status, parameter and code of the error that must come
     refused: tuple[int, str, str] | None = None
     leaves: tuple[str, int] | None = None  # how the client leaves, after so many milliseconds
+
+    @property
+    def kinds(self) -> set[str]:
+        kinds = {self.route, self.accept, self.sent_as, *self.fields}
+        if self.refused:
+            kinds.add("refused")
+        return {"left"} if self.leaves else kinds
 
     @property
     def url(self) -> str:
@@ -153,16 +177,16 @@ class Call:
                 CLOSES[close](connection)
             return {}
         response = self.response(client)
-        if "events" in self.kinds:
+        if "stream" in self.fields:
             return answer_of_events([*response.iter_lines()])
         heads = {name: response.headers.get(name) for name in ("content-type", "x-scanline-seed")}
         return {**heads, "body": VARIES.sub(b"", response.content)}
 
     def response(self, client: httpx.Client) -> httpx.Response:
         headers = {"accept": self.accept}
-        if "form" in self.kinds:
+        if self.sent_as == "form":
             body = as_form(self.fields)
-        elif "body" in self.kinds:
+        elif self.sent_as == "body":
             body = {"content": self.fields["code"][0]}
             headers["content-type"] = MEDIA_TYPE
         else:
@@ -181,10 +205,13 @@ class Coding:
     pixels, and as another call has it.
     """
 
-    kinds: tuple[str, ...]
     codes: Call
     pixels: list[np.ndarray]
     decoding: Call
+
+    @property
+    def kinds(self) -> set[str]:
+        return self.codes.kinds | self.decoding.kinds
 
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         encoded = self.codes.response(client)
@@ -192,8 +219,8 @@ class Coding:
             codes = [encoded.content]
         else:
             codes = [b64decode(each["code"]) for each in encoded.json()["data"]]
-        kinds = ("body",) if len(codes) == 1 else ()
-        decoded = Call("decodings", kinds, {"code": codes}, NPY).response(client)
+        sent_as = "body" if len(codes) == 1 else "JSON"
+        decoded = Call("decodings", {"code": codes}, NPY, sent_as).response(client)
         pixels = np.load(io.BytesIO(decoded.content))
         assert np.array_equal(pixels, self.pixels), "other pixels than those encoded"
         decoding = replace(self.decoding, fields={**self.decoding.fields, "code": codes})
@@ -205,10 +232,13 @@ class Coding:
 class Jobs:
     """Jobs of one websocket, of which some are cancelled after so many messages."""
 
-    kinds: tuple[str, ...]
     jobs: list[Fields]
     cancelled: list[int]  # their ids
     after: int
+
+    @property
+    def kinds(self) -> set[str]:
+        return {"websocket", *(["cancelled"] if self.cancelled else []), *self.jobs[0]}
 
     def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
         """Alone, they are painted one after the other, without those that are cancelled."""
@@ -358,27 +388,21 @@ class Mix:
             return self.coding(model, request)
         else:
             call = self.reading(model, request)
-        kinds = [*call.kinds]
         fields = {**call.fields}
-        accept = call.accept
-        if "image" in fields and self.chance(0.4):
-            kinds.append("form")
+        sent_as = "form" if "image" in fields and self.chance(0.4) else call.sent_as
         if model == DEFAULT_MODEL and self.chance(0.3):
-            kinds.append("default model")
             del fields["model"]
+        accept = call.accept
         if accept in WEIGHTED and self.chance(0.3):
-            kinds.append("weighted")
             accept = WEIGHTED[accept]
-        return replace(call, kinds=tuple(kinds), fields=fields, accept=accept)
+        return replace(call, fields=fields, accept=accept, sent_as=sent_as)
 
     def painting(self, model: str, request: GenerateRequest) -> Call:
         fields = self.fields(model, request)
         if "mask" in fields and "particles" in fields and self.chance(0.3):
             return self.known_pixels(model, fields)
-        form = "events"
-        if not request.stream:
-            form = self.rng.choice([form for form in FORMS if form != "events"])
-        return self.shown("edits" if request.known else "generations", fields, form)
+        route = "edits" if request.known else "generations"
+        return self.shown(route, fields, request.stream)
 
     def known_pixels(self, model: str, fields: Fields) -> Call:
         mask = decode(fields["mask"]).copy()
@@ -387,31 +411,30 @@ class Mix:
         if "class" in fields:
             asked["class"] = fields["class"]
         asked |= {"mask": encode(mask), "repeats": 2}
-        return Call("likelihoods", ("known pixels",), asked)
+        return Call("likelihoods", asked)
 
     def reading(self, model: str, request: ScoreRequest) -> Call:
         fields = self.given(model, request)
         if request.classified:
             fields["by_bits"] = self.chance(0.5)
-            return Call("classifications", ("classifications",), fields)
+            return Call("classifications", fields)
         if label := request.label_of(0):
             fields["class"] = self.word(label)
         if request.inspected is None:
             fields["per_pixel"] = self.chance(0.5)
-            return Call("likelihoods", ("likelihoods",), fields)
+            return Call("likelihoods", fields)
         config = MODELS[model]
         steps = request.inspected
         fields |= {"layer": steps.layer, "head": steps.head}
         fields["first"] = (steps.first - config.first) // config.step_bytes
         fields["steps"] = min((steps.stop - steps.first) // config.step_bytes, 8)
-        return Call("steps", ("steps",), fields)
+        return Call("steps", fields)
 
     def coding(self, model: str, request: ScoreRequest) -> Coding:
         fields = {**self.given(model, request), "clean": "off"}
         if label := request.label_of(0):
             fields["class"] = self.word(label)
         pixels = [decode(file) for file in fields["image"]]
-        kinds = ["codes"]
         asked: Fields = {}
         if self.chance(0.5):
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
@@ -419,14 +442,10 @@ class Mix:
             size = self.rng.randrange(len(pixels)) + 1
             some = sorted(self.rng.sample(range(len(pixels)), size))
             asked["images"] = self.rng.choice([some, ",".join(map(str, some))])
-            kinds.append("some images")
         if self.chance(0.3):
             asked["unchecked"] = True
-            kinds.append("unchecked")
-        if len(pixels) == 1 or "output_format" in fields:
-            kinds.append("body")
-        decoding = self.shown("decodings", asked, self.rng.choice([*FORMS]))
-        return Coding((*kinds, *decoding.kinds), Call("codes", (), fields), pixels, decoding)
+        decoding = self.shown("decodings", asked, self.chance(0.3))
+        return Coding(Call("codes", fields), pixels, decoding)
 
     def websocket(self) -> Jobs:
         jobs = []
@@ -443,34 +462,24 @@ class Mix:
                 self.watched += 1
                 fields["state"] = request.snapshot or (1, 0)
             jobs.append(fields)
-        kinds = ("websocket", "cancelled") if cancelled else ("websocket",)
-        return Jobs(kinds, jobs, cancelled, self.rng.randrange(1, 10))
+        return Jobs(jobs, cancelled, self.rng.randrange(1, 10))
 
     def leaver(self) -> Call:
         model, request = self.painted()
         call = self.painting(model, many(request, 20))
         leaves = self.rng.choice([*CLOSES]), self.rng.randrange(20)
-        return replace(call, kinds=("left",), leaves=leaves)
+        return replace(call, leaves=leaves)
 
     def refusal(self) -> Call:
         route, fields, error = self.rng.choice(REFUSED)
-        return Call(route, ("refused",), fields, refused=error)
+        return Call(route, fields, refused=error)
 
-    def shown(self, route: str, fields: Fields, form: str) -> Call:
-        """A request that is answered with images, in a form."""
-        more, accept = self.rng.choice(FORMS[form])
-        kinds = [route, form]
-        for name in ("guidance", "particles"):
-            if fields.get(name, 1) > 1:
-                kinds.append(name)
-        if isinstance(fields.get("class"), list):
-            kinds.append("listed")
-        if fields.get("prompt", PROMPT) != PROMPT:
-            kinds.append("written")
+    def shown(self, route: str, fields: Fields, is_streamed: bool) -> Call:
+        """A request that is answered with images: in events, or in any other form."""
+        more, accept = (EVENTS, "*/*") if is_streamed else self.rng.choice(FORMS)
         if self.chance(0.2):
-            kinds.append("resized")
             more = {**more, "size_policy": "resize", "size": "20x30"}
-        return Call(route, tuple(kinds), {**fields, **more}, accept)
+        return Call(route, {**fields, **more}, accept)
 
     def painted(self) -> tuple[str, GenerateRequest]:
         """A model, and images to paint or to complete."""
