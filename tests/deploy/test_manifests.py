@@ -3,6 +3,7 @@ metrics, and facts of files agree.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -43,33 +44,40 @@ def validate(*documents: dict[str, Any]) -> None:
             kubernetes_validate.validate(document, version, strict=True)
 
 
-SCHEMAS = {"compose-spec": sorted(DEPLOY.glob("compose*.yaml")), "github-workflows": WORKFLOWS}
+SCHEMA = ("check-jsonschema", "--builtin-schema")
+TOOLS = [
+    (*SCHEMA, "vendor.compose-spec", *DEPLOY.glob("compose*.yaml")),
+    (*SCHEMA, "vendor.github-workflows", *WORKFLOWS),
+    ("actionlint", *WORKFLOWS),
+    ("hadolint", "--no-color", "Dockerfile"),
+    ("promtool", "check", "config", "deploy/prometheus.yml"),
+    ("promtool", "test", "rules", "tests/deploy/alerts.yaml"),
+    # in tenths of systemd's points, of which a unit without restrictions has 9.6
+    ("systemd-analyze", "security", "--offline=yes", "--threshold=21", SERVICE),
+]
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
-def test_compose_files_and_workflows_are_valid(schema: str) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "check_jsonschema",
-        "--builtin-schema",
-        f"vendor.{schema}",
-        *SCHEMAS[schema],
-    ]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout
+def output_of(tool: str, *arguments: str | Path) -> tuple[int, str]:
+    """The exit status of a tool, run in the repository, and what it prints."""
+    program = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if program is None:
+        pytest.skip(f"{tool} is not installed")
+    result = subprocess.run(
+        [program, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return result.returncode, result.stdout
 
 
-@pytest.mark.parametrize(
-    "command", [["actionlint", *WORKFLOWS], ["systemd-analyze", "verify", SERVICE]]
-)
-def test_tools_find_nothing_but_that_the_server_is_not_installed(command: list[str | Path]) -> None:
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not installed")
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert [
-        line for line in result.stdout.splitlines() if "/scanline is not executable" not in line
-    ] == []
+@pytest.mark.parametrize("command", TOOLS, ids=lambda command: " ".join(map(str, command[:3])))
+def test_a_tool_finds_nothing(command: tuple[str, ...]) -> None:
+    status, output = output_of(*command)
+    assert status == 0, output
+
+
+def test_the_unit_is_valid_but_that_the_server_is_not_installed() -> None:
+    _, output = output_of("systemd-analyze", "verify", SERVICE)
+    for line in output.splitlines():
+        assert "/scanline is not executable" in line
 
 
 @pytest.mark.parametrize(
@@ -79,15 +87,12 @@ def test_kubernetes_manifests_are_valid(path: str) -> None:
     validate(*documents(f"kubernetes/{path}.yaml"))
 
 
-@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
 @pytest.mark.parametrize("overlay", ["cpu", "cuda", "ray"])
 def test_rendered_overlays_are_valid(overlay: str) -> None:
     """Patched and with the configuration of nginx, as `kubectl apply -k` would apply them."""
-    result = subprocess.run(
-        ["kubectl", "kustomize", DEPLOY / "kubernetes" / overlay], capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    rendered = {document["kind"]: document for document in yaml.safe_load_all(result.stdout)}
+    status, output = output_of("kubectl", "kustomize", DEPLOY / "kubernetes" / overlay)
+    assert status == 0, output
+    rendered = {document["kind"]: document for document in yaml.safe_load_all(output)}
     if overlay == "ray":
         assert rendered.pop("RayService") == RAY
         assert rendered["ConfigMap"]["data"] == {"nginx.conf": NGINX_CONF}
@@ -185,19 +190,6 @@ NOT_ALERTED = {
 NOT_ALERTED |= {"unknown_transfer_coding", "too_much_arriving", "too_much_unread"}
 NOT_ALERTED |= {"too_many_requests", "unavailable"}  # of nginx before a cluster
 ALERTS = (DEPLOY / "alerts.yml").read_text()
-
-
-@pytest.mark.skipif(
-    not shutil.which("promtool"), reason="promtool is in Debian's package prometheus"
-)
-@pytest.mark.parametrize(
-    "command", ["check config deploy/prometheus.yml", "test rules tests/deploy/alerts.yaml"]
-)
-def test_prometheus_accepts_its_configuration_and_the_tests_of_the_rules_pass(command: str) -> None:
-    result = subprocess.run(
-        ["promtool", *command.split()], cwd=ROOT, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_each_alert_is_tested() -> None:

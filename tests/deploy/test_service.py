@@ -16,7 +16,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from scanline.server.process.running import OTHER_DESCRIPTORS
 from scanline.server.settings import Settings
-from tests.support.manifests import DEPLOY, UNIT
+from tests.support.manifests import UNIT
 from tests.support.pictures import painted
 from tests.support.server.infrastructure import confined
 from tests.support.server.json_requests import GENERATIONS
@@ -84,17 +84,3 @@ def test_a_forbidden_call_is_refused() -> None:
 def test_the_unit_has_room_for_all_connections() -> None:
     connections = Settings.model_fields["max_connections"].default
     assert int(UNIT_OPTIONS["LimitNOFILE"]) >= connections + OTHER_DESCRIPTORS
-
-
-@needs_systemd
-def test_the_unit_leaves_little_open() -> None:
-    """In tenths of systemd's points, of which a unit without restrictions has 9.6."""
-    command = [
-        "systemd-analyze",
-        "security",
-        "--offline=yes",
-        "--threshold=21",
-        DEPLOY / "scanline.service",
-    ]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout
