@@ -157,12 +157,12 @@ class Admission:
 
     def _has_room(self, request: GenerateRequest, index: int) -> bool:
         """Return whether the prefix of image `index` has its room, or the image needs none."""
-        source = request.source(index)
-        return (
-            source is None
-            or not self._prefix(request, index)
-            or self.prefixes.has_room_for(request.id, source)
-        )
+        source = self._source(request, index)
+        return source is None or self.prefixes.has_room_for(request.id, source)
+
+    def _source(self, request: GenerateRequest, index: int) -> int | None:
+        """Return the known image whose prefix image `index` starts from; None where it needs none."""
+        return request.source(index) if self._prefix(request, index) else None
 
     def _prefix(self, request: GenerateRequest, index: int) -> int:
         """Return how many bytes of image `index` are run before it
@@ -256,9 +256,9 @@ class Admission:
         specs = kind.specs(request.image(index))
         assignment.label = specs[0].label
         assignment.checks = kind.checks(specs[0], self.generator.config)
-        source = request.source(index)
+        source = self._source(request, index)
         prefixes: list[Prefix | None] = [None] * len(specs)
-        if source is not None and self._prefix(request, index):
+        if source is not None:
             # Each slot has its own, or all have the same one.
             held = self.prefixes.start_from(request.id, source)
             prefixes = [*held] * (len(specs) // len(held))
@@ -328,13 +328,9 @@ class Admission:
         if index is None:
             self.prefixes.drop(request.id)
             return
-        source = request.source(index)
+        source = self._source(request, index)
         self.prefixes.move_on(request.id, source)
-        if (
-            source is None
-            or not self._prefix(request, index)
-            or self.prefixes.is_ready(request.id, source)
-        ):
+        if source is None or self.prefixes.is_ready(request.id, source):
             self.scheduler.resume(request.id)
             return
         self.scheduler.hold(request.id)
