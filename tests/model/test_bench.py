@@ -46,21 +46,6 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
     assert len(measure.durations(lambda: None, 45.0)) == 5
 
 
-def test_the_fastest_number_of_rows_is_the_matrix_rate_and_ceilings_of_images_count_steps() -> None:
-    ceilings = Ceilings(
-        flop_per_step=100,
-        products_seconds={1: 1.0, 64: 2.0, 256: 16.0},
-        square_flop=1,
-        copy_bytes=1,
-    )
-    assert (ceilings.best_rows, ceilings.matrix_flop) == (64, 64 * 100 / 2.0)
-    assert ceilings.against_torch_matmul(48) == pytest.approx(1.5)
-    found = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=9000).to_dict(steps=20, traffic=30)
-    assert found["flop_per_image"] == 2000
-    assert found["images_by_products"] == pytest.approx(64 * 100 / 2.0 / 2000)
-    assert found["images_by_state_traffic"] == pytest.approx(9000 / (2 * 15 * 20))
-
-
 @pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
 def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant: str) -> None:
     model = model_of(variant)

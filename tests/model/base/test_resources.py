@@ -17,7 +17,6 @@ V2 = "31 24 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 V1_CPU = "34 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 V1_MEMORY = "35 30 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 V1_GROUP = "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n"
-CPU_1 = Path("/sys/fs/cgroup/cpu")
 ONE_CPU = "100000 100000\n"
 Files = dict[str, object]
 
@@ -207,31 +206,3 @@ def test_the_commit_is_that_of_our_own_clone_and_marked_when_files_differ(
     assert commit_of_package(repository, monkeypatch) == f"{commit}-dirty"
     for elsewhere in (repository / "inside", tmp_path_factory.mktemp("outside")):
         assert commit_of_package(elsewhere, monkeypatch) is None
-
-
-@pytest.mark.parametrize(("share", "warned"), [(None, False), (0.05, False), (0.2, True)])
-def test_a_busy_machine_gives_a_warning(share: float | None, warned: bool) -> None:
-    warning = machine.busy_warning({"others_share_of_cpu": share})
-    assert (
-        ("other programs used 20% of the processors' time" in (warning or ""))
-        == (warning is not None)
-        == warned
-    )
-
-
-@pytest.mark.skipif(
-    not list(Path("/proc/self/task").glob("*/children")), reason="the system lists no children"
-)
-def test_the_work_of_running_children_is_our_own() -> None:
-    busy = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
-    nested = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])"
-    before = machine._processor_seconds()
-    child = subprocess.Popen(
-        [sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        child.stdout.readline()
-        after = machine._processor_seconds()
-    finally:
-        child.communicate(b"\n")
-    assert after[2] - before[2] > 0.4

@@ -108,17 +108,6 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert not any("\n" in str(refused) for refused in found.refused)
 
 
-def test_one_broken_file_among_hundreds(tmp_path: Path) -> None:
-    folder(tmp_path, {f"{i:04d}.png": encode(noise(2, 3, seed=i)) for i in range(300)})
-    (tmp_path / "0123.png").write_bytes(encode(GREY)[:60])
-    seen: list[tuple[int, int]] = []
-    found = load(tmp_path, progress=lambda done, total: seen.append((done, total)))
-    assert list(reasons(found)) == ["0123.png"]
-    assert found.images.shape == (299, 6)
-    assert (found.images[123] == noise(2, 3, seed=124).reshape(-1)).all()
-    assert seen == [(done, 300) for done in range(1, 301)]
-
-
 def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path: Path) -> None:
     wide = np.zeros((20, 60, 3), np.uint8)
     wide[:, 20:40] = 200  # the centre square

@@ -70,7 +70,7 @@ class Step:
 def model_of(variant: str) -> Transformer:
     if variant == "small features":
         return small_models.with_small_features(model_of("plain"))
-    return small_models.model_of(variant)
+    return small_models.model(small_models.config(**VARIANTS[variant]))
 
 
 def images_of(model: Transformer, count: int) -> torch.Tensor:
@@ -96,29 +96,6 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
         )
     for name in NUMBERS[: 3 if config.causal_conv else 2]:
         assert_close(name, getattr(reference, name), getattr(state, name))
-
-
-@pytest.mark.parametrize("variant", ["plain", "classes", "waves of pixels", "classes, pixels"])
-def test_labels_and_recent_pixels_are_read_where_the_model_has_classes_and_neighbours_alone(
-    variant: str,
-) -> None:
-    model = model_of(variant)
-    names = [value.name for value in export_step(model).graph.input]
-    recent = ["recent"] * model.config.causal_conv
-    assert names == ["image", "position", "s", "z"] + recent + ["label"] * (variant in CLASSIFIED)
-
-
-@pytest.mark.parametrize("variant", ["authors", "waves of pixels"])
-def test_images_stand_at_their_own_positions(variant: str) -> None:
-    model = model_of(variant)
-    config = model.config
-    images = images_of(model, 2)
-    reference, state, ahead = (State.zeros(config, count) for count in (2, 2, 1))
-    for _ in range(config.steps - 3):
-        model.step(images[1:], ahead)
-    for both in (reference, state):
-        both.put(torch.tensor([1]), ahead)
-    assert_close("parameters", model.step(images, reference), Step(model)(images, state))
 
 
 @pytest.mark.parametrize("variant", SWEEP)

@@ -187,18 +187,6 @@ def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_to
     assert open_picture(run_lengths(side), GREY, "image", resize=True).size == (side, side)
 
 
-def test_few_colours_are_read_too_and_a_transparent_one_is_alpha() -> None:
-    bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
-    for mode in ("1", "P"):
-        np.testing.assert_array_equal(
-            read(saved(Image.fromarray(bright).convert(mode))), bright.reshape(-1)
-        )
-    picture = Image.fromarray(bright // 255, "P")
-    picture.putpalette([9, 9, 9, 200, 200, 200])
-    opened = open_picture(saved(picture, transparency=0), GREY, "mask")
-    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
-
-
 def with_transparent(depth: int, channels: int) -> bytes:
     """A PNG of 7 x 5 pixels of two values, of which the one where IMAGE is dark is transparent."""
     kept = 2**depth - 1
@@ -391,13 +379,6 @@ def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
             "RGB"
         )
         np.testing.assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
-
-
-def test_an_enlarged_image_becomes_what_it_was() -> None:
-    enlarged = pictures.encode_image(pictures.resized(IMAGE, (55, 77)), "png")
-    np.testing.assert_array_equal(
-        pixels(open_picture(enlarged, GREY, "image", resize=True), GREY), IMAGE.reshape(-1)
-    )
 
 
 def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:

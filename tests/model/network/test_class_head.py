@@ -163,13 +163,3 @@ def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibr
         torch.equal(tensor, again.tensors[name])
         for name, tensor in model.class_head.tensors.items()
     )
-
-
-def test_few_images_are_enough_and_no_more_than_asked_for_are_read() -> None:
-    model: Transformer = small_models.model(small_models.config(**small_models.CLASSES))
-    images, labels = shaded(40, seed=2)
-    read: list[int] = []
-    fit_class_head(model, images, labels, 3, read.append)
-    assert read == [3]
-    head, _ = fit_class_head(model, images[:1], labels[:1])
-    assert all(tensor.isfinite().all() for tensor in head.tensors.values())

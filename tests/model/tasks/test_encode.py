@@ -1,5 +1,5 @@
-"""A task of encoding holds the intervals of its readings until they are
-encoded, and none that comes again.
+"""A task of encoding holds the intervals of its readings until they are encoded, and none that
+comes again.
 """
 
 import numpy as np
@@ -12,21 +12,22 @@ from scanline.model.tasks.encode import EncodeValues
 from tests.support.small_models import GREY
 
 INTERVALS = np.array([[0, 1 << 20]] * GREY.bytes, np.uint32).tobytes()
-
-
-def reading(index: int) -> Scored:
-    return Scored(0, index, b"", None, INTERVALS)
+FIRST = Scored(0, 0, b"", None, INTERVALS)
+SECOND = Scored(0, 1, b"", None, INTERVALS)
 
 
 def test_intervals_are_held_until_they_are_encoded() -> None:
     task = encode.plan(ModelInfo(GREY), EncodeValues([None, None], "0" * 32, "exact"))
-    none = np.zeros(2, np.int64)
-    task.fill([Cleaned(np.zeros((2, GREY.bytes), np.uint8), none > 0, none, none > 0)])
-    task.receive(reading(1))
-    assert (task.held_bytes, task.has_work) == (len(INTERVALS), False)
-    task.receive(reading(0))
-    assert (task.held_bytes, task.has_work) == (2 * len(INTERVALS), True)
+    images = np.zeros((2, GREY.bytes), np.uint8)
+    no = np.zeros(2, np.bool_)
+    task.fill([Cleaned(images, no, np.zeros(2, np.int64), no)])
+    task.receive(SECOND)
+    assert task.held_bytes == len(INTERVALS)
+    assert not task.has_work
+    task.receive(FIRST)
+    assert task.held_bytes == 2 * len(INTERVALS)
+    assert task.has_work
     assert [*task.work()]
     assert task.held_bytes == 0
-    task.receive(reading(0))
+    task.receive(FIRST)
     assert task.held_bytes == 0

@@ -13,6 +13,9 @@ from scanline.model.tasks.paint import PaintedPart, PaintTask
 from tests.support.small_models import GREY
 
 IMAGE = bytes(range(100, 135))
+OTHER = IMAGE[::-1]
+BEGIN = Pixels(0, [(0, 0, IMAGE[:10])])
+END = Finished(0, 0, IMAGE, 2.5)
 
 
 def after(*events: Event, images: int = 1) -> PaintTask:
@@ -23,56 +26,60 @@ def after(*events: Event, images: int = 1) -> PaintTask:
     return task
 
 
-def test_bytes_that_were_not_taken_are_merged_into_one_frame_of_their_image() -> None:
-    pieces = [Pixels(0, [(0, first, IMAGE[first : first + 6])]) for first in range(0, 35, 6)]
-    task = after(*pieces, Finished(0, 0, IMAGE, 2.5))
+def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
+    task = after(BEGIN, Pixels(0, [(0, 10, IMAGE[10:20])]), END)
     assert task.take() == PaintedPart([(0, 0, IMAGE)], [0])
     assert not task.take()
-    task = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, IMAGE[::-1], 3.0), images=2)
-    assert task.take() == PaintedPart([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [1, 0])
+
+
+def test_each_image_has_a_frame_of_its_own() -> None:
+    task = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, OTHER, 3.0), images=2)
+    assert task.take() == PaintedPart([(0, 0, OTHER), (1, 0, IMAGE)], [1, 0])
 
 
 def test_a_frame_begins_where_the_last_one_ended() -> None:
-    task = after(Pixels(0, [(0, 0, IMAGE[:10])]))
+    task = after(BEGIN)
     assert task.take().frames == [(0, 0, IMAGE[:10])]
-    task.receive(Finished(0, 0, IMAGE, 2.5))
+    task.receive(END)
     assert task.take().frames == [(0, 10, IMAGE[10:])]
 
 
 def test_provisional_bytes_are_here_but_in_no_frame() -> None:
     task = after(Pixels(0, [(0, 0, IMAGE[:10])], [(0, 10, b"later")]))
-    assert task.images[0, :15].tobytes() == IMAGE[:10] + b"later"
     assert task.take() == PaintedPart([(0, 0, IMAGE[:10])], [], provisional=(0,))
     task.receive(Pixels(0, [], [(0, 10, b"other")]))
     assert task.images[0, :15].tobytes() == IMAGE[:10] + b"other"
     assert task.take() == PaintedPart([], [], provisional=(0,))
-    task.receive(Finished(0, 0, IMAGE, 2.5))
+    task.receive(END)
     assert task.take() == PaintedPart([(0, 10, IMAGE[10:])], [0])
 
 
 def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte() -> None:
-    task = after(
-        Pixels(0, [(0, 0, IMAGE[:20])]), Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))])
-    )
-    assert task.images[0].tobytes() == IMAGE[:20] + bytes(15)
-    assert (task.painted.tolist(), task.provisional.tolist(), task.changing) == ([20], [24], {0})
-    task.receive(Finished(0, 0, IMAGE, 2.5))
+    anew = Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))])
+    task = after(BEGIN, anew)
+    assert task.images[0, :10].tobytes() == IMAGE[:10]
+    assert task.painted.tolist() == [10]
+    assert task.provisional.tolist() == [24]
+    assert task.changing == {0}
+    task.receive(END)
     task.receive(Pixels(0, [], [(0, 4, bytes(31))]))
     assert task.images[0].tobytes() == IMAGE
 
 
 def test_the_images_that_are_wanted_are_known_by_their_rows() -> None:
     task = PaintTask(GenerateRequest(0, 9, seed=0, only=(3, 7)), GREY)
-    task.receive(Pixels(0, [(7, 0, IMAGE[:10])]))
     task.receive(Finished(0, 7, IMAGE, 2.5, label=2))
-    assert (task.images[1].tobytes(), task.bits_per_dim[1], task.label(1)) == (IMAGE, 2.5, 2)
-    task.receive(Finished(0, 3, IMAGE[::-1], 3.0))
-    assert task.take() == PaintedPart([(0, 0, IMAGE[::-1]), (1, 0, IMAGE)], [1, 0])
+    task.receive(Finished(0, 3, OTHER, 3.0))
+    assert task.images[1].tobytes() == IMAGE
+    assert task.bits_per_dim[1] == 2.5
+    assert task.label(1) == 2
+    assert task.take() == PaintedPart([(0, 0, OTHER), (1, 0, IMAGE)], [1, 0])
     assert task.held_bytes == 70
 
 
 def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_painted_anew() -> None:
-    early, late = (StateSnapshot(0, position, b"s", b"z") for position in (5, 9))
+    early = StateSnapshot(0, 5, b"s", b"z")
+    late = StateSnapshot(0, 9, b"s", b"z")
     task = after(early, late)
     assert task.take().snapshot is late
     task.receive(early)
@@ -86,6 +93,5 @@ def test_the_numbers_of_completions_are_theirs_alone() -> None:
 
 
 def test_frames_that_are_not_taken_yet_are_counted_as_merged() -> None:
-    first = [Pixels(0, [(0, position, b"a")]) for position in (0, 1, 2)]
-    assert after(*first, Pixels(0, [(1, 0, b"a")]), images=2).merged == 2
-    assert after(Pixels(0, [(0, 0, IMAGE)]), Finished(0, 0, IMAGE, np.pi)).merged == 0
+    assert after(BEGIN, END).merged == 0
+    assert after(BEGIN, Pixels(0, [(0, 10, b"a")]), Pixels(0, [(0, 11, b"b")])).merged == 2

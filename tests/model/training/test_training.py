@@ -175,13 +175,6 @@ def test_a_run_keeps_its_files_within_a_limit(tmp_path: Path) -> None:
     assert 0 < moved < 0.1
 
 
-def test_bfloat16_learns_too(tmp_path: Path) -> None:
-    config = TrainingConfig(**{**RECIPE, "updates": 40, "checkpoint_every": 40})
-    train(MODEL, config, IMAGES[:32], IMAGES[32:], tmp_path, precision="bfloat16", compiled=False)
-    losses = [float(row["bits_per_dim"]) for row in rows(tmp_path)]
-    assert losses[-1] < 0.9 * losses[0]
-
-
 def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the images have 10 bytes, the model's 20"):
         train(MODEL, TrainingConfig(**RECIPE), IMAGES[:, :10], IMAGES, tmp_path / "new")
