@@ -92,7 +92,21 @@ guided = client_of("guided_server")
 
 
 def facts(data: list[dict[str, Any]]) -> list[list[Any]]:
-    return [[one[name] for name in FACTS] for one in sorted(data, key=lambda one: one["index"])]
+    """What an answer, events or messages say of each image, in the order of the images."""
+    ordered = sorted(data, key=lambda one: one["index"])
+    return [[one[name] for name in FACTS] for one in ordered]
+
+
+def facts_of_library(law: Images) -> list[list[Any]]:
+    rows = []
+    for index, bits in enumerate(law.bits_per_dim):
+        name = law.classes[index] if law.classes else None
+        row = [name, pytest.approx(bits, rel=1e-6), None, None]
+        if law.evidence_bits is not None:
+            row[2] = pytest.approx(law.evidence_bits[index], rel=1e-6)
+            row[3] = pytest.approx(law.effective_particles[index], rel=1e-6)
+        rows.append(row)
+    return rows
 
 
 def assert_painted(
@@ -100,36 +114,20 @@ def assert_painted(
 ) -> None:
     """Every face answers with these images, and says the same of each."""
     answer = post(client, url, **fields)
+    said = facts(answer["data"])
     np.testing.assert_array_equal(painted(answer), law.array)
-    nothing = (None,) * len(law.array)
-    known = (
-        (nothing, nothing) if url == GENERATIONS else (law.evidence_bits, law.effective_particles)
-    )
-    said = zip(law.classes or nothing, law.bits_per_dim, *known, strict=True)
-    for row, (name, *numbers) in zip(facts(answer["data"]), said, strict=True):
-        assert row == [
-            name,
-            *(value if value is None else pytest.approx(value, rel=1e-6) for value in numbers),
-        ]
+    assert said == facts_of_library(law)
     events = post_for_events(client, url, **fields)
     np.testing.assert_array_equal(images(events), law.array)
+    assert facts(named(events, "completed")) == said
     with connected(server.url) as websocket:
-        job = websocket.paint(type="complete" if url == EDITS else "generate", **fields)
+        job = websocket.paint("complete" if url == EDITS else "generate", **fields)
     np.testing.assert_array_equal(job.images(), law.array.reshape(len(law.array), -1))
-    for ended in (
-        named(events, "completed"),
-        [one for one in job.messages if one["type"] == "image"],
-    ):
-        assert facts(ended) == facts(answer["data"])
+    assert facts([one for one in job.messages if one["type"] == "image"]) == said
     if url == EDITS:
-        rest = {
-            name: str(value)
-            for name, value in fields.items()
-            if name not in FILES and value is not None
-        }
-        form = client.post(
-            EDITS, files={name: FILES[name] for name in FILES.keys() & fields.keys()}, data=rest
-        )
+        texts = {name: str(value) for name, value in fields.items() if value is not None}
+        files = {name: FILES[name] for name in ("image", "mask") if texts.pop(name, "")}
+        form = client.post(EDITS, files=files, data=texts)
         assert form.json()["data"] == answer["data"]
 
 
