@@ -1,10 +1,11 @@
-"""Causal linear attention over a whole sequence (eq. 8-15): the parallel
-form, for training, scoring and prefill.
+"""Causal linear attention over a whole sequence (eq. 8-15): the parallel form, for training,
+scoring and prefill.
 
-`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a
-GPU. All have one signature, but `triton.py` takes no weights (`with_second_keys`
-replaces them). The implementation is chosen by the device of the tensors and by the
-kernels that compile there, and logged once.
+`reference.py` is the literal loop, `chunked.py` runs on any device, `triton.py` on a GPU. All have
+one signature, but `triton.py` takes no weights (`with_second_keys` replaces them).
+`training_triton.py` also splits a layer's projection and applies the feature map; it and
+`triton.py` share the walks through chunks, `walks_triton.py`. The implementation is chosen by the
+device of the tensors and by the kernels that compile there, and logged once.
 
 `noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
@@ -79,9 +80,9 @@ def causal_attention_of_projection(
 def with_second_keys(
     phi_q: Tensor, phi_k: Tensor, v: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys
-    weighted by `weight` [B, N], for kernels without weights: after k_j comes a second key (w_j
-    - 1) k_j, which only later queries see."""
+    """Return phi_q, phi_k and v of 2 N positions, whose even outputs are those of keys weighted by
+    `weight` [B, N], for kernels without weights: after k_j comes a second key, (w_j - 1) k_j, which
+    only later queries see."""
     rest = phi_k * (weight - 1)[:, None, :, None].to(phi_k.dtype)
     phi_q = phi_q.repeat_interleave(2, dim=2)
     phi_k = torch.stack((phi_k, rest), dim=3).flatten(2, 3)

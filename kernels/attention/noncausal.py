@@ -1,9 +1,8 @@
-"""Linear attention without a causal mask (eq. 4-6): every query
-attends to all keys of its sequence.
+"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys.
 
-One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor
-exists. Plain torch with its autograd is all it needs, on any device: two products. The
-reference is `reference.linear_attention`.
+The brackets of eq. 6: phi(K)^T V is computed first, for all queries at once, so time and memory are
+O(N) and no [N, N] tensor exists. Plain torch with its autograd is all it needs, on any device: two
+products. The reference is `reference.linear_attention`.
 """
 
 import torch

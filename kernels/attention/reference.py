@@ -1,5 +1,5 @@
-"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq.
-4): literal loops, never optimised.
+"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops,
+never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -56,8 +56,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) +
-    1e-6) (eq. 4)."""
+    """Return y [B, H, N, M] (eq. 4): y_i is the sum over all j of phi(q_i)^T phi(k_j) v_j, divided
+    by the sum of phi(q_i)^T phi(k_j), plus 1e-6."""
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)

@@ -398,8 +398,8 @@ def _query_gradients(
     of_query = head * key_width
     of_key = (heads + head) * key_width
     of_value = 2 * heads * key_width + head * value_width
-    # In order (eq. 13): keys of the chunk weighted by G V^T + h
-    # 1^T, those before it through the state.
+    # In order (eq. 13): keys of the chunk are weighted by G V^T + h 1^T, those before it come
+    # through the state.
     state, key_sum = _sum_of(s, z, 0, tl.program_id(1), c, m, key_width, value_width)
     end = tl.minimum(begin + segment, length)
     for start in range(begin, end, chunk):

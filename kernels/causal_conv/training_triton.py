@@ -36,9 +36,8 @@ def normed_causal_conv(
     # Moments are torch's, so that torch.compile adds them to the kernel that computes x. Their
     # gradients are in that of the operator.
     variance, mean = torch.var_mean(x.detach(), dim=-1, correction=0)
-    return _normed_conv(
-        x, mean, (variance + EPSILON).rsqrt(), weight, bias, conv_weight, width, dtype
-    )
+    rstd = (variance + EPSILON).rsqrt()
+    return _normed_conv(x, mean, rstd, weight, bias, conv_weight, width, dtype)
 
 
 @torch.library.custom_op("scanline::normed_causal_conv", mutates_args=())

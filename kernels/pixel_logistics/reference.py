@@ -166,9 +166,10 @@ class PixelLogistics:
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
         logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
-        scales = (
-            raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
-        )
+        if self.scale == "exp":
+            scales = raw.clamp(min=LOG_SCALE_FLOOR).exp()
+        else:
+            scales = F.elu(raw) + 1.0001
         if self.coefficients:
             coefficients = coefficients.unflatten(-1, (k, self.coefficients))
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients

@@ -1,17 +1,17 @@
-"""Window: painted pixels around the one to predict, as real numbers, in the
-order that the network's input reads.
+"""Window: painted pixels around the one to predict, as real numbers, in the order that the
+network's input reads.
 
-A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in
-raster order with channels innermost:
+A byte b has the value v = b / 127.5 - 1. The inputs of a pixel are, each in raster order with
+channels innermost:
 
-1. the values of the window's pixels, `columns` to either side in the `rows` rows above and `columns` to the left; where
-   the window is `centred`, minus the pixel's reference, the mean of its left and
-   upper neighbour in the same channel (on the border, the one that exists), so that
-   a network need not learn brightness;
+1. the values of the window's pixels, `columns` to either side in the `rows` rows above and
+   `columns` to the left; where the window is `centred`, minus the pixel's reference, the mean of
+   its left and upper neighbour in the same channel (on the border, the one that exists), so that a
+   network need not learn brightness;
 2. where it is centred, the reference of each channel;
-3. of each byte in the nearest `wave_rows` and `wave_columns`: sin(pi 2^k v) for k = 0 .. waves - 1, then the cosines.
-   The grey of an anti-aliased edge follows exactly from the pixels around it; from their
-   values alone, networks learn that slowly.
+3. of each byte in the nearest `wave_rows` and `wave_columns`: sin(pi 2^k v) for k = 0 .. waves - 1,
+   then the cosines. The grey of an anti-aliased edge follows exactly from the pixels around it;
+   from their values alone, networks learn that slowly.
 
 Pixels outside the image have the byte `outside`.
 """
@@ -47,7 +47,9 @@ class Window:
     @cached_property
     def wave_pixels(self) -> tuple[tuple[int, int], ...]:
         """Those that are also read as waves, in raster order."""
-        return _around(self.wave_rows, self.wave_columns) if self.waves else ()
+        if not self.waves:
+            return ()
+        return _around(self.wave_rows, self.wave_columns)
 
     @cached_property
     def wave_table(self) -> Tensor:
@@ -82,9 +84,9 @@ class Window:
         reference = self._reference(images, pixel)
         if self.centred:
             values = values - reference.unsqueeze(2)
-        parts = [values.flatten(2)]
-        if self.centred:
-            parts.append(reference)
+            parts = [values.flatten(2), reference]
+        else:
+            parts = [values.flatten(2)]
         if self.waves:
             if device not in self._wave_tables:
                 self._wave_tables[device] = self.wave_table.to(device)
@@ -98,8 +100,9 @@ class Window:
         """Return the references [B, n, channels] of pixels [B, n]."""
         if not self.centred:
             return torch.zeros(*pixel.shape, self.channels, device=images.device)
-        one = torch.arange(2, device=images.device)
-        near = self._bytes(images, pixel, 1 - one, -one).float() / 127.5 - 1
+        # The pixels one row up and no column away, and no row up and one column to the left.
+        number = torch.arange(2, device=images.device)
+        near = self._bytes(images, pixel, 1 - number, -number).float() / 127.5 - 1
         above, left = near.unbind(2)
         pixel = pixel.unsqueeze(-1)
         first_column = pixel % self.width == 0

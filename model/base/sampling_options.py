@@ -87,7 +87,9 @@ def spelled_out(
         )
         for name, kind in options.items()
     ]
-    positional = [each for each in named if each.kind != inspect.Parameter.KEYWORD_ONLY]
+    positional = [
+        parameter for parameter in named if parameter.kind != inspect.Parameter.KEYWORD_ONLY
+    ]
     others = named[len(positional) :]
     shown = signature.replace(parameters=[*positional, *keywords, *others])
 

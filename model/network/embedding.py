@@ -57,7 +57,9 @@ class Embedding(nn.Module):
         if config.position == "sincos":
             return self.waves[position - config.first]
         pixel = position // config.channels
-        place = self.row[pixel // config.width] + self.column[pixel % config.width]
+        row = pixel // config.width
+        column = pixel % config.width
+        place = self.row[row] + self.column[column]
         if config.channels > 1:
             place = place + self.channel[position % config.channels]
         return place

@@ -12,16 +12,16 @@ from scanline.model.network.embedding import new_table
 def window(config: ModelConfig) -> Window:
     """Return the window that a model of this configuration reads."""
     return Window(
-        config.height,
-        config.width,
-        config.channels,
-        config.window_rows,
-        config.window_columns,
-        config.waves,
-        config.wave_rows,
-        config.wave_columns,
-        config.outside,
-        config.window_centred,
+        height=config.height,
+        width=config.width,
+        channels=config.channels,
+        rows=config.window_rows,
+        columns=config.window_columns,
+        waves=config.waves,
+        wave_rows=config.wave_rows,
+        wave_columns=config.wave_columns,
+        outside=config.outside,
+        centred=config.window_centred,
     )
 
 
@@ -42,4 +42,6 @@ class WindowInput(nn.Module):
 
     def place(self, pixel: torch.Tensor) -> torch.Tensor:
         """Return the vectors [..., D] of pixels [...]."""
-        return self.row[pixel // self.config.width] + self.column[pixel % self.config.width]
+        row = pixel // self.config.width
+        column = pixel % self.config.width
+        return self.row[row] + self.column[column]
