@@ -1,4 +1,4 @@
-import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-JESbL98E.js";var ee=`<div class="controls">
+import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d as u,f as d,h as f,j as p,k as m,l as h,m as g,o as _,p as v,s as y,u as b}from"./index-CLz_pgjQ.js";var ee=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
@@ -146,8 +146,8 @@ import{A as e,C as t,D as n,M as r,N as i,O as a,P as o,a as s,b as c,c as l,d a
   </ol>
   </div>
 </div>
-`,x=`"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq.
-4): literal loops, never optimised.
+`,x=`"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops,
+never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -204,8 +204,8 @@ def linear_attention(
     phi_k: Tensor,  # [B, H, S, C]
     v: Tensor,  # [B, H, S, M]
 ) -> Tensor:
-    """Return y_i = sum over j of phi(q_i)^T phi(k_j) v_j / (sum over j of phi(q_i)^T phi(k_j) +
-    1e-6) (eq. 4)."""
+    """Return y [B, H, N, M] (eq. 4): y_i is the sum over all j of phi(q_i)^T phi(k_j) v_j, divided
+    by the sum of phi(q_i)^T phi(k_j), plus 1e-6."""
     batch, heads, length, _ = phi_q.shape
     keys, value_width = v.shape[2:]
     y = v.new_zeros(batch, heads, length, value_width)
@@ -220,12 +220,11 @@ def linear_attention(
                 normaliser = normaliser + similarity
             y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
     return y
-`,te=`"""Linear attention without a causal mask (eq. 4-6): every query
-attends to all keys of its sequence.
+`,te=`"""Linear attention without a causal mask (eq. 4-6): every query attends to all keys.
 
-One state (s, z) is the sum over all keys, so time and memory are O(N) and no [N, N] tensor
-exists. Plain torch with its autograd is all it needs, on any device: two products. The
-reference is \`reference.linear_attention\`.
+The brackets of eq. 6: phi(K)^T V is computed first, for all queries at once, so time and memory are
+O(N) and no [N, N] tensor exists. Plain torch with its autograd is all it needs, on any device: two
+products. The reference is \`reference.linear_attention\`.
 """
 
 import torch
@@ -556,9 +555,10 @@ class PixelLogistics:
         c = self.channels
         sizes = (k, k * c, k * c, k * self.coefficients)
         logits, means, raw, coefficients = parameters.float().split(sizes, dim=-1)
-        scales = (
-            raw.clamp(min=LOG_SCALE_FLOOR).exp() if self.scale == "exp" else F.elu(raw) + 1.0001
-        )
+        if self.scale == "exp":
+            scales = raw.clamp(min=LOG_SCALE_FLOOR).exp()
+        else:
+            scales = F.elu(raw) + 1.0001
         if self.coefficients:
             coefficients = coefficients.unflatten(-1, (k, self.coefficients))
         return logits, means.unflatten(-1, (k, c)), scales.unflatten(-1, (k, c)), coefficients
