@@ -1,7 +1,6 @@
-"""Two other programs for the same work, in turns with Scanline: the authors' own library, and
-softmax attention with a key-value cache.
+"""The authors' own library doing the same work, in turns with Scanline.
 
-    python -m benchmarks.baselines --model mnist-small --batches 1,64 --skip softmax
+    python -m benchmarks.baselines --model mnist-small --batches 1,64
 
 Scanline's bytes are checked first. The figures are milliseconds of a step and images/s, at each
 number of images in flight; the last line is JSON.
@@ -16,42 +15,26 @@ keep nvcc out of the PATH (4 minutes):
     pip install torch setuptools
     env PATH="$(dirname "$(which python)"):/usr/bin:/bin" MAX_JOBS=1 \\
         python -m pip install --no-build-isolation -e '.[benchmarks]'
-
-`SoftmaxCache` is the paper's stateful softmax: the model's own weights and steps, with softmax
-attention over the keys and values of all earlier steps instead of linear attention over a state.
-The cache and the time of a step grow with the position, so the time of an image is integrated over
-its steps. The cache is allocated once, at full length, so that nothing is copied as it grows (the
-authors' recurrent softmax concatenates), and attention is torch's fused kernel.
 """
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.device import resolve_device
 from scanline.model.base.machine import print_json
-from scanline.model.base.resources import free_memory
-from scanline.model.base.state import State
-from scanline.model.bench.correctness import Reference, make_reference
+from scanline.model.bench.correctness import make_reference
 from scanline.model.bench.measure import Rate, Scanline, durations
 from scanline.model.bench.run import load
-from scanline.model.network.layer import Layer
-from scanline.model.network.transformer import Transformer
 
 WARM_UP_BYTES = 8  # painted by the authors' library before any is timed
 MINIMUM_BYTES = 7  # of the authors' library timed in one turn
-TIMED_STEPS = 5  # of an image, from the first to the last, at which the softmax cache is timed
-ROOM = 0.8  # share of the available memory that caches may take
 ROUNDS = 3  # turns of each program at one number of images
-NAMES = ("authors", "softmax")
 
 
 class Program(Protocol):
@@ -152,131 +135,6 @@ class FastTransformers:
         self.state = None
 
 
-class SoftmaxCache:
-    """`batch` images; a step reads the cache of all steps before it and extends it."""
-
-    def __init__(self, model: Transformer, batch: int) -> None:
-        config = model.config
-        self.model = model
-        self.batch = batch
-        self.device = model.device.type
-        shape = (config.layers, batch, config.heads, config.steps)
-        self.keys = torch.empty(*shape, config.key_width, device=model.device)
-        self.values = torch.empty(*shape, config.value_width, device=model.device)
-        for cache in (self.keys, self.values):
-            # untouched pages would take no memory
-            cache.copy_(torch.randn(cache.shape[2:], device=model.device))
-        self.images = torch.zeros(batch, config.bytes, dtype=torch.uint8, device=model.device)
-        self.conv_state = State.zeros(config, batch, model.device).conv_state
-        timed = np.linspace(0, config.steps - 1, TIMED_STEPS).astype(int)
-        self.times: dict[int, list[float]] = {step: [] for step in sorted(set(timed.tolist()))}
-
-    @torch.inference_mode()
-    def parameters(self, step: int) -> torch.Tensor:
-        """Return [B, P] for step `step` of every image; add that
-        step's keys and values to the cache.
-        """
-        model = self.model
-        position = self._position(step)
-        at = torch.full((self.batch, 1), position, device=model.device)
-        conv = model.step_conv(at[:, 0], self.conv_state)
-        x, base = model._read_in(self.images, at, None, conv)
-        x = x.squeeze(1)
-        for layer, keys, values in zip(model.layers, self.keys, self.values, strict=True):
-            q, keys[:, :, step], values[:, :, step] = project(layer, x)
-            seen = slice(step + 1)
-            attended = F.scaled_dot_product_attention(
-                q.unsqueeze(2), keys[:, :, seen], values[:, :, seen]
-            )
-            x = layer._finish(x, attended.flatten(1), conv, None)
-        return model._read_out(x.unsqueeze(1), base).squeeze(1)
-
-    def paint_step(self, step: int) -> None:
-        """Paint the bytes of step `step` of every image."""
-        position = self._position(step)
-        size = self.model.config.step_bytes
-        u = torch.rand(self.batch, size, 2, device=self.model.device).clamp(1e-5, 1 - 1e-5)
-        temperature = torch.ones(self.batch, device=self.model.device)
-        values = self.images[:, position : position + size]
-        known = torch.zeros_like(values, dtype=torch.bool)
-        values.copy_(
-            self.model.distribution.sample(self.parameters(step), u, temperature, values, known)
-        )
-
-    def measure(self, seconds: float) -> None:
-        for step in self.times:
-            self.times[step] += durations(
-                partial(self.paint_step, step), seconds / len(self.times), self.device
-            )
-
-    def rate(self) -> Rate:
-        """Return the median and p99 of each timed step, averaged over the steps of an image."""
-        median, p99 = (self._mean_over_steps(q) for q in (50, 99))
-        calls = sum(len(times) for times in self.times.values())
-        return Rate(1e3 * median, 1e3 * p99, self.batch / (self.model.config.steps * median), calls)
-
-    def close(self) -> None:
-        del self.keys, self.values
-
-    def _position(self, step: int) -> int:
-        """Return the first byte of a step."""
-        return self.model.config.first + step * self.model.config.step_bytes
-
-    def _mean_over_steps(self, q: float) -> float:
-        """Return the q-th percentile of a step's seconds, linear between the
-        timed steps, averaged over all steps.
-        """
-        seconds = [float(np.percentile(times, q)) for times in self.times.values()]
-        timed = list(self.times)
-        span = timed[-1] - timed[0]
-        return float(np.trapezoid(seconds, timed)) / span if span else seconds[0]
-
-
-def project(layer: Layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return q, k [..., H, C] and v [..., H, M] of x [..., D], without a feature map."""
-    config = layer.config
-    keys = config.heads * config.key_width
-    x = layer.attention_norm(x) if config.norm == "pre" else x
-    q, k, v = layer.query_key_value(x).split((keys, keys, config.model_width), dim=-1)
-    heads = (config.heads, -1)
-    return q.unflatten(-1, heads), k.unflatten(-1, heads), v.unflatten(-1, heads)
-
-
-def cache_bytes(config: ModelConfig) -> int:
-    """Return the bytes of the keys and values of one whole image, float32, all layers."""
-    return 4 * config.layers * config.heads * (config.key_width + config.value_width) * config.steps
-
-
-def too_large(config: ModelConfig, batch: int, device: str) -> str | None:
-    """Return why the caches of `batch` whole images cannot be
-    held in memory; None where they can.
-    """
-    needed = batch * cache_bytes(config)
-    available = torch.cuda.mem_get_info()[0] if device == "cuda" else free_memory()
-    if needed < ROOM * available:
-        return None
-    return f"the softmax cache of {batch} images needs {needed / 1e9:.1f} GB and {available / 1e9:.1f} GB are available"
-
-
-def unavailable(config: ModelConfig, batch: int, device: str) -> dict[str, str]:
-    """Return why baselines cannot be measured here, by name."""
-    reasons = {"authors": missing_library(), "softmax": too_large(config, batch, device)}
-    return {name: reason for name, reason in reasons.items() if reason is not None}
-
-
-def compare(
-    model: Transformer, batch: int, reference: Reference, seconds: float, names: Sequence[str]
-) -> dict[str, Rate]:
-    """Return the rates of Scanline ("ours") and of these baselines with `batch` images in flight,
-    measured for so many seconds each."""
-    programs: dict[str, Program] = {"ours": Scanline(model, batch, reference)}
-    if "authors" in names:
-        programs["authors"] = FastTransformers(model.config, batch, model.device.type)
-    if "softmax" in names:
-        programs["softmax"] = SoftmaxCache(model, batch)
-    return measure_in_turns(programs, seconds)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.baselines", description=(__doc__ or "").split("\n\n")[0]
@@ -285,27 +143,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--random", help="measure random weights of this preset instead")
     parser.add_argument("--batches", default="1,4,16,64,256", help="numbers of images in flight")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each program and number")
-    parser.add_argument("--skip", choices=NAMES, nargs="*", default=[])
     parser.add_argument("--device", default="auto")
     options = parser.parse_args(arguments)
+    reason = missing_library()
+    if reason is not None:
+        parser.error(reason)
     batches = [int(number) for number in options.batches.split(",")]
     model = load(options.model, options.random, resolve_device(options.device))
     reference = make_reference(model, batches)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for batch in batches:
-        reasons = unavailable(model.config, batch, model.device.type)
-        names = [name for name in NAMES if name not in options.skip and name not in reasons]
-        rates = compare(reference.model, batch, reference, options.seconds, names)
+        ours = Scanline(reference.model, batch, reference)
+        authors = FastTransformers(model.config, batch, model.device.type)
+        rates = measure_in_turns({"ours": ours, "authors": authors}, options.seconds)
+        row: dict[str, object] = {"batch": batch}
         for name, rate in rates.items():
-            times = rates["ours"].images_per_second / rate.images_per_second
-            print(
-                f"{batch} in flight, {name}: {rate.step_ms_median:.3f} ms a step, p99 {rate.step_ms_p99:.3f},"
-                f" {rate.images_per_second:.4g} images/s; ours {times:.1f} times"
-            )
-        for name, reason in reasons.items():
-            if name not in options.skip:
-                print(f"{batch} in flight, {name}: {reason}")
-        rows.append({"batch": batch, **{name: asdict(rate) for name, rate in rates.items()}})
+            gain = rates["ours"].images_per_second / rate.images_per_second
+            step = f"{rate.step_ms_median:.3f} ms a step, p99 {rate.step_ms_p99:.3f}"
+            speed = f"{rate.images_per_second:.4g} images/s; ours {gain:.1f} times"
+            print(f"{batch} in flight, {name}: {step}, {speed}")
+            row[name] = asdict(rate)
+        rows.append(row)
     print_json("baselines", vars(options) | {"backend": reference.backend}, rows=rows)
 
 

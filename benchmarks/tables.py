@@ -180,7 +180,7 @@ def measure(names: Sequence[str]) -> None:
         ours = ("bench", "--json", "--batches", "64", "--skip", "reading")
         exact = _bench("scanline", name, *ours)
         int8 = _bench("scanline", name, *ours, "--precision", "int8")
-        turns = _bench("benchmarks.baselines", name, "--batches", "1,64", "--skip", "softmax")
+        turns = _bench("benchmarks.baselines", name, "--batches", "1,64")
         one, of_64 = turns["rows"]
         data |= {fact: exact.get(fact) for fact in FACTS}
         data["models"][name] = {
