@@ -31,7 +31,7 @@ static inline bool guess_flat(const Shape& shape, const uint8_t* image, int64_t 
 
 constexpr int64_t TILE = 6 * 7;  // rows: enough work for each weight that is read, few enough that states stay in cache
 
-constexpr double CLEARLY_LESS = 0.95;  // than what is measured with some error
+constexpr double CLEARLY_LESS = 0.9;  // than what is measured with some error
 
 // Seconds of a pass of one tile.
 struct PassCosts {
@@ -70,7 +70,7 @@ struct Done {
 // How often guesses are right: counted wherever there is one, whether it had a row or not.
 class GuessChance {
     static constexpr int64_t REMEMBERED = 1 << 14;  // steps, beyond which older ones count half
-    int64_t steps = 128, guesses = 64, right = 60;  // as if so many had been seen
+    int64_t steps = 16, guesses = 8, right = 7;  // as if so many had been seen
 
   public:
     double value() const { return double(right) / double(guesses); }

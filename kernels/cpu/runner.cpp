@@ -16,6 +16,7 @@ namespace ISA {
 constexpr int64_t BYTES_PER_COPYING_THREAD = 1 << 18;  // fewer take less time than waking a thread; not measured
 constexpr int64_t MEASURED_BYTES = 1 << 25;  // of states
 constexpr int MEASURED_PASSES = 4;
+constexpr int64_t MEASURED_ROWS[] = {1, 2, 3, 4, 6, 8, 12, 18, 24, TILE};
 constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
 // A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
 // keep the cores, attempts cost a few percent.
@@ -69,7 +70,7 @@ class IsaRunner final : public Runner {
         grow();
         const int64_t rows = largest_group > 1 ? ROWS_PER_GROUP : 1, wanted = (count + rows - 1) / rows;
         const int64_t groups = std::min<int64_t>(wanted, threads.count);
-        const int64_t room = images_of_part(ahead);
+        const int64_t room = images_of_part(ahead, groups);
         const int64_t most = guided ? room - 1 : room;  // slots of a part, to which the second half of a pair is added
         const int64_t rounds = (count + groups * most - 1) / (groups * most), parts = std::min(count, rounds * groups);
         const auto begin_of = [&](int64_t part) {
@@ -87,10 +88,11 @@ class IsaRunner final : public Runner {
         // A part takes all its passes before the next one: its states are in cache from the second pass on.
         run_groups(groups, threads_of_group, parts, [&](int64_t part, Tile& tile, Scratch& scratch, const GroupMember& member) {
             if (member.rank == 0) {
-                tile.run_count = 0;
-                for (int64_t i = begin_of(part); i < begin_of(part + 1); i++) {
-                    tile.runs[tile.run_count] = Run();
-                    tile.runs[tile.run_count++].slot = in_flight[i];
+                const int64_t begin = begin_of(part);
+                tile.run_count = begin_of(part + 1) - begin;
+                for (int64_t i = 0; i < tile.run_count; i++) {
+                    tile.runs[i] = Run();
+                    tile.runs[i].slot = in_flight[begin + i];
                 }
             }
             for (int64_t pass = 0;; pass++) {
@@ -270,70 +272,78 @@ class IsaRunner final : public Runner {
         if (largest_group < threads.count && Clock::now() >= grow_at) largest_group *= 2;
     }
 
-    // What passes cost a group of so many threads, measured at first with images of its own.
-    const PassCosts& costs_of(int group_threads) {
-        const auto found = costs.find(group_threads);
-        if (found != costs.end()) return found->second;
-        const Shape& shape = weights.shape;
-        const int64_t state_size = shape.layers * shape.heads * shape.key_width * shape.value_width;
-        const int64_t count = std::clamp<int64_t>(MEASURED_BYTES / (4 * state_size), 1, TILE);
-        const int64_t convolutions = shape.causal_conv ? shape.blocks + shape.layers : 0;
-        Array<float> s(count * state_size), z(count * state_size / shape.value_width);
-        Array<float> pixels(convolutions * count * (shape.width + BEYOND) * weights.width);
-        Array<uint8_t> images(count * weights.bytes);
-        Array<int64_t> labels(count);
-        Slots slots{};
-        slots.count = count, slots.s = s.data, slots.z = z.data, slots.conv_state = pixels.data;
-        slots.images = images.data, slots.label = labels.data;
-        // Seconds of a pass of some images with so many rows each: the least of some, as other programs may have run.
-        const auto seconds = [&](int64_t image_count, int64_t rows_each) {
-            double least = 1e9;
-            run_groups(1, group_threads, 1, [&](int64_t, Tile& tile, Scratch& scratch, const GroupMember& member) {
-                if (member.rank == 0) {
-                    tile.run_count = image_count;
-                    tile.rows = image_count * rows_each;
-                    for (int64_t i = 0; i < image_count; i++) {
-                        tile.runs[i] = Run();
-                        tile.runs[i].slot = i;
-                        tile.runs[i].first = i * rows_each;
-                        tile.runs[i].rows = rows_each;
-                        tile.runs[i].sure = 1;
-                        tile.runs[i].kept = rows_each - 1;
-                    }
-                    for (int64_t r = 0; r < tile.rows; r++) {
-                        tile.slot[r] = r / rows_each;
-                        tile.label[r] = 0;
-                        tile.position[r] = shape.first;
-                    }
-                }
-                member.wait();
-                for (int i = 0; i < MEASURED_PASSES; i++) {
-                    const auto began = Clock::now();
-                    run_network(tile, scratch, member, slots);
-                    if (member.rank == 0) least = std::min(least, std::chrono::duration<double>(Clock::now() - began).count());
-                    member.wait();
-                }
-            });
-            return least;
-        };
-        PassCosts cost;
-        int64_t before = 0;
-        for (const int64_t rows : {1, 2, 3, 4, 6, 8, 12, 18, 24, int(TILE)}) {
-            cost.rows[rows] = std::max(seconds(1, rows), cost.rows[before]);
-            for (int64_t between = before + 1; between < rows; between++)
-                cost.rows[between] = cost.rows[before] + (cost.rows[rows] - cost.rows[before]) * double(between - before) / double(rows - before);
-            before = rows;
-        }
-        cost.image = std::max((seconds(count, 1) - cost.rows[count]) / double(count), 0.0);
-        return costs[group_threads] = cost;
-    }
-
     // How many slots a part of many has: those of a tile, or where rows of fewer images fill one at a lower cost, these.
-    int64_t images_of_part(const Ahead& ahead) {
-        if (ahead.widest) return TILE;
+    int64_t images_of_part(const Ahead& ahead, int64_t groups) {
+        if (ahead.widest || most_of_group(groups) > 1) return TILE;
         const PassCosts& cost = costs_of(1);
         const int64_t fewer = std::max<int64_t>(int64_t(double(TILE) / chance.length()), 2);
         return cost.of_step(fewer) < CLEARLY_LESS * cost.of_step(TILE) ? fewer : TILE;
+    }
+
+    // What passes cost a group of so many threads, measured when it is asked for first, with images of its own.
+    const PassCosts& costs_of(int group_threads) {
+        if (const auto found = costs.find(group_threads); found != costs.end()) return found->second;
+        const Shape& shape = weights.shape;
+        const int64_t keys = shape.layers * shape.heads * shape.key_width;  // numbers of a slot's z
+        const int64_t images = std::clamp<int64_t>(MEASURED_BYTES / (4 * keys * shape.value_width), 1, TILE);
+        const int64_t convolutions = shape.causal_conv ? shape.blocks + shape.layers : 0;
+        Array<float> s(images * keys * shape.value_width), z(images * keys);
+        Array<float> pixels(convolutions * images * (shape.width + BEYOND) * weights.width);
+        Array<uint8_t> bytes(images * weights.bytes);
+        Array<int64_t> labels(images);
+        Slots slots{};
+        slots.count = images;
+        slots.s = s.data;
+        slots.z = z.data;
+        slots.conv_state = pixels.data;
+        slots.images = bytes.data;
+        slots.label = labels.data;
+
+        PassCosts cost;
+        for (const int64_t rows : MEASURED_ROWS) cost.rows[rows] = seconds_of_pass(slots, group_threads, 1, rows);
+        // Between those that are cheapest for their rows a line: one row more may cost much, and the next ones little.
+        for (int64_t from = 1; from < TILE;) {
+            int64_t to = TILE;
+            const auto slope = [&](int64_t rows) { return (cost.rows[rows] - cost.rows[from]) / double(rows - from); };
+            for (const int64_t rows : MEASURED_ROWS)
+                if (rows > from && slope(rows) < slope(to)) to = rows;
+            const double of_row = std::max(slope(to), 0.0);
+            for (; from < to; from++) cost.rows[from + 1] = cost.rows[from] + of_row;
+        }
+        cost.image = std::max(seconds_of_pass(slots, group_threads, images, 1) - cost.rows[images], 0.0) / double(images);
+        return costs[group_threads] = cost;
+    }
+
+    // Seconds of a pass of the first slots with so many rows each, all right: the least of some, as other programs may have run.
+    double seconds_of_pass(const Slots& slots, int group_threads, int64_t images, int64_t rows_each) {
+        double least = 1e9;
+        run_groups(1, group_threads, 1, [&](int64_t, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            if (member.rank == 0) {
+                tile.run_count = images;
+                tile.rows = images * rows_each;
+                for (int64_t i = 0; i < images; i++) {
+                    Run& run = tile.runs[i] = Run();
+                    run.slot = i;
+                    run.first = i * rows_each;
+                    run.rows = rows_each;
+                    run.sure = 1;
+                    run.kept = rows_each - 1;
+                }
+                for (int64_t r = 0; r < tile.rows; r++) {
+                    tile.slot[r] = r / rows_each;
+                    tile.label[r] = 0;
+                    tile.position[r] = weights.shape.first;
+                }
+            }
+            member.wait();
+            for (int i = 0; i < MEASURED_PASSES; i++) {
+                const auto began = Clock::now();
+                run_network(tile, scratch, member, slots);
+                if (member.rank == 0) least = std::min(least, std::chrono::duration<double>(Clock::now() - began).count());
+                member.wait();
+            }
+        });
+        return least;
     }
 
     // All members of a group return when the parameters of all rows are there.
