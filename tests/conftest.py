@@ -13,7 +13,6 @@ import atexit
 import gc
 import inspect
 import os
-from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,8 +23,7 @@ import pytest
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from scanline.model.network.transformer import Transformer
-    from scanline.model.sampling.engine import Engine
+    pass
 
 gc.disable()  # until all tests are collected, which takes a fifth less time so
 if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and model need
@@ -133,7 +131,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def seeded():
     import torch
 
     torch.manual_seed(0)
@@ -149,17 +147,17 @@ def saved(name: str, folders: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def grey_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grey_directory(tmp_path_factory):
     return saved("GREY", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def colour_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def colour_directory(tmp_path_factory):
     return saved("COLOUR", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def grey(grey_directory: Path) -> Transformer:
+def grey(grey_directory):
     """7 rows of 5 grey pixels; the weights are those of the file, in float16."""
     from scanline.model.formats.checkpoint import load_model
 
@@ -167,7 +165,7 @@ def grey(grey_directory: Path) -> Transformer:
 
 
 @pytest.fixture(scope="session")
-def colour(colour_directory: Path) -> Transformer:
+def colour(colour_directory):
     """3 rows of 4 RGB pixels."""
     from scanline.model.formats.checkpoint import load_model
 
@@ -175,7 +173,7 @@ def colour(colour_directory: Path) -> Transformer:
 
 
 @pytest.fixture
-def engine(grey: Transformer) -> Iterator[Engine]:
+def engine(grey):
     """An engine loop in this process, with five slots."""
     from scanline.model.sampling.base.generator import Generator
     from scanline.model.sampling.engine import Engine

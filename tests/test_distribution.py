@@ -65,7 +65,7 @@ def build(folder: Path, path: str) -> Path:
     return built
 
 
-def test_without_a_compiler_it_is_one_for_any_platform(tmp_path: Path) -> None:
+def test_without_a_compiler_it_is_one_for_any_platform(tmp_path):
     pure_wheel = build(tmp_path, path=str(tmp_path))
     assert pure_wheel.name == f"scanline_server-{extras.version()}-py3-none-any.whl"
     found = set(zipfile.ZipFile(pure_wheel).namelist())
@@ -82,7 +82,7 @@ def test_without_a_compiler_it_is_one_for_any_platform(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-def test_with_a_compiler_it_holds_the_library_and_serves_every_python(tmp_path: Path) -> None:
+def test_with_a_compiler_it_holds_the_library_and_serves_every_python(tmp_path):
     built = build(tmp_path, path=os.environ["PATH"])
     assert "-py3-none-" in built.name
     assert not built.name.endswith("-any.whl")
@@ -91,7 +91,7 @@ def test_with_a_compiler_it_holds_the_library_and_serves_every_python(tmp_path: 
     ]
 
 
-def test_no_instruction_asks_an_index_for_our_package() -> None:
+def test_no_instruction_asks_an_index_for_our_package():
     listed = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout
@@ -106,7 +106,7 @@ def test_no_instruction_asks_an_index_for_our_package() -> None:
     assert wrong == []
 
 
-def test_each_floor_with_a_reason_excludes_the_versions_that_it_is_about() -> None:
+def test_each_floor_with_a_reason_excludes_the_versions_that_it_is_about():
     declared = (ROOT / "pyproject.toml").read_text()
     floors = re.findall(r'"([\w-]+)>=([\d.]+)[^"]*",  # below ([\d.]+): ', declared)
     assert {name for name, _, _ in floors} == {"torch", "pillow", "starlette", "python-multipart"}
@@ -118,7 +118,7 @@ def test_each_floor_with_a_reason_excludes_the_versions_that_it_is_about() -> No
     assert torch_range in (ROOT / "Dockerfile").read_text()
 
 
-def test_an_instruction_names_what_the_extra_needs() -> None:
+def test_an_instruction_names_what_the_extra_needs():
     error = extras.MissingExtraError("--cluster", "cluster")
     packages = r"'ray\[serve\][<>=.,\d]+' 'grpcio[<>=.,\d]+'"
     assert re.fullmatch(f"--cluster needs the extra cluster: pip install {packages}", str(error))
@@ -126,9 +126,7 @@ def test_an_instruction_names_what_the_extra_needs() -> None:
 
 @pytest.mark.slow  # downloads some gigabytes, where the index has no build for CPUs
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-def test_the_newest_torch_paints_the_same_bytes(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_newest_torch_paints_the_same_bytes(request, tmp_path):
     """The newest that the index has, whatever range we declare, beside our other packages."""
     if find_spec("pip") is None:
         pytest.skip("there is no pip")

@@ -52,7 +52,7 @@ def by_name(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
-def test_what_a_page_names_exists(page: Path) -> None:
+def test_what_a_page_names_exists(page):
     text = page.read_text()
     modules = [
         name.removeprefix("scanline.").rstrip(".").replace(".", "/")
@@ -79,7 +79,7 @@ def anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=by_name)
-def test_commands_options_and_variables_of_a_page_exist(page: Path) -> None:
+def test_commands_options_and_variables_of_a_page_exist(page):
     text = page.read_text()
     spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
     lines = [
@@ -107,7 +107,7 @@ def unknown_names(code: str, page: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=by_name)
-def test_sentences_of_a_page_are_short(page: Path) -> None:
+def test_sentences_of_a_page_are_short(page):
     found = sorted(sentences(page.read_text()))
     lengths = [length for length, _ in found]
     median = lengths[len(lengths) // 2]
@@ -138,11 +138,11 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
                 yield words, sentence
 
 
-def test_the_reference_is_what_the_code_says() -> None:
+def test_the_reference_is_what_the_code_says():
     assert reference.PAGE.read_text() == reference.page(), "run python -m tests.support.reference"
 
 
-def test_the_log_has_a_short_line_for_each_result_newest_first() -> None:
+def test_the_log_has_a_short_line_for_each_result_newest_first():
     for area in LOG.read_text().split("\n## ")[1:]:
         lines = re.findall(r"^\| 2.*", area, re.MULTILINE)
         dates = [line[2:12] for line in lines]
@@ -156,5 +156,5 @@ def test_the_log_has_a_short_line_for_each_result_newest_first() -> None:
 
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
-def test_tables_show_what_was_recorded(page: Path) -> None:
+def test_tables_show_what_was_recorded(page):
     assert page.read_text() == tables.rendered(page.read_text()), "run python -m benchmarks.tables"

@@ -33,7 +33,7 @@ def imports(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("floor", NOT_IMPORTED)
-def test_no_import_goes_upward_to_the_web_or_to_tests(floor: str) -> None:
+def test_no_import_goes_upward_to_the_web_or_to_tests(floor):
     forbidden = NOT_IMPORTED[floor] | {"tests", "benchmarks"}
     files = sorted((ROOT / floor).rglob("*.py"))
     assert files
@@ -87,7 +87,7 @@ def writes(path: Path) -> list[str]:
     return [ast.unparse(call) for call in calls if opens_to_write(call, in_memory)]
 
 
-def test_one_module_opens_files_to_write() -> None:
+def test_one_module_opens_files_to_write():
     files = [path for floor in NOT_IMPORTED for path in sorted((ROOT / floor).rglob("*.py"))]
     found = {
         str(path.relative_to(ROOT)): writes(path)
@@ -100,7 +100,7 @@ def test_one_module_opens_files_to_write() -> None:
     assert {path for path, calls in found.items() if calls} == OTHER_WRITERS.keys()
 
 
-def test_a_file_that_is_opened_to_write_is_found(tmp_path: Path) -> None:
+def test_a_file_that_is_opened_to_write_is_found(tmp_path):
     lines = [
         "path.write_bytes(b'')",
         "path.open('w')",
@@ -139,11 +139,11 @@ def imported_files() -> dict[Path, set[Path]]:
     return graph
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_circle():
     TopologicalSorter(imported_files()).prepare()  # raises CycleError
 
 
-def test_folders_import_in_one_direction_at_every_depth() -> None:
+def test_folders_import_in_one_direction_at_every_depth():
     """A folder is the files that lie in it, without those of its own folders."""
     folders: dict[Path, set[Path]] = {}
     for path, others in imported_files().items():
@@ -153,7 +153,7 @@ def test_folders_import_in_one_direction_at_every_depth() -> None:
     TopologicalSorter(folders).prepare()
 
 
-def test_files_and_folders_of_the_page_import_in_one_direction() -> None:
+def test_files_and_folders_of_the_page_import_in_one_direction():
     files: dict[Path, set[Path]] = {}
     folders: dict[Path, set[Path]] = {}
     for path in (ROOT / "server/web/src").rglob("*.ts"):
@@ -168,7 +168,7 @@ def test_files_and_folders_of_the_page_import_in_one_direction() -> None:
     TopologicalSorter(folders).prepare()
 
 
-def test_the_tests_of_kernels_and_model_need_no_web_package() -> None:
+def test_the_tests_of_kernels_and_model_need_no_web_package():
     """A bare GPU machine, with the dependencies of kernels and
     model only, runs these two folders.
     """

@@ -41,7 +41,7 @@ def names() -> Iterator[str]:
             )
 
 
-def test_an_option_of_sampling_is_a_field_of_requests_of_their_answers_and_of_defaults() -> None:
+def test_an_option_of_sampling_is_a_field_of_requests_of_their_answers_and_of_defaults():
     names = set(sampling_options.DrawingParams().used)
     assert (
         names
@@ -56,12 +56,12 @@ def test_an_option_of_sampling_is_a_field_of_requests_of_their_answers_and_of_de
 
 
 @pytest.mark.parametrize("part", ["product", "tests"])
-def test_the_tokens_of_python_are_within_their_budget(part: str) -> None:
+def test_the_tokens_of_python_are_within_their_budget(part):
     budget = tomllib.loads((ROOT / ".ci/budget.toml").read_text())
     assert tokens.weight(tokens.files_of(part)).tokens <= budget[part]
 
 
-def test_names_of_events_and_messages_are_those_of_the_list() -> None:
+def test_names_of_events_and_messages_are_those_of_the_list():
     assert [*names()] == NAMES.read_text().splitlines()
 
 

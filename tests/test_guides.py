@@ -38,7 +38,7 @@ N = 16
 
 
 @pytest.mark.slow
-def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> None:
+def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path):
     with socket.socket() as probe:
         if not probe.connect_ex(("localhost", 8000)):
             pytest.skip("something is served on port 8000")
@@ -68,7 +68,7 @@ def test_every_block_of_the_readme_works_in_a_fresh_clone(tmp_path: Path) -> Non
         assert told in done.stdout
 
 
-def test_the_examples_of_the_api_page_run_in_their_order(tmp_path: Path) -> None:
+def test_the_examples_of_the_api_page_run_in_their_order(tmp_path):
     config = small_models.config(
         height=28, width=28, predicts="categorical", **small_models.CLASSES
     )
@@ -84,7 +84,7 @@ def test_the_examples_of_the_api_page_run_in_their_order(tmp_path: Path) -> None
     np.testing.assert_array_equal(*pictures)
 
 
-def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_fonts_to_a_server(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(SCRIPT) == 1
     Path("letters.py").write_text(SCRIPT[0])
@@ -118,7 +118,7 @@ def test_from_fonts_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert Image.open(io.BytesIO(answer.content)).size == (2 * 28, 28)
 
 
-def test_the_letters_are_drawn_without_any_font(tmp_path: Path) -> None:
+def test_the_letters_are_drawn_without_any_font(tmp_path):
     (tmp_path / "letters.py").write_text(SCRIPT[0])
     command = [sys.executable, "letters.py", "letters", "3"]
     drawn = subprocess.run(
@@ -150,7 +150,7 @@ def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, objec
         yield cell["outputs"], printed.getvalue(), value
 
 
-def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) -> None:
+def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path):
     config = small_models.config(
         height=28, width=28, layers=1, predicts="categorical", **small_models.CLASSES
     )
@@ -163,7 +163,7 @@ def test_every_cell_of_the_notebook_runs_and_it_has_no_errors(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_what_the_notebook_shows_is_what_its_cells_make() -> None:
+def test_what_the_notebook_shows_is_what_its_cells_make():
     for outputs, printed, value in cells(MODEL, N):
         assert (
             "".join(

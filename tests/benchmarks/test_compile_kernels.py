@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +14,7 @@ from scanline.model.formats.checkpoint import save_model
 from tests.support import small_models
 
 
-def test_the_interpreter_compiles_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_interpreter_compiles_nothing(monkeypatch, capsys):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(SystemExit, match="2"):
         main(["--models"])
@@ -32,11 +29,11 @@ def test_the_interpreter_compiles_nothing(
     ],
 )
 def test_wrong_arguments_are_refused_in_a_sentence(
-    arguments: list[str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    arguments,
+    sentence,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
@@ -44,7 +41,7 @@ def test_wrong_arguments_are_refused_in_a_sentence(
 
 
 @pytest.mark.slow
-def test_processes_share_the_kernels_and_fill_the_same_cache_as_one(tmp_path: Path) -> None:
+def test_processes_share_the_kernels_and_fill_the_same_cache_as_one(tmp_path):
     save_model(small_models.model(small_models.config(layers=1)), tmp_path / "model")
     counts = {}
     for jobs in (1, 2):

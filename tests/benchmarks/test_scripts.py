@@ -11,7 +11,6 @@ from shutil import copyfile
 
 import matplotlib
 import numpy as np
-import pytest
 from PIL import Image
 
 from benchmarks import card_pictures, learning_rates
@@ -28,9 +27,7 @@ DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.
 COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
 
 
-def test_pictures_of_a_card_are_those_of_seed_7(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_of_a_card_are_those_of_seed_7(tmp_path, monkeypatch):
     save_model(small_models.model(DIGITS), tmp_path / "digits")
     (tmp_path / "digits/generation_config.json").write_text(
         '{"class": "any", "guidance": 2, "temperature": 0.5}'
@@ -51,8 +48,8 @@ def test_pictures_of_a_card_are_those_of_seed_7(
 
 
 def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pictures_of_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     card_pictures.paint_pictures(small_models.model(COLOURS), Defaults(), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.png", "completions.png"}
     with Image.open(tmp_path / "completions.png") as sheet:
@@ -64,8 +61,8 @@ def test_completions_keep_the_upper_half_and_a_model_without_guidance_has_no_pic
 
 
 def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_left_out(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     file = str(Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
     assert set(letters.CHARACTERS) - set(letters.readable(file)) == {"I", "l"}
     first, again = (letters.drawn(file, "o", random.Random(3)) for _ in range(2))
@@ -76,7 +73,7 @@ def test_letters_of_a_font_stand_on_one_baseline_and_those_that_look_alike_are_l
     assert below[3] > small[3] + 3
 
 
-def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path: Path) -> None:
+def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path):
     copyfile(letters.ABOUT, tmp_path / "README.md")
     name, text = about(tmp_path)
     listed = re.findall(r"`fonts-([\w-]+)`", text[text.index("\n- ") :])
@@ -86,7 +83,7 @@ def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path: 
     )
 
 
-def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> None:
+def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path):
     modules = tmp_path / "modules"
     listed = []
     for number in range(60):
@@ -122,9 +119,7 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path: Path) -> 
     assert min(red.getpixel((0, 0))) > 240
 
 
-def test_each_learning_rate_begins_from_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_learning_rate_begins_from_the_same_weights(tmp_path, monkeypatch, capsys):
     blobs.write(tmp_path)
     arguments = [
         "--data",

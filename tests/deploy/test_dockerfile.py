@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
 
 
-def test_the_build_requires_the_native_step_and_the_page() -> None:
+def test_the_build_requires_the_native_step_and_the_page():
     (library,) = re.findall(r'Extension\(\s*"([\w.]+)"', (ROOT / "setup.py").read_text())
     required = re.findall(r"grep (\S+) contents", DOCKERFILE)
     assert required == [library.replace(".", "/"), "scanline/server/web/dist/index.html"]
@@ -26,9 +26,7 @@ def test_the_build_requires_the_native_step_and_the_page() -> None:
 @pytest.mark.parametrize(
     ("scheme", "variables"), [("http", {}), ("https", {"SCANLINE_TLS_CERT": "cert.pem"})]
 )
-def test_the_health_check_asks_whether_the_process_is_alive(
-    scheme: str, variables: dict[str, str]
-) -> None:
+def test_the_health_check_asks_whether_the_process_is_alive(scheme, variables):
     """Not whether it is ready: a restart of the engine takes longer than three checks."""
     (line,) = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)
     command = [part.replace("exec wget", "echo") for part in json.loads(line)]
@@ -91,9 +89,7 @@ CACHES = {  # whether kernels are compiled, those in the cache, its place, those
 
 
 @pytest.mark.parametrize("what", CACHES)
-def test_kernels_are_copied_to_an_empty_cache_and_the_server_starts_in_any_case(
-    what: str, tmp_path: Path
-) -> None:
+def test_kernels_are_copied_to_an_empty_cache_and_the_server_starts_in_any_case(what, tmp_path):
     compiled, cached, cache, found = CACHES[what]
     if compiled:
         (tmp_path / "triton/KEY").mkdir(parents=True)
@@ -107,7 +103,7 @@ def test_kernels_are_copied_to_an_empty_cache_and_the_server_starts_in_any_case(
     assert [path.name for path in (tmp_path / cache).glob("*")] == found
 
 
-def test_an_image_for_cpus_compiles_no_kernel(tmp_path: Path) -> None:
+def test_an_image_for_cpus_compiles_no_kernel(tmp_path):
     result = shell(
         command("RUN"),
         tmp_path,
@@ -120,9 +116,7 @@ def test_an_image_for_cpus_compiles_no_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["90", "80"])
-def test_a_server_finds_every_kernel_that_the_image_was_built_with(
-    capability: str, tmp_path: Path
-) -> None:
+def test_a_server_finds_every_kernel_that_the_image_was_built_with(capability, tmp_path):
     """The build fills a cache, the entry point brings it back, and Triton
     finds each launch of a step there.
     """

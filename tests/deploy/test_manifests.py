@@ -69,12 +69,12 @@ def output_of(tool: str, *arguments: str | Path) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", TOOLS, ids=lambda command: " ".join(map(str, command[:3])))
-def test_a_tool_finds_nothing(command: tuple[str, ...]) -> None:
+def test_a_tool_finds_nothing(command):
     status, output = output_of(*command)
     assert status == 0, output
 
 
-def test_the_unit_is_valid_but_that_the_server_is_not_installed() -> None:
+def test_the_unit_is_valid_but_that_the_server_is_not_installed():
     _, output = output_of("systemd-analyze", "verify", SERVICE)
     for line in output.splitlines():
         assert "/scanline is not executable" in line
@@ -83,12 +83,12 @@ def test_the_unit_is_valid_but_that_the_server_is_not_installed() -> None:
 @pytest.mark.parametrize(
     "path", ["cpu/deployment", "cpu/service", "cpu/budget", "ray/proxy", "ray/network"]
 )
-def test_kubernetes_manifests_are_valid(path: str) -> None:
+def test_kubernetes_manifests_are_valid(path):
     validate(*documents(f"kubernetes/{path}.yaml"))
 
 
 @pytest.mark.parametrize("overlay", ["cpu", "cuda", "ray"])
-def test_rendered_overlays_are_valid(overlay: str) -> None:
+def test_rendered_overlays_are_valid(overlay):
     """Patched and with the configuration of nginx, as `kubectl apply -k` would apply them."""
     status, output = output_of("kubectl", "kustomize", DEPLOY / "kubernetes" / overlay)
     assert status == 0, output
@@ -116,7 +116,7 @@ FIELDS = {
 }
 
 
-def test_the_ray_service_has_fields_of_kuberay_and_valid_pods() -> None:
+def test_the_ray_service_has_fields_of_kuberay_and_valid_pods():
     assert RAY.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert (RAY["apiVersion"], RAY["kind"]) == ("ray.io/v1", "RayService")
     for part, fields in zip(
@@ -134,7 +134,7 @@ def test_the_ray_service_has_fields_of_kuberay_and_valid_pods() -> None:
         validate({"apiVersion": "v1", "kind": "Pod", **group["template"]})
 
 
-def test_serve_builds_the_application_that_its_configuration_describes() -> None:
+def test_serve_builds_the_application_that_its_configuration_describes():
     (application,) = ServeDeploySchema.model_validate(SERVE).applications
     settings = cluster_settings(application.args)
     assert (
@@ -153,7 +153,7 @@ def test_serve_builds_the_application_that_its_configuration_describes() -> None
 
 
 @pytest.mark.parametrize("name", manifests.WORKLOADS)
-def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name: str) -> None:
+def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name):
     pod = manifests.WORKLOADS[name]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"]
     # variables of a service named scanline would be read as settings
@@ -192,7 +192,7 @@ NOT_ALERTED |= {"too_many_requests", "unavailable"}  # of nginx before a cluster
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 
 
-def test_each_alert_is_tested() -> None:
+def test_each_alert_is_tested():
     names = set(re.findall(r"- alert: (\w+)", ALERTS))
     assert names
     assert names == set(
@@ -200,13 +200,13 @@ def test_each_alert_is_tested() -> None:
     )
 
 
-def test_every_server_error_is_alerted() -> None:
+def test_every_server_error_is_alerted():
     expected = {code for code, status in STATUSES.items() if status >= 500} - NOT_ALERTED
     for codes in re.findall(r'code=~"([\w|]+)"', ALERTS):
         assert set(codes.split("|")) == expected
 
 
-def test_every_refusal_of_too_much_is_alerted() -> None:
+def test_every_refusal_of_too_much_is_alerted():
     patterns = re.findall(r'(?:reason|code)=~"([^"]+)"', ALERTS)
     alerted = {code for code in STATUSES for pattern in patterns if re.fullmatch(pattern, code)}
     assert MEANINGS[429].keys() - NOT_ALERTED <= alerted
@@ -214,7 +214,7 @@ def test_every_refusal_of_too_much_is_alerted() -> None:
 
 
 @pytest.mark.parametrize("name", ["grafana/scanline.json", "alerts.yml"])
-def test_queries_use_metrics_that_the_server_exports(grey_directory: Path, name: str) -> None:
+def test_queries_use_metrics_that_the_server_exports(grey_directory, name):
     settings = Settings(models=(str(grey_directory),))
     metrics = TestClient(build(settings, served_models(settings))).get("/metrics").text
     kinds = dict(re.findall(r"^# TYPE (scanline_\w+) (\w+)", metrics, re.MULTILINE))
@@ -254,7 +254,7 @@ TRUSTLESS = [
 ]
 
 
-def test_variables_are_settings() -> None:
+def test_variables_are_settings():
     check(dict(dockerfile(r"\b(SCANLINE_\w+)=(\S+)")), ())
     check(dict.fromkeys(manifests.COMPOSE["scanline"]["environment"], ""), ())
     for name in IMAGES:
@@ -350,19 +350,19 @@ ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
 
 
 @pytest.mark.parametrize("fact", SAME)
-def test_files_agree(fact: str) -> None:
+def test_files_agree(fact):
     one, other = SAME[fact]
     assert other
     assert one == other
 
 
 @pytest.mark.parametrize("fact", ORDERED)
-def test_limits_are_in_order(fact: str) -> None:
+def test_limits_are_in_order(fact):
     less, more = ORDERED[fact]
     assert less < more
 
 
-def test_the_server_answers_the_paths_of_probes_and_prometheus(grey_directory: Path) -> None:
+def test_the_server_answers_the_paths_of_probes_and_prometheus(grey_directory):
     settings = Settings(models=(str(grey_directory),))
     client = TestClient(build(settings, served_models(settings)))
     probes = [
@@ -376,7 +376,7 @@ def test_the_server_answers_the_paths_of_probes_and_prometheus(grey_directory: P
     assert annotations["prometheus.io/port"] == PORT
 
 
-def test_refusals_of_nginx_have_the_shape_of_all_errors() -> None:
+def test_refusals_of_nginx_have_the_shape_of_all_errors():
     refusals = re.findall(r"return (\d{3}) '(\{.*\})';", NGINX_CONF)
     assert len(refusals) == len(re.findall(r"error_page", NGINX_CONF)) > 0
     for status, body in refusals:

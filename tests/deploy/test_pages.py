@@ -10,7 +10,7 @@ from scanline.server.settings import Settings
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
+def test_every_argument_of_a_cluster_is_documented_with_its_default():
     shown = dict(
         re.findall(
             r"^\| `(\w+)` \| `?([^|`]*?)`? ?\|", (DOCS / "cluster.md").read_text(), re.MULTILINE
@@ -23,7 +23,7 @@ def test_every_argument_of_a_cluster_is_documented_with_its_default() -> None:
     }
 
 
-def test_its_alerts_are_those_of_the_rules() -> None:
+def test_its_alerts_are_those_of_the_rules():
     rules = DOCS.parent / "deploy/alerts.yml"
     assert set(re.findall(r"`(Scanline\w+)`", (DOCS / "operate.md").read_text())) == set(
         re.findall(r"alert: (\w+)", rules.read_text())

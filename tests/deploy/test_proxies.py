@@ -8,23 +8,20 @@ import socket
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.local_server import Exchange, answering
 from tests.support.pictures import encode, painted, text
 from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
 from tests.support.server.infrastructure.proxies import COMMANDS, FOLDER, proxy_before
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import PATIENCE, serve
 from tests.support.server.sockets import (
     open_connection,
     parse_response,
@@ -44,15 +41,13 @@ SECRET_HEADERS = [
 
 
 @pytest.fixture(scope="module")
-def nginx() -> None:
+def nginx():
     if not runs_here():
         pytest.skip("nginx with its stream module is not installed")
 
 
 @pytest.fixture(scope="module")
-def proxy(
-    nginx: None, grey_directory: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[NginxProxy]:
+def proxy(nginx, grey_directory, tmp_path_factory):
     folder = tmp_path_factory.mktemp("nginx")
     with (
         serve(grey_directory, "--slots", "32") as server,
@@ -92,7 +87,7 @@ def answer(exchange: Exchange) -> None:
 
 
 @pytest.fixture
-def upstream(nginx: None, tmp_path: Path) -> Iterator[NginxProxy]:
+def upstream(nginx, tmp_path):
     another.clear()
     aborted.clear()
     with answering(answer) as port:
@@ -103,7 +98,7 @@ def upstream(nginx: None, tmp_path: Path) -> Iterator[NginxProxy]:
             another.set()
 
 
-def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transformer) -> None:
+def test_images_edits_events_and_websockets_pass(proxy, grey):
     expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
     with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
         answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
@@ -123,22 +118,22 @@ def test_images_edits_events_and_websockets_pass(proxy: NginxProxy, grey: Transf
 
 
 def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(
-    upstream: NginxProxy,
-) -> None:
+    upstream,
+):
     with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
         assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
         another.set()
     assert aborted.wait(PATIENCE)
 
 
-def test_an_answer_that_nobody_reads_is_aborted(upstream: NginxProxy) -> None:
+def test_an_answer_that_nobody_reads_is_aborted(upstream):
     another.set()
     with open_connection(upstream, receive_buffer=4096) as connection:  # type: ignore[arg-type]
         connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
         assert aborted.wait(PATIENCE)
 
 
-def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:
+def test_refusals_of_the_api_keep_their_words(proxy):
     with httpx.Client(base_url=proxy.url, timeout=PATIENCE) as client:
         for path, status, code in (
             ("/nowhere", 404, "not_found"),
@@ -168,9 +163,7 @@ def test_refusals_of_the_api_keep_their_words(proxy: NginxProxy) -> None:
         (UPGRADE, 405, "method_not_allowed"),
     ],
 )
-def test_what_nginx_refuses_is_an_error_as_all(
-    proxy: NginxProxy, request_: bytes, status: int, code: str
-) -> None:
+def test_what_nginx_refuses_is_an_error_as_all(proxy, request_, status, code):
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
         connection.sendall(request_)
         answer = parse_response(read_until_closed(connection))
@@ -189,13 +182,13 @@ def test_what_nginx_refuses_is_an_error_as_all(
     ],
     ids=["nothing", "half a head", "half a body"],
 )
-def test_who_sends_nothing_more_is_disconnected(proxy: NginxProxy, begun: bytes) -> None:
+def test_who_sends_nothing_more_is_disconnected(proxy, begun):
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
         connection.sendall(begun)
         read_until_closed(connection)  # its time limit is PATIENCE
 
 
-def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy: NginxProxy) -> None:
+def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy):
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
         connection.sendall(b"GET / HTTP/1.1\r\n")
         deadline = time.monotonic() + PATIENCE
@@ -208,7 +201,7 @@ def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy: Ngi
     pytest.fail("nginx still reads")
 
 
-def test_one_address_has_limits_of_connections_requests_and_websockets(proxy: NginxProxy) -> None:
+def test_one_address_has_limits_of_connections_requests_and_websockets(proxy):
     with ExitStack() as stack:
         silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]  # type: ignore[arg-type]
         for connection in silent[40:]:
@@ -234,7 +227,7 @@ def _answers(proxy: NginxProxy) -> bool:
         return False
 
 
-def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) -> None:
+def test_pipelined_requests_are_answered_one_after_the_other(proxy):
     request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     last = request.replace(b"host: localhost", b"host: localhost\r\nconnection: close")
     with open_connection(proxy) as connection:  # type: ignore[arg-type]
@@ -243,8 +236,8 @@ def test_pipelined_requests_are_answered_one_after_the_other(proxy: NginxProxy) 
 
 
 def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(
-    upstream: NginxProxy,
-) -> None:
+    upstream,
+):
     forged = {
         "x-forwarded-for": "192.0.2.1",
         "forwarded": "for=192.0.2.1",
@@ -263,7 +256,7 @@ def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(
     assert "upgrade" not in httpx.get(upstream.url, headers=forged).json()
 
 
-def test_a_service_that_is_gone_is_reported_in_our_words(nginx: None, tmp_path: Path) -> None:
+def test_a_service_that_is_gone_is_reported_in_our_words(nginx, tmp_path):
     with nginx_before("127.0.0.1:1", tmp_path) as proxy:
         answer = httpx.get(f"{proxy.url}/v1/models", timeout=PATIENCE)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
@@ -271,7 +264,7 @@ def test_a_service_that_is_gone_is_reported_in_our_words(nginx: None, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def trusting(grey_directory: Path) -> Iterator[Server]:
+def trusting(grey_directory):
     with serve(
         grey_directory, "--slots", "32", "--trusted-proxy", "127.0.0.1", "--api-key", "sk-1"
     ) as server:
@@ -283,9 +276,7 @@ OWN_KEY = {"x-api-key": "sk-1"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_proxy_passes_everything_on(
-    trusting: Server, tmp_path: Path, grey: Transformer, name: str
-) -> None:
+def test_a_proxy_passes_everything_on(trusting, tmp_path, grey, name):
     with proxy_before(name, [trusting.url.removeprefix("http://")], tmp_path) as url:
         headers = {"authorization": "Bearer sk-1", "x-forwarded-for": "192.0.2.7"}
         with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE) as client:
@@ -312,9 +303,7 @@ def test_a_proxy_passes_everything_on(
             assert b" 200 " in connection.recv(65536)
 
 
-def test_behind_a_password_below_a_path_the_key_has_its_own_header(
-    nginx: None, trusting: Server, tmp_path: Path
-) -> None:
+def test_behind_a_password_below_a_path_the_key_has_its_own_header(nginx, trusting, tmp_path):
     page = (FOLDER.parents[1] / "docs/deploy.md").read_text()
     location = re.search(r"```nginx\n(.+?)```", page, re.DOTALL)
     assert location

@@ -5,13 +5,11 @@ client sees an error or another byte.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support.pictures import painted
 from tests.support.server.infrastructure.nginx_proxy import free_port
@@ -74,9 +72,7 @@ def clients_of(url: str) -> Iterator[list[Client]]:
 @pytest.mark.parametrize(
     "name", ["nginx.conf", pytest.param("haproxy.cfg", marks=pytest.mark.slow)]
 )
-def test_a_restart_of_each_server_in_turn_loses_no_request(
-    grey_directory: Path, grey: Transformer, tmp_path: Path, name: str
-) -> None:
+def test_a_restart_of_each_server_in_turn_loses_no_request(grey_directory, grey, tmp_path, name):
     ports = [free_port(), free_port()]
 
     def started(port: int) -> Server:

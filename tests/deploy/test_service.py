@@ -7,12 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from scanline.server.process.running import OTHER_DESCRIPTORS
 from scanline.server.settings import Settings
@@ -49,8 +47,8 @@ def allowed_calls(name: str) -> list[str]:
 @needs_seccomp
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_server_paints_and_stops_with_the_system_calls_of_the_unit(
-    grey_directory: Path, grey: Transformer, processes: str
-) -> None:
+    grey_directory, grey, processes
+):
     families = UNIT_OPTIONS["RestrictAddressFamilies"]
     calls = " ".join(allowed_calls(UNIT_OPTIONS["SystemCallFilter"]))
     command = [sys.executable, confined.__file__, families, calls]
@@ -73,7 +71,7 @@ def test_a_server_paints_and_stops_with_the_system_calls_of_the_unit(
 
 @needs_systemd
 @needs_seccomp
-def test_a_forbidden_call_is_refused() -> None:
+def test_a_forbidden_call_is_refused():
     calls = " ".join(allowed_calls(UNIT_OPTIONS["SystemCallFilter"]))
     code = "import socket, os\ntry:\n socket.socket(socket.AF_PACKET, 3)\nexcept PermissionError: os.chroot('/')"
     command = [sys.executable, confined.__file__, "AF_UNIX", calls, sys.executable, "-c", code]
@@ -81,6 +79,6 @@ def test_a_forbidden_call_is_refused() -> None:
     assert result.stderr.endswith("PermissionError: [Errno 1] Operation not permitted: '/'\n")
 
 
-def test_the_unit_has_room_for_all_connections() -> None:
+def test_the_unit_has_room_for_all_connections():
     connections = Settings.model_fields["max_connections"].default
     assert int(UNIT_OPTIONS["LimitNOFILE"]) >= connections + OTHER_DESCRIPTORS

@@ -60,7 +60,7 @@ def part(run: Callable[[Sizes], Iterator[Finding]], seconds: int = 1) -> Part:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "results.json"
 
 
@@ -69,9 +69,7 @@ def recorded(path: Path) -> dict[str, Any]:
     return parts
 
 
-def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path, monkeypatch):
     # no part uses a device, and a spawned process imports torch
     monkeypatch.setattr(worker, "METHOD", "fork")
     # a fork has this process's end of its pipe, and does not see it closed
@@ -133,8 +131,8 @@ WITHIN_TEN_MINUTES = [
 
 
 def test_the_parts_that_decide_are_reached_within_ten_minutes_and_the_others_by_a_second_run(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    path, monkeypatch
+):
     """Each part takes what is expected of it."""
     monkeypatch.setattr(worker, "METHOD", "fork")
     parts = [replace(part, run=works) for part in PARTS]
@@ -148,9 +146,7 @@ def test_the_parts_that_decide_are_reached_within_ten_minutes_and_the_others_by_
     assert {part["status"] for part in recorded(path).values()} == {"done"}
 
 
-def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(path, monkeypatch):
     monkeypatch.setattr(worker, "METHOD", "fork")
     before = replace(part(tells_its_options), name="before")
     parts = [before, replace(part(two_streams_win), name="goals"), replace(before, name="after")]
@@ -185,8 +181,8 @@ def ratios(streams: int, *values: float | None) -> list[dict[str, object]]:
     ],
 )
 def test_the_fastest_number_of_streams_is_chosen_where_it_is_worth_it_and_no_bit_differs(
-    findings: list[dict[str, object]], options: dict[str, int]
-) -> None:
+    findings, options
+):
     assert chosen(findings, ON_GPU) == options
 
 
@@ -209,7 +205,7 @@ def test_the_fastest_number_of_streams_is_chosen_where_it_is_worth_it_and_no_bit
         ("triton_red_fused_logsumexp_2", "rest"),
     ],
 )
-def test_the_kinds_of_kernels_of_an_update(kernel: str, kind: str) -> None:
+def test_the_kinds_of_kernels_of_an_update(kernel, kind):
     assert kind_of(kernel) == kind
 
 
@@ -225,8 +221,8 @@ ENDED = "print('no memory for it'); raise SystemExit(3)"
 
 
 def test_a_stray_line_of_one_model_loses_nothing_of_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     programs = {"cifar10-small": ENDED, "mnist-small": NOISY}
     start = subprocess.Popen
 
@@ -244,8 +240,8 @@ def test_a_stray_line_of_one_model_loses_nothing_of_the_other(
 
 
 def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(
-    path: Path,
-) -> None:
+    path,
+):
     first = ResultsFile(path, HEADER, False)
     assert first.status("one") == "skipped"
     for name, failure in (("one", None), ("two", "it failed")):
@@ -263,15 +259,13 @@ def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_i
 @pytest.mark.parametrize(
     ("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})]
 )
-def test_results_of_another_machine_or_commit_are_not_mixed(
-    path: Path, key: str, value: object
-) -> None:
+def test_results_of_another_machine_or_commit_are_not_mixed(path, key, value):
     ResultsFile(path, HEADER, False)
     with pytest.raises(ValueError, match=f"has {key} "):
         ResultsFile(path, {**HEADER, key: value}, True)
 
 
-def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import() -> None:
+def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import():
     files = files_of_tests()
     for kernel in ("attention", "step", "triton"):
         assert any(file.startswith(f"tests/kernels/{kernel}/test_") for file in files)
@@ -290,7 +284,7 @@ def snapshot(images: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("name", ["bits", "s", "z"])
-def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
+def test_a_difference_in_the_last_bit_of_one_number_is_seen(name):
     mine = snapshot(4)
     same = {"images": 0, "bits": 0, "s": 0, "z": 0}
     assert mine.differences(snapshot(5)) == same
@@ -300,7 +294,7 @@ def test_a_difference_in_the_last_bit_of_one_number_is_seen(name: str) -> None:
     assert mine.differences(replace(mine, **{name: changed})) == {**same, name: 1}
 
 
-def test_later_snapshots_are_compared_with_the_largest_before() -> None:
+def test_later_snapshots_are_compared_with_the_largest_before():
     expected: dict[int, Snapshot] = {}
     assert list(compare("one", {1: snapshot(1)}, expected)) == []
     (finding,) = compare("three", {1: snapshot(3)}, expected)
@@ -310,15 +304,13 @@ def test_later_snapshots_are_compared_with_the_largest_before() -> None:
 
 
 @pytest.fixture
-def dry_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def dry_run(path, monkeypatch):
     """Arguments with which the code of every part runs without a GPU, with tiny sizes."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # main sets it, also where there is a GPU
     return ["--dry-run", "--out", str(path), "--minutes", "60"]
 
 
-def test_results_are_kept(
-    path: Path, dry_run: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_kept(path, dry_run, capsys):
     path.write_text("{}")
     assert main(dry_run) == 2
     assert "give --resume" in capsys.readouterr().err
@@ -326,7 +318,7 @@ def test_results_are_kept(
 
 
 @pytest.mark.slow
-def test_every_part_runs(path: Path, dry_run: list[str]) -> None:
+def test_every_part_runs(path, dry_run):
     """In ten minutes as a card has them, the rest by a second run."""
     assert main([*dry_run, "--minutes", "9.5"]) == 0
     reached = [name for name, part in recorded(path).items() if part["status"] == "done"]
