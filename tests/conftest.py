@@ -6,8 +6,6 @@ of them is imported. torch is imported by functions only, since the process that
 to workers reads this file and needs none.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import gc
@@ -15,15 +13,10 @@ import inspect
 import os
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.waiting import PATIENCE
-
-if TYPE_CHECKING:
-    pass
 
 gc.disable()  # until all tests are collected, which takes a fifth less time so
 if find_spec("hypothesis"):  # a bare GPU machine has only what kernels and model need
@@ -56,7 +49,7 @@ SHARED = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(parser, pluginmanager):
     """Accept and ignore the xdist options of pyproject.toml where xdist is missing or disabled."""
     if not pluginmanager.hasplugin("xdist"):
         for option in ("--numprocesses", "--dist"):
@@ -64,20 +57,20 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+def pytest_xdist_make_scheduler(config, log):
     """Distribute files, those of SHARED that need the same to one worker. `--dist=loadgroup` does
     not do this: xdist 3.8 ignores its marks under pytest 9.2."""
     from xdist.scheduler.loadfile import LoadFileScheduling
 
     class SharedScheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
+        def _split_scope(self, nodeid):
             needed = [SHARED[start] for start in SHARED if nodeid.startswith(start)]
             return needed[0] if needed else super()._split_scope(nodeid)
 
     return SharedScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Make servers forks of the worker of xdist that starts them, which
     saves it a second import of torch.
     """
@@ -95,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
             gc.disable()  # again: what engines preload enables it
 
 
-def pytest_collection() -> None:
+def pytest_collection():
     """Not called where tests are distributed only."""
     import torch
 
@@ -104,7 +97,7 @@ def pytest_collection() -> None:
         os.environ["TRITON_INTERPRET"] = "1"
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Collect garbage from now on, without the objects of imports
     and tests, which stay to the end.
     """
@@ -114,7 +107,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+def pytest_pyfunc_call(pyfuncitem):
     """Run a test that is a coroutine, on the loop of the fixture `runner`
     where one of its fixtures needs that.
     """
@@ -137,7 +130,7 @@ def seeded():
     torch.manual_seed(0)
 
 
-def saved(name: str, folders: pytest.TempPathFactory) -> Path:
+def saved(name, folders):
     from scanline.model.formats.checkpoint import save_model
     from tests.support import small_models
 

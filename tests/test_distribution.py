@@ -50,7 +50,7 @@ PAINTED = (  # with torch's operations and with our kernel
 )
 
 
-def build(folder: Path, path: str) -> Path:
+def build(folder, path):
     """Build a wheel from a copy of the sources, with the programs of `path`."""
     shutil.copytree(ROOT, folder / "source", ignore=shutil.ignore_patterns(*LEFT_OUT))
     command = [sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", folder]
@@ -153,7 +153,7 @@ def test_the_newest_torch_paints_the_same_bytes(request, tmp_path):
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (28, 28), np.uint8)).save(picture)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
 
-    def digest(scanline: list[str | Path], command: str, backend: str) -> str:
+    def digest(scanline, command, backend):
         out = tmp_path / "painted.npy"
         arguments = command.format(backend=backend, out=out, picture=picture).split()
         subprocess.run([*scanline, *arguments], cwd=tmp_path, env=environment, check=True)

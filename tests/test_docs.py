@@ -3,7 +3,6 @@ are short enough to be read once.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ COMMANDS = {
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
     }
-    for name, command in get_command(app).commands.items()  # type: ignore[attr-defined]
+    for name, command in get_command(app).commands.items()
 }
 SOURCES = "".join(
     file.read_text() for part in ("server", "model") for file in ROOT.glob(f"{part}/**/*.py")
@@ -47,7 +46,7 @@ OPTIONS = PIPS.union(*COMMANDS.values(), re.findall(r'"(--[a-z-]+)"', SOURCES + 
 VARIABLES = {f"SCANLINE_{name.upper()}" for name in Settings.model_fields}
 
 
-def by_name(page: Path) -> str:
+def by_name(page):
     return str(page.relative_to(ROOT))
 
 
@@ -72,7 +71,7 @@ def test_what_a_page_names_exists(page):
     assert missing == []
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """The fragments of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -90,7 +89,7 @@ def test_commands_options_and_variables_of_a_page_exist(page):
     assert unknown == []
 
 
-def unknown_names(code: str, page: str) -> Iterator[str]:
+def unknown_names(code, page):
     """The command of ours in a line of code where there is none of that name, and
     options that it does not have. Options without a command are those of the page's
     command, or of any command or script."""
@@ -122,7 +121,7 @@ def test_sentences_of_a_page_are_short(page):
     assert longest <= 45
 
 
-def sentences(text: str) -> Iterator[tuple[int, str]]:
+def sentences(text):
     """The words of each sentence of a page, and the sentence, without code
     blocks, headings and tables; code is x.
     """

@@ -20,7 +20,7 @@ NOT_IMPORTED = {
 
 
 @cache
-def imports(path: Path) -> list[str]:
+def imports(path):
     """The full name of every import in a file, including those inside functions."""
     found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
@@ -55,7 +55,7 @@ OTHER_WRITERS = {
 }
 
 
-def opens_to_write(call: ast.Call, in_memory: set[str]) -> bool:
+def opens_to_write(call, in_memory):
     receiver, _, name = ast.unparse(call.func).rpartition(".")
     if name in WRITES or (receiver == "shutil" and name in ("copy", "move")):
         return True
@@ -72,7 +72,7 @@ def opens_to_write(call: ast.Call, in_memory: set[str]) -> bool:
     )
 
 
-def writes(path: Path) -> list[str]:
+def writes(path):
     """The calls in a file that open a file to write."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     made = [
@@ -124,7 +124,7 @@ def test_a_file_that_is_opened_to_write_is_found(tmp_path):
     assert len(writes(tmp_path / "a.py")) == len(lines)
 
 
-def imported_files() -> dict[Path, set[Path]]:
+def imported_files():
     """The files of the three floors that each of their files imports."""
     files = [path for floor in NOT_IMPORTED for path in (ROOT / floor).rglob("*.py")]
     modules = {}

@@ -7,7 +7,6 @@ tests.test_frozen` writes it anew. docs/reference.md has options and fields.
 
 import ast
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 NAMES = ROOT / "tests/frozen/names.txt"
 
 
-def names() -> Iterator[str]:
+def names():
     """Each string that may be a name in an event or a message, in whichever case:
     all of the modules that make them.
     """

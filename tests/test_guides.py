@@ -9,10 +9,8 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -126,10 +124,10 @@ def test_the_letters_are_drawn_without_any_font(tmp_path):
     )
     assert drawn.stdout == "3 letters of 1 fonts in letters\n"
     extremes = [Image.open(path).getextrema() for path in sorted((tmp_path / "letters").iterdir())]
-    assert all(low == 0 and high > 150 for low, high in extremes)  # type: ignore[operator]
+    assert all(low == 0 and high > 150 for low, high in extremes)
 
 
-def cells(model: str, n: int) -> Iterator[tuple[list[dict[str, Any]], str, object]]:
+def cells(model, n):
     """Run the cells of the notebook with a model and n images; yield what each
     shows there, prints, and its value.
     """
@@ -180,4 +178,4 @@ def test_what_the_notebook_shows_is_what_its_cells_make():
         for picture in pictures:
             np.testing.assert_array_equal(
                 decode(base64.b64decode(picture)), decode(value._repr_png_())
-            )  # type: ignore[attr-defined]
+            )

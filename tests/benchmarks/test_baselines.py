@@ -12,7 +12,7 @@ from scanline.model.bench.correctness import make_reference
 from tests.support import small_models
 
 
-def test_memory_of_an_image_is_the_same_at_every_position(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_an_image_is_the_same_at_every_position(monkeypatch):
     monkeypatch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
     config = small_models.config(**small_models.VARIANTS["waves of pixels"])
     reference = make_reference(small_models.model(config), (4,))
@@ -21,9 +21,7 @@ def test_memory_of_an_image_is_the_same_at_every_position(monkeypatch: pytest.Mo
     assert [sample.position % 3 for sample in samples] == [0] * 8
 
 
-def test_a_missing_library_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_library_is_reported(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "fast_transformers", None)
     monkeypatch.delitem(sys.modules, "fast_transformers.builders", raising=False)
     with pytest.raises(SystemExit):
@@ -35,7 +33,7 @@ def test_a_missing_library_is_reported(
     missing_library() is not None, reason="pytorch-fast-transformers is not installed"
 )
 @pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
-def test_it_paints_whole_images_one_after_the_other(variant: str) -> None:
+def test_it_paints_whole_images_one_after_the_other(variant):
     config = small_models.config(**small_models.VARIANTS[variant])
     baseline = FastTransformers(config, 3, "cpu")
     for _ in range(config.bytes + 1):

@@ -37,7 +37,7 @@ def test_the_health_check_asks_whether_the_process_is_alive(scheme, variables):
     assert said.split()[-1] == f"{scheme}://localhost:8000/healthz"
 
 
-def command(instruction: str) -> str:
+def command(instruction):
     """The one RUN or ENTRYPOINT that has to do with /opt/triton, as sh
     reads it, in a folder that has what is mounted.
     """
@@ -50,9 +50,7 @@ def command(instruction: str) -> str:
     return line.removeprefix(instruction).removeprefix(mount).strip()
 
 
-def shell(
-    script: str, folder: Path, *arguments: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def shell(script, folder, *arguments, **variables):
     """Run a script of the image whose /opt is `folder`, with python
     and scanline of this environment.
     """
@@ -69,9 +67,7 @@ def shell(
     )
 
 
-def entry_point(
-    scanline: str, folder: Path, *arguments: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def entry_point(scanline, folder, *arguments, **variables):
     """Run the entry point with a script in place of scanline."""
     (folder / "scanline").write_text(f"#!/bin/sh\n{scanline}\n")
     (folder / "scanline").chmod(0o755)

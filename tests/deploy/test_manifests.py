@@ -38,7 +38,7 @@ WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 VERSIONS = ("1.30", kubernetes_validate.latest_version())
 
 
-def validate(*documents: dict[str, Any]) -> None:
+def validate(*documents):
     for document in documents:
         for version in VERSIONS:
             kubernetes_validate.validate(document, version, strict=True)
@@ -57,7 +57,7 @@ TOOLS = [
 ]
 
 
-def output_of(tool: str, *arguments: str | Path) -> tuple[int, str]:
+def output_of(tool, *arguments):
     """The exit status of a tool, run in the repository, and what it prints."""
     program = shutil.which(tool, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if program is None:
@@ -226,11 +226,11 @@ def test_queries_use_metrics_that_the_server_exports(grey_directory, name):
     assert used <= known
 
 
-def numbers(text: str) -> list[int]:
+def numbers(text):
     return [int(digits) for digits in re.findall(r"\d+", text)]
 
 
-def dockerfile(pattern: str) -> list[Any]:
+def dockerfile(pattern):
     return re.findall(pattern, manifests.DOCKERFILE, re.MULTILINE)
 
 
@@ -264,7 +264,7 @@ def test_variables_are_settings():
         check(variables, (), ClusterSettings if name in ("head", "workers") else Settings)
 
 
-def default(name: str) -> float:
+def default(name):
     return float(Settings.model_fields[name].default)
 
 

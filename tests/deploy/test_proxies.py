@@ -16,9 +16,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from scanline.model.tasks.offline import paint
-from tests.support.local_server import Exchange, answering
+from tests.support.local_server import answering
 from tests.support.pictures import encode, painted, text
-from tests.support.server.infrastructure.nginx_proxy import NginxProxy, nginx_before, runs_here
+from tests.support.server.infrastructure.nginx_proxy import nginx_before, runs_here
 from tests.support.server.infrastructure.proxies import COMMANDS, FOLDER, proxy_before
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import PATIENCE, serve
@@ -61,7 +61,7 @@ another = threading.Event()  # set: the second event may come, and all later one
 aborted = threading.Event()  # set: an answer could not be sent to its end
 
 
-def send_events(exchange: Exchange) -> None:
+def send_events(exchange):
     exchange.send_response(200)
     exchange.send_header("content-type", "text/event-stream")
     exchange.send_header("connection", "close")
@@ -75,7 +75,7 @@ def send_events(exchange: Exchange) -> None:
         aborted.set()
 
 
-def answer(exchange: Exchange) -> None:
+def answer(exchange):
     """Answer with the headers of the request, or under /events with one event after the other."""
     if exchange.path == "/events":
         send_events(exchange)
@@ -117,9 +117,7 @@ def test_images_edits_events_and_websockets_pass(proxy, grey):
     assert np.array_equal(job.images().reshape(3, 7, 5), expected)
 
 
-def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(
-    upstream,
-):
+def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(upstream):
     with httpx.stream("GET", f"{upstream.url}/events", timeout=PATIENCE) as answer:
         assert next(answer.iter_lines()) == "data: 1"  # the second one is not sent yet
         another.set()
@@ -128,7 +126,7 @@ def test_events_pass_as_they_are_sent_and_a_client_that_leaves_is_seen(
 
 def test_an_answer_that_nobody_reads_is_aborted(upstream):
     another.set()
-    with open_connection(upstream, receive_buffer=4096) as connection:  # type: ignore[arg-type]
+    with open_connection(upstream, receive_buffer=4096) as connection:
         connection.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
         assert aborted.wait(PATIENCE)
 
@@ -164,7 +162,7 @@ def test_refusals_of_the_api_keep_their_words(proxy):
     ],
 )
 def test_what_nginx_refuses_is_an_error_as_all(proxy, request_, status, code):
-    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+    with open_connection(proxy) as connection:
         connection.sendall(request_)
         answer = parse_response(read_until_closed(connection))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
@@ -183,13 +181,13 @@ def test_what_nginx_refuses_is_an_error_as_all(proxy, request_, status, code):
     ids=["nothing", "half a head", "half a body"],
 )
 def test_who_sends_nothing_more_is_disconnected(proxy, begun):
-    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+    with open_connection(proxy) as connection:
         connection.sendall(begun)
         read_until_closed(connection)  # its time limit is PATIENCE
 
 
 def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy):
-    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+    with open_connection(proxy) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n")
         deadline = time.monotonic() + PATIENCE
         try:
@@ -203,7 +201,7 @@ def test_a_head_that_never_ends_is_cut_off_although_bytes_keep_coming(proxy):
 
 def test_one_address_has_limits_of_connections_requests_and_websockets(proxy):
     with ExitStack() as stack:
-        silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]  # type: ignore[arg-type]
+        silent = [stack.enter_context(open_connection(proxy)) for _ in range(60)]
         for connection in silent[40:]:
             assert read_until_closed(connection) == b""  # at once: no head was sent
     wait_for(lambda: _answers(proxy), "nginx to notice that these connections are closed")
@@ -220,7 +218,7 @@ def test_one_address_has_limits_of_connections_requests_and_websockets(proxy):
         assert int(answer.headers["retry-after"]) > 0
 
 
-def _answers(proxy: NginxProxy) -> bool:
+def _answers(proxy):
     try:
         return httpx.get(f"{proxy.url}/healthz").status_code == 200
     except httpx.TransportError:
@@ -230,14 +228,12 @@ def _answers(proxy: NginxProxy) -> bool:
 def test_pipelined_requests_are_answered_one_after_the_other(proxy):
     request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
     last = request.replace(b"host: localhost", b"host: localhost\r\nconnection: close")
-    with open_connection(proxy) as connection:  # type: ignore[arg-type]
+    with open_connection(proxy) as connection:
         connection.sendall(request * 50 + last)
         assert read_until_closed(connection).count(b'{"status":"ok"}') == 51
 
 
-def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(
-    upstream,
-):
+def test_a_client_can_neither_forge_its_address_nor_reach_serves_own_options(upstream):
     forged = {
         "x-forwarded-for": "192.0.2.1",
         "forwarded": "for=192.0.2.1",
@@ -308,7 +304,7 @@ def test_behind_a_password_below_a_path_the_key_has_its_own_header(nginx, trusti
     location = re.search(r"```nginx\n(.+?)```", page, re.DOTALL)
     assert location
 
-    def with_location(conf: str) -> str:
+    def with_location(conf):
         conf = re.sub(r"location / \{.+?\n        \}", location[1], conf, flags=re.DOTALL)
         return "user root;\n" + conf.replace("/etc/nginx/", f"{tmp_path}/")
 

@@ -3,7 +3,6 @@ client sees an error or another byte.
 """
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -30,19 +29,19 @@ class Client(threading.Thread):
     restarted; every other one is a stream.
     """
 
-    def __init__(self, url: str, seed: int, may_stop: threading.Event) -> None:
+    def __init__(self, url, seed, may_stop):
         super().__init__()
         self.url = url
         self.seed = seed
         self.may_stop = may_stop
         self.answers: list[tuple[int, bytes]] = []  # status, and pixels of the images
 
-    def run(self) -> None:
+    def run(self):
         with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
             while not self.may_stop.is_set() or len(self.answers) < LEAST_REQUESTS:
                 self.answers.append(self._answer(client, bool(len(self.answers) % 2)))
 
-    def _answer(self, client: httpx.Client, stream: bool) -> tuple[int, bytes]:
+    def _answer(self, client, stream):
         try:
             answer = client.post(GENERATIONS, json={"n": 3, "seed": self.seed, "stream": stream})
         except httpx.HTTPError as error:
@@ -54,7 +53,7 @@ class Client(threading.Thread):
 
 
 @contextmanager
-def clients_of(url: str) -> Iterator[list[Client]]:
+def clients_of(url):
     """Let clients send requests for as long as the context lasts."""
     may_stop = threading.Event()
     clients = [Client(url, seed, may_stop) for seed in range(CLIENTS)]
@@ -75,7 +74,7 @@ def clients_of(url: str) -> Iterator[list[Client]]:
 def test_a_restart_of_each_server_in_turn_loses_no_request(grey_directory, grey, tmp_path, name):
     ports = [free_port(), free_port()]
 
-    def started(port: int) -> Server:
+    def started(port):
         server = Server(
             grey_directory,
             "--port",

@@ -4,18 +4,17 @@ image, whose quarter is the class.
 
 import gzip
 import struct
-from pathlib import Path
 
 import numpy as np
 
 SPLITS = {"train": 64, "t10k": 16}
 
 
-def _centres(count: int, seed: int) -> np.ndarray:
+def _centres(count, seed):
     return np.random.default_rng(seed).uniform(8, 20, (count, 2, 1, 1))
 
 
-def images(count: int, seed: int) -> np.ndarray:
+def images(count, seed):
     """[count, 28, 28] uint8."""
     centres = _centres(count, seed)
     rows, columns = np.mgrid[:28, :28]
@@ -23,13 +22,13 @@ def images(count: int, seed: int) -> np.ndarray:
     return (255 * np.exp(-distances / 12)).astype(np.uint8)
 
 
-def labels(count: int, seed: int) -> np.ndarray:
+def labels(count, seed):
     """[count] uint8, 0 to 3."""
     below, right = (_centres(count, seed)[:, :, 0, 0] > 14).T
     return (2 * below + right).astype(np.uint8)
 
 
-def write(directory: Path, counts: dict[str, int] = SPLITS, shift: int = 0) -> None:
+def write(directory, counts=SPLITS, shift=0):
     """Write the four files, gzipped; shift: of all labels."""
     for seed, (split, count) in enumerate(counts.items()):
         data = gzip.compress(

@@ -2,15 +2,11 @@
 rounding, with one bound everywhere.
 """
 
-import torch
-
 # float32 against float64 or another order of the same sums: 8e-6 is the largest error seen
 BOUND = 5e-5
 
 
-def assert_close(
-    label: str, reference: torch.Tensor, result: torch.Tensor, bound: float = BOUND
-) -> None:
+def assert_close(label, reference, result, bound=BOUND):
     """Fails where the largest difference exceeds `bound` times the
     root mean square of `reference`.
     """

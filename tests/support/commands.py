@@ -6,7 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -26,7 +25,7 @@ class Ran:
     err: str
 
 
-def scanline(*arguments: object) -> Ran:
+def scanline(*arguments):
     out = StringIO()
     err = StringIO()
     with (
@@ -40,21 +39,21 @@ def scanline(*arguments: object) -> Ran:
     return Ran(int(stop.value.code or 0), out.getvalue(), err.getvalue())
 
 
-def in_a_process(*arguments: object) -> Ran:
+def in_a_process(*arguments):
     command = [SCANLINE, *map(str, arguments)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def done(*arguments: object) -> str:
+def done(*arguments):
     """Return what `scanline ARGUMENTS` prints; assert that it succeeds."""
     ran = scanline(*arguments)
     assert (ran.status, ran.err) == (0, ""), ran.err
     return ran.out
 
 
-def refused(*arguments: object) -> str:
+def refused(*arguments):
     """Return the one sentence with which `scanline ARGUMENTS` ends;
     assert status 2 and no other output.
     """
@@ -65,7 +64,7 @@ def refused(*arguments: object) -> str:
 
 
 @contextmanager
-def full_disk(most: int) -> Iterator[None]:
+def full_disk(most):
     """Let files have so many bytes at most: this limit of the process stands for a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
@@ -75,7 +74,7 @@ def full_disk(most: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_onnx(monkeypatch):
     """Make every import of onnx fail, as on a machine without the extra."""
     monkeypatch.setitem(sys.modules, "onnx", None)
     for name in ("onnx_graph", "onnx_step"):

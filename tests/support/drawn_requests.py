@@ -6,16 +6,12 @@ ways. A new kind of request is drawn here.
 """
 
 from dataclasses import replace
-from random import Random
-from typing import Any
 
 import numpy as np
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.sampling.base.messages import (
     GenerateRequest,
-    Request,
     ScoreRequest,
     StepRange,
 )
@@ -34,7 +30,7 @@ class Drawing:
     classifies: whether images can be classified.
     """
 
-    def __init__(self, rng: Random, config: ModelConfig, slots: int, classifies: bool) -> None:
+    def __init__(self, rng, config, slots, classifies):
         self.rng = rng
         self.config = config
         self.slots = slots
@@ -42,12 +38,12 @@ class Drawing:
         # few, so that requests have beginnings in common
         self.pictures = [self._picture() for _ in range(PICTURES)]
 
-    def request(self) -> Request:
+    def request(self):
         """Return a request of any kind, without its id and client."""
         kinds = [self.painting, self.completion, self.reading]
         return self.rng.choice(kinds)()
 
-    def painting(self) -> GenerateRequest:
+    def painting(self):
         """Images from nothing: of no class or one, of drawn classes, or of a list."""
         most = min(self.slots, 12)
         n = self.rng.choice([1, 1, 2, 3, 7, most + 3])
@@ -59,7 +55,7 @@ class Drawing:
             case _:
                 return self._painted(n, label=self._label())
 
-    def completion(self) -> GenerateRequest:
+    def completion(self):
         """Completions of pictures, each with a mask of its own or all with the same."""
         rng = self.rng
         count = rng.choice([1, 1, 2, 3, 4])
@@ -74,7 +70,7 @@ class Drawing:
         particles = rng.choice(PARTICLES)
         return replace(request, particles=min(self.slots, particles))
 
-    def reading(self) -> ScoreRequest:
+    def reading(self):
         """Pictures to score, to code or to classify, or one to inspect."""
         rng = self.rng
         count = rng.randrange(1, 6)
@@ -92,7 +88,7 @@ class Drawing:
             request = replace(request, tolerances=tolerances)
         return replace(request, classified=kind == "classify")
 
-    def _painted(self, n: int, **fields: Any) -> GenerateRequest:
+    def _painted(self, n, **fields):
         rng = self.rng
         seed = rng.choice([*SEEDS, rng.randrange(2**63)])
         temperature = rng.choice([*TEMPERATURES, rng.uniform(0.1, 2.0)])
@@ -110,16 +106,16 @@ class Drawing:
             request = replace(request, snapshot=(layer, head))
         return request
 
-    def _label(self) -> int:
+    def _label(self):
         return self.rng.randrange(len(self.config.classes) + 1)
 
-    def _labels(self, count: int) -> tuple[int, ...]:
+    def _labels(self, count):
         return tuple(self._label() for _ in range(count))
 
-    def _some_pictures(self, count: int) -> tuple[bytes, ...]:
+    def _some_pictures(self, count):
         return tuple(self.rng.choices(self.pictures, k=count))
 
-    def _step_range(self) -> StepRange:
+    def _step_range(self):
         config = self.config
         ends = range(config.first, config.bytes + 1, config.step_bytes)
         first, stop = sorted(self.rng.sample(ends, 2))
@@ -127,7 +123,7 @@ class Drawing:
         head = self.rng.randrange(config.heads)
         return StepRange(layer, head, first, stop)
 
-    def _picture(self) -> bytes:
+    def _picture(self):
         """One value, two, noise, or a bright rectangle on black."""
         shape = self.config.image_shape
         noise = self._noise()
@@ -145,7 +141,7 @@ class Drawing:
                 picture[1:bottom, 1:right] = 254
         return picture.tobytes()
 
-    def _mask(self) -> bytes:
+    def _mask(self):
         """Which bytes are known, not all: whole rows, a beginning, an end, most, or any."""
         width = self.config.width
         known = np.zeros(self.config.height * width, np.bool_)
@@ -165,5 +161,5 @@ class Drawing:
                 known[pixel] = False
         return known.repeat(self.config.channels).tobytes()
 
-    def _noise(self) -> np.random.Generator:
+    def _noise(self):
         return np.random.default_rng(self.rng.randrange(2**32))

@@ -9,16 +9,15 @@ import hashlib
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.support.local_server import Exchange, answering
+from tests.support.local_server import answering
 
 TOKEN = "hf_of_the_tests"
 NAME = r"/(?P<name>[^/]+/[^/]+?)"
@@ -60,7 +59,7 @@ class Repository:
     private: bool = False
     gated: bool = False
 
-    def commit(self, files: Files, branch: str = "main", message: str = "") -> str:
+    def commit(self, files, branch="main", message=""):
         """Add a commit of these files to a branch, and return its hash."""
         self.messages.append(message)
         commit = hashlib.sha1(f"{len(self.messages)} {sorted(files)}".encode()).hexdigest()
@@ -78,22 +77,22 @@ class LocalHub:
     sizes: dict[str, int] = field(default_factory=dict)
     uploaded: Files = field(default_factory=dict)  # by SHA-256, before a commit names them
 
-    def add(self, name: str, files: Path | Files, *, gated: bool = False) -> str:
+    def add(self, name, files, *, gated=False):
         """Commit the files of a directory to a repository, and return the commit's hash."""
         if isinstance(files, Path):
             files = {path.name: path.read_bytes() for path in files.iterdir()}
         return self.repositories.setdefault(name, Repository(gated=gated)).commit(files)
 
-    def clear(self) -> None:
+    def clear(self):
         for each in (self.repositories, self.requests, self.interrupted, self.sizes, self.uploaded):
-            each.clear()  # type: ignore[attr-defined]
+            each.clear()
 
-    def downloaded(self) -> set[str]:
+    def downloaded(self):
         """Return the names of the files that were sent, or part of them."""
         resolved = [one for one in self.requests if re.match("GET .+/resolve/", one)]
         return {one.rpartition("/")[2] for one in resolved}
 
-    def respond(self, exchange: Exchange) -> None:
+    def respond(self, exchange):
         body = exchange.body()
         while exchange.headers.get("transfer-encoding") == "chunked":
             size = int(exchange.rfile.readline(), 16)
@@ -111,7 +110,7 @@ class LocalHub:
         if exchange.command != "HEAD":
             exchange.wfile.write(answer.body[:sent])
 
-    def answer(self, method: str, path: str, body: bytes, authorization: str | None) -> Answer:
+    def answer(self, method, path, body, authorization):
         self.requests.append(f"{method} {path}")
         for pattern, name in {**READ, **WRITE}.items():
             match = re.fullmatch(pattern, path)
@@ -128,7 +127,7 @@ class LocalHub:
             return Answer(json.dumps(answered).encode())
         return _refused(404, "", f"no route {path}")
 
-    def _at(self, name: str, revision: str) -> tuple[Repository, str, Files]:
+    def _at(self, name, revision):
         if (repository := self.repositories.get(name)) is None:
             raise _RefusedError(401, "RepoNotFound", "Repository not found")
         commit = repository.branches.get(revision, revision)
@@ -136,7 +135,7 @@ class LocalHub:
             raise _RefusedError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return repository, commit, repository.commits[commit]
 
-    def _info(self, body: bytes, name: str, revision: str = "main") -> dict[str, Any]:
+    def _info(self, body, name, revision="main"):
         repository, commit, files = self._at(name, revision)
         return {
             "id": name,
@@ -146,11 +145,11 @@ class LocalHub:
             "gated": "manual" if repository.gated else False,
         }
 
-    def _tree(self, body: bytes, name: str, revision: str) -> list[dict[str, Any]]:
+    def _tree(self, body, name, revision):
         _, _, files = self._at(name, revision)
         return [self._stored(file, data) for file, data in files.items()]
 
-    def _stored(self, file: str, data: bytes) -> dict[str, Any]:
+    def _stored(self, file, data):
         size = self.sizes.get(file, len(data))
         blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
         found = {"type": "file", "path": file, "size": size, "oid": blob}
@@ -159,7 +158,7 @@ class LocalHub:
             found["lfs"] = {"oid": oid, "size": size, "pointerSize": 130}
         return found
 
-    def _file(self, body: bytes, name: str, revision: str, file: str) -> Answer:
+    def _file(self, body, name, revision, file):
         repository, commit, files = self._at(name, revision)
         if repository.gated:
             raise _RefusedError(403, "GatedRepo", f"Access to model {name} is restricted.")
@@ -171,14 +170,14 @@ class LocalHub:
         headers = {"X-Repo-Commit": commit, "ETag": f'"{oid}"', "X-Linked-Size": size}
         return Answer(files[file], headers=headers, interrupted=file in self.interrupted)
 
-    def _upload(self, body: bytes, oid: str) -> Answer:
+    def _upload(self, body, oid):
         self.uploaded[oid] = body
         return Answer()
 
-    def _validate(self, body: bytes) -> dict[str, Any]:
+    def _validate(self, body):
         return {"errors": [], "warnings": []}
 
-    def _create(self, body: bytes) -> Answer:
+    def _create(self, body):
         asked = json.loads(body)
         name = f"{asked['organization']}/{asked['name']}"
         status = 409
@@ -190,26 +189,26 @@ class LocalHub:
         created = {"url": f"{self.url}/{name}", "name": name}
         return Answer(json.dumps(created).encode(), status)
 
-    def _branch(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
+    def _branch(self, body, name, branch):
         repository, commit, _ = self._at(name, "main")
         repository.branches.setdefault(branch, commit)
         return {}
 
-    def _preupload(self, body: bytes, name: str) -> dict[str, Any]:
+    def _preupload(self, body, name):
         files = []
         for file in json.loads(body)["files"]:
             mode = "lfs" if _is_large(file["path"]) else "regular"
             files.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
         return {"files": files}
 
-    def _batch(self, body: bytes, name: str) -> dict[str, Any]:
+    def _batch(self, body, name):
         objects = []
         for one in json.loads(body)["objects"]:
             address = {"href": f"{self.url}/lfs/{one['oid']}"}
             objects.append({**one, "actions": {"upload": address}})
         return {"transfer": "basic", "objects": objects}
 
-    def _commit(self, body: bytes, name: str, branch: str) -> dict[str, Any]:
+    def _commit(self, body, name, branch):
         repository, _, before = self._at(name, branch)
         files = dict(before)
         message = ""
@@ -233,23 +232,23 @@ class _RefusedError(Exception):
     """An answer other than 200, with the Hub's headers for it."""
 
 
-def _refused(status: int, code: str, message: str) -> Answer:
+def _refused(status, code, message):
     return Answer(status=status, headers={"X-Error-Code": code, "X-Error-Message": message})
 
 
-def _is_large(name: str) -> bool:
+def _is_large(name):
     return name.endswith((".safetensors", ".png"))
 
 
 @contextmanager
-def local_hub() -> Iterator[LocalHub]:
+def local_hub():
     hub = LocalHub()
     with answering(hub.respond) as port:
         hub.url = f"http://127.0.0.1:{port}"
         yield hub
 
 
-def use(hub: LocalHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def use(hub, cache, monkeypatch):
     """Let huggingface_hub ask this server, without a token, and keep files in `cache`: what it
     reads from HF_ENDPOINT, HF_HUB_CACHE and HF_HOME when it is imported."""
     constants = pytest.importorskip(

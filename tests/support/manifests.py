@@ -4,7 +4,6 @@ schemas, the server and each other.
 
 import re
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -14,11 +13,11 @@ UNIT = (DEPLOY / "scanline.service").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
-def documents(path: str) -> list[dict[str, Any]]:
+def documents(path):
     return list(yaml.safe_load_all((DEPLOY / path).read_text()))
 
 
-def nginx(name: str) -> str:
+def nginx(name):
     """The value of a directive that stands once in nginx.conf, or the same each time."""
     (value,) = set(re.findall(rf"^\s*{re.escape(name)} (.+?);", NGINX_CONF, re.MULTILINE))
     return value

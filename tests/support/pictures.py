@@ -2,24 +2,23 @@
 
 import base64
 import io
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageSequence
 
 
-def encode(image: np.ndarray, kind: str = "PNG", **options: Any) -> bytes:
+def encode(image, kind="PNG", **options):
     """A file of [H, W] (grey), [H, W, 2] (grey, alpha), [H, W, 3] or [H, W, 4] uint8."""
     out = io.BytesIO()
     Image.fromarray(image).save(out, kind, **options)
     return out.getvalue()
 
 
-def decode(data: bytes) -> np.ndarray:
+def decode(data):
     return np.asarray(Image.open(io.BytesIO(data)))
 
 
-def film_frames(data: bytes) -> tuple[np.ndarray, list[int]]:
+def film_frames(data):
     """The frames [n, H, W, 3] of an animation, and the milliseconds of each."""
     with Image.open(io.BytesIO(data)) as picture:
         frames = [
@@ -29,14 +28,14 @@ def film_frames(data: bytes) -> tuple[np.ndarray, list[int]]:
     return np.stack([frame for frame, _ in frames]), [int(duration) for _, duration in frames]
 
 
-def text(data: bytes) -> str:
+def text(data):
     return base64.b64encode(data).decode()
 
 
-def painted(answer: dict[str, Any]) -> np.ndarray:
+def painted(answer):
     """The images [n, ...] of a JSON answer."""
     return np.stack([decode(base64.b64decode(one["b64_json"])) for one in answer["data"]])
 
 
-def noise(*shape: int, seed: int = 0) -> np.ndarray:
+def noise(*shape, seed=0):
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)

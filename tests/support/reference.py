@@ -4,9 +4,7 @@ Routes and fields are those of /openapi.json, errors those of `error_codes`, met
 options and variables those of the command line.
 """
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from typer.main import get_command
 
@@ -47,7 +45,7 @@ A variable sets the option of the same name. Variables of repeatable options are
 {commands}"""
 
 
-def page() -> str:
+def page():
     """Return the page."""
     return TEXT.format(
         routes="\n".join(routes()),
@@ -57,7 +55,7 @@ def page() -> str:
     )
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(head, rows):
     """Return a table, or nothing if there are no rows."""
     columns = list(head)
     lines = [columns, ["---"] * len(columns), *rows]
@@ -67,7 +65,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {line} |\n" for line in text)
 
 
-def routes() -> Iterator[str]:
+def routes():
     """Yield the section of each route and the fields of its JSON body, then those of each kind of answer."""
     described = build(SETTINGS, served_models(SETTINGS)).openapi()
     schemas = described["components"]["schemas"]
@@ -89,7 +87,7 @@ def routes() -> Iterator[str]:
             yield f"### {name}\n\n{schema['description']}\n\n{table(head, fields(schema))}"
 
 
-def fields(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def fields(schema):
     """Yield name, type and meaning of each field of an object; the names of required fields of requests are bold."""
     required = schema.get("required", ()) if schema["title"].endswith("Request") else ()
     for name, field in schema.get("properties", {}).items():
@@ -97,7 +95,7 @@ def fields(schema: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield shown, type_of(field), field.get("description", "")
 
 
-def type_of(schema: dict[str, Any]) -> str:
+def type_of(schema):
     """Return the type and the limits of a field, in words."""
     if "$ref" in schema:
         name = schema["$ref"].split("/")[-1]
@@ -115,14 +113,14 @@ def type_of(schema: dict[str, Any]) -> str:
     return " ".join(words)
 
 
-def errors() -> Iterator[tuple[str, str, str]]:
+def errors():
     """Yield code, status and meaning of each error."""
     for status, codes in MEANINGS.items():
         for code, meaning in codes.items():
             yield f"`{code}`", str(status), meaning
 
 
-def metrics() -> Iterator[tuple[str, str, str, str]]:
+def metrics():
     """Yield name, type, labels and meaning of each metric."""
     served = served_models(SETTINGS)
     found = process_metrics(
@@ -136,10 +134,10 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         yield f"`{name}`", metric.type, labels, metric.documentation
 
 
-def commands() -> Iterator[str]:
+def commands():
     """Yield the section of each command: its arguments and options."""
     group = get_command(command_line)
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
+    for name, command in group.commands.items():
         rows = []
         for option in command.params:
             words = [*option.opts, *option.secondary_opts]

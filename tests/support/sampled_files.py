@@ -10,8 +10,7 @@ from collections import Counter
 from functools import cache
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
 
 ROOT = Path(__file__).parents[2]
 FLOORS = ("kernels", "model", "server")
@@ -19,7 +18,7 @@ COMMAND = ["sample", "-n", "2", "--device", "cpu", "--backend", "eager"]
 
 
 @cache
-def file_of(code: CodeType) -> str | None:
+def file_of(code):
     """The path of a file of the product, from the repository's root."""
     path = Path(code.co_filename).resolve()
     if not path.is_relative_to(ROOT):
@@ -28,14 +27,14 @@ def file_of(code: CodeType) -> str | None:
     return str(inner) if inner.parts[0] in FLOORS else None
 
 
-def main() -> None:
+def main():
     from scanline.model.formats.checkpoint import save_model
     from scanline.server.cli.app import app
     from tests.support import small_models
 
     called: set[CodeType] = set()
 
-    def trace(frame: FrameType, event: str, _: Any) -> None:
+    def trace(frame, event, _):
         called.add(frame.f_code)
 
     with tempfile.TemporaryDirectory() as folder:

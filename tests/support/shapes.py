@@ -4,12 +4,10 @@ particles and of some others. GUIDED can be guided. An evaluated model has range
 image of it lies in, and cleans drawings on black.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.formats.checkpoint import save_class_head, save_model
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.images.cleaning import Cleaning
@@ -27,7 +25,7 @@ SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES, mirro
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")
 
 
-def evaluate(directory: Path) -> Path:
+def evaluate(directory):
     """Add an evaluation to a saved model; return its directory."""
     typical = Typicality(
         1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS)))
@@ -38,7 +36,7 @@ def evaluate(directory: Path) -> Path:
     return directory
 
 
-def save(directory: Path, config: ModelConfig = SHAPES, *, class_head: bool = False) -> Path:
+def save(directory, config=SHAPES, *, class_head=False):
     """Save a model, with a class head or without; return its directory."""
     save_model(small_models.model(config), directory)
     if class_head:

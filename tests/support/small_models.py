@@ -57,7 +57,7 @@ CORE = ["plain", "authors", "strokes", "waves of pixels"]
 REST = [variant for variant in VARIANTS if variant not in CORE]
 
 
-def config(**changes: Any) -> ModelConfig:
+def config(**changes):
     """4 x 5 grey pixels, 2 layers, 2 heads, C = 8, M = 6, unless changed."""
     sizes = {
         "height": 4,
@@ -71,7 +71,7 @@ def config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**sizes, "feed_forward": 20, "components": 3, **changes})
 
 
-def config_of(variant: str, **changes: Any) -> ModelConfig:
+def config_of(variant, **changes):
     return config(**{**VARIANTS[variant], **changes})
 
 
@@ -80,7 +80,7 @@ GREY = config(height=7, width=5, layers=1)
 COLOUR = config(height=3, width=4, channels=3)
 
 
-def model(config: ModelConfig, seed: int = 0) -> Transformer:
+def model(config, seed=0):
     """A model whose every weight is random, so that no path through it is silent."""
     torch.manual_seed(seed)
     model = Transformer(config).eval().requires_grad_(False)
@@ -98,11 +98,11 @@ def model(config: ModelConfig, seed: int = 0) -> Transformer:
     return model
 
 
-def model_of(variant: str, **changes: Any) -> Transformer:
+def model_of(variant, **changes):
     return model(config_of(variant, **changes))
 
 
-def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
+def class_head(config, seed=0):
     """A class head of random weights on the outputs of the
     blocks and of layer 1, of 3 x 3 cells.
     """
@@ -115,7 +115,7 @@ def class_head(config: ModelConfig, seed: int = 0) -> ClassHead:
     return ClassHead(shape, **given)
 
 
-def with_small_features(model: Transformer) -> Transformer:
+def with_small_features(model):
     """The model with keys of about -13, whose features are about
     2e-6: training leads some keys there.
     """
@@ -125,11 +125,11 @@ def with_small_features(model: Transformer) -> Transformer:
     return model
 
 
-def images(config: ModelConfig, count: int, seed: int = 0) -> np.ndarray:
+def images(config, count, seed=0):
     """[count, N] uint8, noise."""
     return np.random.default_rng(seed).integers(0, 256, (count, config.bytes), np.uint8)
 
 
-def tensor(config: ModelConfig, count: int, seed: int = 0) -> torch.Tensor:
+def tensor(config, count, seed=0):
     """The same images as a tensor."""
     return torch.from_numpy(images(config, count, seed))

@@ -1,11 +1,9 @@
 """Parameters of a test: a few that always run, and those that only a sweep with `-m slow` adds."""
 
-from typing import Any
-
 import pytest
 
 
-def and_slow(always: list[Any], *swept: Any) -> list[Any]:
+def and_slow(always, *swept):
     """Return the parameters `always`, and `swept` marked slow; a tuple
     is one set of several arguments.
     """

@@ -11,7 +11,6 @@ import ast
 import io
 import sys
 import tokenize
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,18 +42,18 @@ class Weight:
     tokens: int
     lines: int
 
-    def __str__(self) -> str:
+    def __str__(self):
         density = self.tokens / max(self.lines, 1)
         return f"{self.tokens:,} tokens, {self.lines:,} lines, {density:.1f} a line"
 
 
-def weight(files: Iterable[Path]) -> Weight:
+def weight(files):
     """Return the weight of files together."""
     weights = [_weight_of(file.read_text()) for file in files]
     return Weight(sum(each.tokens for each in weights), sum(each.lines for each in weights))
 
 
-def files_of(part: str) -> Iterator[Path]:
+def files_of(part):
     """The Python files of a part, without what a package manager put there."""
     for folder in PARTS[part]:
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -62,7 +61,7 @@ def files_of(part: str) -> Iterator[Path]:
                 yield file
 
 
-def _weight_of(source: str) -> Weight:
+def _weight_of(source):
     docstrings = set(_docstrings(ast.parse(source)))
     tokens = 0
     lines: set[int] = set()
@@ -78,7 +77,7 @@ def _weight_of(source: str) -> Weight:
     return Weight(tokens, len(lines))
 
 
-def _docstrings(tree: ast.AST) -> Iterator[tuple[int, int]]:
+def _docstrings(tree):
     """Where each docstring begins: line, column."""
     for node in ast.walk(tree):
         if isinstance(node, WITH_DOCSTRING) and ast.get_docstring(node, clean=False) is not None:

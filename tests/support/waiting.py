@@ -1,14 +1,13 @@
 """Waiting for a condition, with a deadline."""
 
 import time
-from collections.abc import Callable
 from typing import TypeVar
 
 PATIENCE = 300  # seconds: the deadline for anything that takes moments on an idle machine
 Found = TypeVar("Found")
 
 
-def wait_for(find: Callable[[], Found], what: str) -> Found:
+def wait_for(find, what):
     """Call `find` until it returns something true, and return that; `what` names it in the
     failure message. Pauses grow from 10 to 50 ms: a check may be a request, which takes
     processor time from what is waited for."""

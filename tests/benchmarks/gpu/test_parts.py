@@ -7,9 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from benchmarks.gpu.correctness import Snapshot, compare
 from benchmarks.gpu.goals import chosen
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import Finding, ResultsFile
-from benchmarks.gpu.setup import DRY, ON_GPU, Sizes
+from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.tests_here import files_of_tests
 from benchmarks.gpu.update_kernels import kind_of
 from benchmarks.gpu.worker import Budget, ToldBudget
@@ -31,31 +29,31 @@ from benchmarks.gpu.worker import Budget, ToldBudget
 HEADER = {"commit": "abc", "gpu": {"name": "none"}, "dry": True}
 
 
-def works(sizes: Sizes) -> Iterator[Finding]:
+def works(sizes):
     yield Finding("works", os.getpid(), "process")
 
 
-def raises(sizes: Sizes) -> Iterator[Finding]:
+def raises(sizes):
     yield Finding("raises/before", 1.0)
     raise RuntimeError("CUDA error: an illegal memory access\nmore lines")
 
 
-def dies(sizes: Sizes) -> Iterator[Finding]:
+def dies(sizes):
     yield Finding("dies/before", 1.0)
     os._exit(7)
 
 
-def hangs(sizes: Sizes) -> Iterator[Finding]:
+def hangs(sizes):
     yield Finding("hangs/before", 1.0)
     time.sleep(600)
 
 
-def never(sizes: Sizes) -> Iterator[Finding]:
+def never(sizes):
     raise AssertionError("this part has no time")
     yield
 
 
-def part(run: Callable[[Sizes], Iterator[Finding]], seconds: int = 1) -> Part:
+def part(run, seconds=1):
     return Part(run.__name__, run, seconds, "a test")
 
 
@@ -64,7 +62,7 @@ def path(tmp_path):
     return tmp_path / "results.json"
 
 
-def recorded(path: Path) -> dict[str, Any]:
+def recorded(path):
     parts: dict[str, Any] = json.loads(path.read_text())["parts"]
     return parts
 
@@ -102,15 +100,15 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path, monkeyp
     assert (results.status("never"), results.status("of another run")) == ("skipped", "skipped")
 
 
-def tells_its_options(sizes: Sizes) -> Iterator[Finding]:
+def tells_its_options(sizes):
     yield Finding("options", sizes.found.get("streams"))
 
 
-def value_found(path: Path, part: str) -> object:
+def value_found(path, part):
     return recorded(path)[part]["findings"][0]["value"]
 
 
-def two_streams_win(sizes: Sizes) -> Iterator[Finding]:
+def two_streams_win(sizes):
     yield Finding("goals/mnist-small/4096/2_streams/of_one_stream", 1.3)
     yield Finding("goals/mnist-small/same_bits/2_streams/after_1_steps/differing", 0)
 
@@ -161,7 +159,7 @@ def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(pa
 SAME = {"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": 0}
 
 
-def ratios(streams: int, *values: float | None) -> list[dict[str, object]]:
+def ratios(streams, *values):
     """What `goals` finds of models: how many times as fast so many streams are as one."""
     name = f"goals/{{}}/4096/{streams}_streams/of_one_stream"
     return [{"name": name.format(model), "value": value} for model, value in enumerate(values)]
@@ -220,13 +218,11 @@ print("[W] a stray line at the exit")
 ENDED = "print('no memory for it'); raise SystemExit(3)"
 
 
-def test_a_stray_line_of_one_model_loses_nothing_of_the_other(
-    monkeypatch,
-):
+def test_a_stray_line_of_one_model_loses_nothing_of_the_other(monkeypatch):
     programs = {"cifar10-small": ENDED, "mnist-small": NOISY}
     start = subprocess.Popen
 
-    def program(command: list[str], **options: Any) -> "subprocess.Popen[str]":
+    def program(command, **options):
         return start([sys.executable, "-c", programs[command[3]]], **options)
 
     monkeypatch.setattr(subprocess, "Popen", program)
@@ -239,9 +235,7 @@ def test_a_stray_line_of_one_model_loses_nothing_of_the_other(
     )
 
 
-def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(
-    path,
-):
+def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path):
     first = ResultsFile(path, HEADER, False)
     assert first.status("one") == "skipped"
     for name, failure in (("one", None), ("two", "it failed")):
@@ -273,7 +267,7 @@ def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import():
     assert not any(file.startswith("tests/benchmarks") for file in files)
 
 
-def snapshot(images: int) -> Snapshot:
+def snapshot(images):
     torch.manual_seed(0)
     return Snapshot(
         images=torch.randint(0, 256, (5, 7), dtype=torch.uint8)[:images],

@@ -1,21 +1,16 @@
 """A service on a Ray cluster of this machine, its processes, and the images that it must return."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import httpx
-import numpy as np
 from ray import serve
-from ray.serve.handle import DeploymentHandle
 
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.tasks.offline import paint
 from scanline.server.cluster import app
-from scanline.server.engine.remote.status import EngineStatus
 from tests.support.server.running_server import PATIENCE, command_line, descendants, process_name
 from tests.support.waiting import wait_for
 
@@ -27,44 +22,44 @@ ALLOWED = {"authorization": f"Bearer {KEY}"}
 class Service:
     """A running service, seen from outside."""
 
-    def __init__(self, url: str, model: str) -> None:
+    def __init__(self, url, model):
         self.url = url
         self.model = model
 
-    def client(self) -> httpx.Client:
+    def client(self):
         return httpx.Client(base_url=self.url, timeout=PATIENCE, headers=ALLOWED)
 
-    def replicas(self) -> list[int]:
+    def replicas(self):
         return _processes(f"ray::ServeReplica:{NAME}:{self.model}")
 
-    def engines(self) -> list[int]:
+    def engines(self):
         return [engine for replica in self.replicas() for engine in self.engines_of(replica)]
 
-    def engines_of(self, replica: int) -> list[int]:
+    def engines_of(self, replica):
         """Those of one replica: none between an engine's death and the next one's start."""
         return [child for child in descendants(replica) if process_name(child) == "scanline-engine"]
 
-    def handle(self) -> DeploymentHandle[Any]:
+    def handle(self):
         return serve.get_deployment_handle(self.model, app_name=NAME)
 
-    def statuses(self) -> list[EngineStatus]:
+    def statuses(self):
         return self.handle().broadcast("status", "a test", 0).results(timeout_s=PATIENCE)
 
-    def painted(self) -> list[int]:
+    def painted(self):
         return [one.stats.painted_bytes for one in self.statuses()]
 
-    def wait_until_idle(self) -> None:
-        def is_idle() -> bool:
+    def wait_until_idle(self):
+        def is_idle():
             return not any(
                 one.stats.requests_running + one.stats.requests_waiting for one in self.statuses()
             )
 
         wait_for(is_idle, "engines without work")
 
-    def wait_for_replicas(self, count: int) -> None:
+    def wait_for_replicas(self, count):
         """Wait until so many are up, and no other replica or engine process is left."""
 
-        def found() -> bool:
+        def found():
             states = serve.status().applications[NAME].deployments[self.model].replica_states
             expected = {"RUNNING": count} if count else {}
             return dict(states) == expected and len(self.engines()) == count == len(self.replicas())
@@ -73,7 +68,7 @@ class Service:
 
 
 @contextmanager
-def running(port: int, **args: Any) -> Iterator[Service]:
+def running(port, **args):
     """A service with these arguments behind Serve's proxy at `port`,
     for as long as the context lasts.
     """
@@ -88,7 +83,7 @@ def running(port: int, **args: Any) -> Iterator[Service]:
 
 
 @cache
-def offline(n: int, seed: int) -> np.ndarray:
+def offline(n, seed):
     """[n, 28, 28] uint8: what the shipped model paints for a seed
     without a server, a class or guidance.
     """
@@ -97,6 +92,6 @@ def offline(n: int, seed: int) -> np.ndarray:
     )
 
 
-def _processes(name: str) -> list[int]:
+def _processes(name):
     found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [process for process in found if command_line(process).startswith(name)]

@@ -4,21 +4,16 @@ without Serve, for a `ReplicaPool`.
 Only the transport is missing. A test chooses by `route` which replica gets the next shard.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.base.messages import Event, GenerateRequest, Request
+from scanline.model.sampling.base.messages import GenerateRequest, Request
 from scanline.model.tasks.offline import paint
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica
 from scanline.server.engine.queue_limits import QueueLimits
-from scanline.server.engine.remote.over_ray import ReplicaPool, Route
-from scanline.server.engine.remote.status import EngineStatus
+from scanline.server.engine.remote.over_ray import ReplicaPool
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob
 
@@ -26,74 +21,74 @@ from tests.support.engine.jobs import PaintJob
 class Call:
     """A shard on a replica: an iterator of its events that can be cancelled."""
 
-    def __init__(self, events: AsyncIterator[list[Event]]) -> None:
+    def __init__(self, events):
         self.events = events
         self.cancelled = False
 
-    def __aiter__(self) -> "Call":
+    def __aiter__(self):
         return self
 
-    async def __anext__(self) -> list[Event]:
+    async def __anext__(self):
         if self.cancelled:
             raise StopAsyncIteration
         return await anext(self.events)
 
-    def cancel(self) -> None:
+    def cancel(self):
         self.cancelled = True
 
 
 class Answers:
     """The answers of all replicas to a poll."""
 
-    def __init__(self, statuses: list[Coroutine[Any, Any, EngineStatus]]) -> None:
+    def __init__(self, statuses):
         self.statuses = statuses
 
-    async def results_async(self, **_: Any) -> list[EngineStatus]:
+    async def results_async(self, **_):
         return [await status for status in self.statuses]
 
 
 class LocalReplica(Replica):
     """A replica that its test closes: Serve awaits `__del__`, the garbage collector does not."""
 
-    def __del__(self) -> None:  # type: ignore[override]
+    def __del__(self):
         pass
 
 
 class LocalReplicas:
     """What a ReplicaPool uses of a DeploymentHandle."""
 
-    def __init__(self, *replicas: Replica) -> None:
+    def __init__(self, *replicas):
         self.replicas = list(replicas)
         self.sent: list[tuple[Request, Replica]] = []  # all shards, and where they went
         self.route: Callable[[Request], Replica] = lambda _: self.replicas[
             len(self.sent) % len(self.replicas)
         ]
 
-    def options(self, **_: Any) -> "LocalReplicas":
+    def options(self, **_):
         return self
 
-    def remote(self, command: Request, route: Route) -> Call:
+    def remote(self, command, route):
         replica = self.route(command)
         self.sent.append((command, replica))
         return Call(replica.run(command, route))
 
-    def broadcast(self, _: str, ingress: str, images: int) -> Answers:
+    def broadcast(self, _, ingress, images):
         return Answers([replica.status(ingress, images) for replica in self.replicas])
 
 
-def paint_job(pool: ReplicaPool, n: int) -> PaintJob:
+def paint_job(pool, n):
     return PaintJob(GenerateRequest(next(pool.request_ids), n, seed=7))
 
 
-def painted_alone(directory: Path, n: int) -> np.ndarray:
+def painted_alone(directory, n):
     """[n, N] uint8: what one machine paints for that job."""
     return paint(load_model(directory), n, seed=7).images.reshape(n, -1)
 
 
 @asynccontextmanager
-async def replica_of(directory: Path) -> AsyncIterator[Replica]:
+async def replica_of(directory):
     replica = LocalReplica.__new__(LocalReplica)
-    await Replica.__init__(replica, ClusterSettings(slots=32, threads=1), str(directory))  # type: ignore[misc]
+    await Replica.__init__(replica, ClusterSettings(slots=32, threads=1), str(directory))
     try:
         yield replica
     finally:
@@ -101,13 +96,13 @@ async def replica_of(directory: Path) -> AsyncIterator[Replica]:
 
 
 @asynccontextmanager
-async def local_pool(*directories: Path) -> AsyncIterator[tuple[LocalReplicas, ReplicaPool]]:
+async def local_pool(*directories):
     """A pool over one replica of each directory's model, that has polled them once."""
     async with AsyncExitStack() as stack:
         handle = LocalReplicas(
             *[await stack.enter_async_context(replica_of(each)) for each in directories]
         )
-        pool = ReplicaPool(handle, 1, EngineOptions(directories[0]), QueueLimits(10_000))  # type: ignore[arg-type]
+        pool = ReplicaPool(handle, 1, EngineOptions(directories[0]), QueueLimits(10_000))
         pool.start()
         stack.push_async_callback(pool.close)
         await pool.settled()

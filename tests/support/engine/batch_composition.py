@@ -18,7 +18,6 @@ from scanline.model.sampling.prefill.coded import CodedPrefill
 from tests.support import small_models
 
 PARTICLES = 5
-Image = list[ImageSpec]  # the specs of its slots
 # bits, evidence and effective particles show a difference in any last bit
 Finished = tuple[bytes, float, float, float]
 
@@ -31,11 +30,11 @@ class Painter:
     backend: str
     precision: str
 
-    def generator(self, slots: int, threads: int | None = None) -> Generator:
+    def generator(self, slots, threads=None):
         return Generator(self.model, slots, threads, self.precision, self.backend)
 
 
-def watched(painter: Painter) -> dict[str, Image]:
+def watched(painter):
     """Images of every kind. In pixels of three bytes, a prefix ends within a pixel and the known
     bytes are green, or of each pixel another."""
     config = painter.model.config
@@ -63,15 +62,15 @@ def watched(painter: Painter) -> dict[str, Image]:
     }
 
 
-def _guided(spec: ImageSpec) -> Image:
+def _guided(spec):
     return [spec, replace(spec, label=0)]
 
 
-def _particles(spec: ImageSpec) -> Image:
+def _particles(spec):
     return [replace(spec, particle=particle, particles=PARTICLES) for particle in range(PARTICLES)]
 
 
-def _coded(painter: Painter, image: np.ndarray, label: int) -> ImageSpec:
+def _coded(painter, image, label):
     """Return an image to be painted from its code, which is that of a read of it."""
     generator = painter.generator(slots=1, threads=1)
     reading = generator.start_prefill(
@@ -84,7 +83,7 @@ def _coded(painter: Painter, image: np.ndarray, label: int) -> ImageSpec:
     return ImageSpec(0, 0, label=label, code=Decoder(encode(map(tuple, intervals.tolist()))))
 
 
-def painted_alone(painter: Painter, images: dict[str, Image]) -> dict[str, Finished]:
+def painted_alone(painter, images):
     """Paint each image in a generator of its own, and in as few calls as it needs."""
     result = {}
     for name, image in images.items():
@@ -98,7 +97,7 @@ def painted_alone(painter: Painter, images: dict[str, Image]) -> dict[str, Finis
     return result
 
 
-def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Finished]:
+def in_a_batch(generator, images):
     """Paint images among others; all arrive and pause at any time, and some of the
     others leave before their end. Prefixes are read together, and a slot that is free
     holds numbers that no image may read."""
@@ -130,7 +129,7 @@ def in_a_batch(generator: Generator, images: dict[str, Image]) -> dict[str, Fini
     return {name: batch.finished[name] for name in images}
 
 
-def _prefixes(generator: Generator, specs: list[ImageSpec]) -> list[Prefix | None]:
+def _prefixes(generator, specs):
     """Read the known first bytes of images together; particles of one image share them."""
     first = [spec for spec in specs if spec.prefix and not spec.particle]
     if not first:
@@ -153,7 +152,7 @@ class _Batch:
     the engine's part in a few lines.
     """
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator):
         self.generator = generator
         self.length = generator.config.bytes
         self.slots: dict[str, list[int]] = {}
@@ -162,20 +161,18 @@ class _Batch:
         self.finished: dict[str, Finished] = {}
 
     @property
-    def free(self) -> list[int]:
+    def free(self):
         taken = {slot for slots in self.slots.values() for slot in slots}
         return [slot for slot in range(self.generator.slots) if slot not in taken]
 
-    def start(
-        self, name: str, image: Image, slots: list[int], prefixes: list[Prefix | None]
-    ) -> None:
+    def start(self, name, image, slots, prefixes):
         self.generator.place_many(slots, image, prefixes)
         self.slots[name], self.checks[name] = slots, []
         if image[0].particles > 1:
             assert image[0].mask is not None
             self.checks[name] = [*checks(image[0].mask, self.generator.config), self.length]
 
-    def advance(self, names: list[str], steps: int) -> None:
+    def advance(self, names, steps):
         """Paint up to so many steps of some images, none beyond
         a check; end those that are done.
         """
@@ -204,11 +201,11 @@ class _Batch:
                 self.finished[name] = found.images[0].tobytes(), *map(float, numbers)
                 self.leave(name)
 
-    def leave(self, name: str) -> None:
+    def leave(self, name):
         self.poison(self.slots.pop(name))
         del self.checks[name]
 
-    def poison(self, slots: range | list[int]) -> None:
+    def poison(self, slots):
         """Fill slots with what no image may ever read: NaN as state, noise as bytes."""
         for name in NUMBERS:
             getattr(self.generator.pool.state, name)[:, list(slots)] = float("nan")

@@ -1,19 +1,13 @@
 """Runs the engine loop in this process, without the engine's own process."""
 
 from scanline.model.sampling.base.messages import (
-    Cancel,
     Event,
     Finished,
-    GenerateRequest,
     Scheduled,
-    ScoreRequest,
 )
-from scanline.model.sampling.engine import Engine
 
 
-def run_until_idle(
-    engine: Engine, *commands: GenerateRequest | ScoreRequest | Cancel
-) -> list[Event]:
+def run_until_idle(engine, *commands):
     """Sends the commands, ticks until the engine is idle, and
     returns all events except `Scheduled`.
     """
@@ -25,11 +19,11 @@ def run_until_idle(
     return events
 
 
-def ended(events: list[Event], kind: type[Event]) -> list[int]:
+def ended(events, kind):
     return [event.request for event in events if isinstance(event, kind)]
 
 
-def images_of(events: list[Event], request: int = 0) -> bytes:
+def images_of(events, request=0):
     found = {
         event.index: event.image
         for event in events

@@ -4,18 +4,13 @@ import asyncio
 import itertools
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, GenerateRequest, Ready, ScoreRequest
-from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
@@ -34,41 +29,41 @@ OUT_OF_MEMORY_SEED = 667
 class RecordingClient(EngineClient):
     """An engine client, for images of 35 bytes, that records every event of its engine."""
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options):
         super().__init__(options, QueueLimits(ENDLESS))
         self.events: list[Event] = []
         self.received = asyncio.Event()
 
-    def _receive(self, events: list[Event]) -> None:
+    def _receive(self, events):
         super()._receive(events)
         self.events += events
         self.received.set()
 
-    async def started(self) -> "RecordingClient":
+    async def started(self):
         self.start()
         await self.wait_for(Ready)
         return self
 
-    async def wait_for(self, kind: type[Event]) -> None:
+    async def wait_for(self, kind):
         """Return when an event of that kind has been received."""
         async with asyncio.timeout(PATIENCE):
             while not any(isinstance(event, kind) for event in self.events):
                 self.received.clear()
                 await self.received.wait()
 
-    def paint(self, images: int, seed: int, **fields: Any) -> AbstractContextManager[PaintJob]:
+    def paint(self, images, seed, **fields):
         return self.run(PaintJob(GenerateRequest(next(self.request_ids), images, seed, **fields)))
 
-    def score(self, images: tuple[bytes, ...]) -> AbstractContextManager[ScoreJob]:
+    def score(self, images):
         return self.run(ScoreJob(ScoreRequest(next(self.request_ids), images)))
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number):
         assert self.process is not None
         assert self.process.process.pid is not None
         os.kill(self.process.process.pid, number)
 
 
-async def with_deadline(work: Awaitable[None]) -> None:
+async def with_deadline(work):
     await asyncio.wait_for(work, PATIENCE)
 
 
@@ -82,18 +77,18 @@ class FaultyOptions(EngineOptions):
     signal_file: Path = Path("none")
     gate: Path | None = None  # a pipe that it reads before it loads the model
 
-    def generator(self) -> Generator:
+    def generator(self):
         if self.gate is not None:
             self.gate.read_bytes()
         generator = super().generator()
         calls = itertools.count(1)
         has_failed = False
 
-        def synchronize() -> None:
+        def synchronize():
             if has_failed:
                 raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-        def send_signal_if_due(*_: object) -> None:
+        def send_signal_if_due(*_):
             nonlocal has_failed
             if not self.signal_file.exists() or next(calls) != 3:
                 return
@@ -105,7 +100,7 @@ class FaultyOptions(EngineOptions):
             has_failed = True
             raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
 
-        def die_of_some_seeds(slots: Sequence[int], specs: Sequence[ImageSpec], *_: object) -> None:
+        def die_of_some_seeds(slots, specs, *_):
             seeds = {spec.seed for spec in specs}
             if CRASHING_SEED in seeds:
                 os.kill(os.getpid(), signal.SIGSEGV)
@@ -119,17 +114,17 @@ class FaultyOptions(EngineOptions):
         return generator
 
 
-def before(generator: Generator, name: str, act: Callable[..., None]) -> None:
+def before(generator, name, act):
     """Call `act` with the arguments of each call of a method, before it."""
     method = getattr(generator, name)
 
-    def acting(*arguments: Any) -> Any:
+    def acting(*arguments):
         act(*arguments)
         return method(*arguments)
 
     setattr(generator, name, acting)
 
 
-def behind_gate(gate: Path) -> None:
+def behind_gate(gate):
     """Let the engines of this process, a server's, load behind a gate."""
-    registry.EngineOptions = partial(FaultyOptions, gate=gate)  # type: ignore[assignment,misc]
+    registry.EngineOptions = partial(FaultyOptions, gate=gate)

@@ -1,8 +1,6 @@
 """Jobs of tasks, for requests of the grey test model that a test makes by hand."""
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.formats.model_dir import ModelInfo
-from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
 from scanline.server.engine.job import Job
@@ -12,7 +10,7 @@ from tests.support.small_models import GREY
 class PaintJob(Job):
     task: PaintTask
 
-    def __init__(self, request: GenerateRequest, config: ModelConfig = GREY) -> None:
+    def __init__(self, request, config=GREY):
         super().__init__(request, PaintTask(request, config))
 
 
@@ -21,5 +19,5 @@ class ScoreJob(Job):
 
     task: ScoreTask
 
-    def __init__(self, request: ScoreRequest, config: ModelConfig = GREY) -> None:
+    def __init__(self, request, config=GREY):
         super().__init__(request, ScoreTask(ModelInfo(config), len(request.images), 0))

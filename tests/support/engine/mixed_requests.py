@@ -17,7 +17,6 @@ import random
 import sys
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from operator import attrgetter
@@ -37,7 +36,6 @@ from scanline.model.sampling.base.messages import (
     Finished,
     GenerateRequest,
     Pixels,
-    Request,
     Scored,
     ScoreRequest,
 )
@@ -89,17 +87,17 @@ Answer = tuple[Any, ...]
 
 
 @contextmanager
-def instruction_set(isa: str) -> Iterator[None]:
+def instruction_set(isa):
     with mock.patch.object(cpu_kernels, "instruction_sets", return_value=[isa]):
         yield
 
 
 @contextmanager
-def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
+def breaking(generator, name, calls):
     """After so many calls, each one under that name fails."""
     done = itertools.count()
 
-    def broken(*arguments: Any) -> Any:
+    def broken(*arguments):
         if next(done) >= calls:
             raise RuntimeError("It broke.")
         return getattr(type(generator), name)(generator, *arguments)
@@ -112,12 +110,12 @@ def breaking(generator: Generator, name: str, calls: int) -> Iterator[None]:
 class Answers:
     """What one request got: an answer for each image, and what was streamed of it."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.images: dict[int, Answer] = {}
         self.streams: defaultdict[int, bytes] = defaultdict(bytes)
         self.faults: list[str] = []
 
-    def add(self, event: messages.Event) -> None:
+    def add(self, event):
         match event:
             case Finished():
                 # an image without particles has no evidence: None, or NaN, which equals nothing
@@ -134,7 +132,7 @@ class Answers:
             case Failed():
                 self.faults.append(f"failed: {event.message} {event.code}")
 
-    def _add(self, index: int, answer: Answer) -> None:
+    def _add(self, index, answer):
         if index in self.images:
             self.faults.append(f"image {index} ended twice")
         self.images[index] = answer
@@ -143,7 +141,7 @@ class Answers:
 class Mix:
     """One mix, drawn by its seed; `run` returns its faults."""
 
-    def __init__(self, seed: int, backend: str = "cpu") -> None:
+    def __init__(self, seed, backend="cpu"):
         self.rng = rng = random.Random(seed)
         name = rng.choice([*MODELS])
         classes = small_models.CLASSES if rng.random() < 0.85 else {}
@@ -178,10 +176,10 @@ class Mix:
             f"{self.failing_ticks} fail)"
         )
 
-    def __str__(self) -> str:
+    def __str__(self):
         return self.name
 
-    def run(self) -> list[str]:
+    def run(self):
         """Run the mix and compare; return one line for each fault."""
         with instruction_set(self.other):
             generator = Generator(self.model, REFERENCE_SLOTS, 1, *self.run_by)
@@ -202,9 +200,7 @@ class Mix:
         generator.close()
         return faults
 
-    def _together(
-        self, requests: list[Request]
-    ) -> tuple[defaultdict[int, Answers], set[int], list[str]]:
+    def _together(self, requests):
         """Return what the requests get in one engine, those that were cancelled or failed in a tick
         that broke, and what is wrong with the engine."""
         rng = self.rng
@@ -218,7 +214,7 @@ class Mix:
         accepted = list[int]()
         over = set[int]()
 
-        def cancel(request: int) -> None:
+        def cancel(request):
             engine.accept(messages.Cancel(request))
             over.add(request)
 
@@ -262,7 +258,7 @@ class Mix:
         generator.close()
         return answers, over, faults
 
-    def _alone(self, request: Request) -> dict[int, Answer]:
+    def _alone(self, request):
         answers = Answers()
         self.reference.accept(request)
         while not self.reference.idle:
@@ -270,7 +266,7 @@ class Mix:
                 answers.add(event)
         return answers.images
 
-    def _differences(self, request: Request, answers: Answers) -> Iterator[str]:
+    def _differences(self, request, answers):
         """Yield what differs between a request's answers and those that it gets alone."""
         yield from answers.faults
         is_streamed = False
@@ -292,7 +288,7 @@ class Mix:
             if is_streamed and answers.streams[index] != found[0]:
                 yield f"image {index} was streamed otherwise"
 
-    def _request(self, number: int) -> Request:
+    def _request(self, number):
         """Return a drawn request, codes of one, or a part of either."""
         rng = self.rng
         request = self.drawing.request()
@@ -313,7 +309,7 @@ class Mix:
         some = tuple(sorted(rng.sample(request.indices, size)))
         return rng.choice([request.shard(some), replace(request, only=some)])
 
-    def _noise(self, number: int, request: ScoreRequest) -> GenerateRequest:
+    def _noise(self, number, request):
         """Return a request to decode random bytes, which decode to something."""
         rng = self.rng
         count = len(request.images)
@@ -322,7 +318,7 @@ class Mix:
         labelled = tuple(rng.random() < 0.5 for _ in codes)
         return self._of_codes(count, Codes(codes, length, rng.choice([True, False, labelled])))
 
-    def _decoding(self, number: int, request: ScoreRequest) -> GenerateRequest:
+    def _decoding(self, number, request):
         """Return a request to decode the codes of images: of one file, or of two, of which the
         second has no labels."""
         rng = self.rng
@@ -349,14 +345,14 @@ class Mix:
                 decoded.append((images[i], label))
         return self._of_codes(len(images), Codes(tuple(codes), length, tuple(with_labels)))
 
-    def _of_codes(self, count: int, codes: Codes) -> GenerateRequest:
+    def _of_codes(self, count, codes):
         request = GenerateRequest(0, count, 0, codes=codes)
         if self.rng.random() < 0.7:
             return request
         return replace(request, stream=True, provisional=self.rng.random() < 0.5)
 
 
-def kind_of(request: Request) -> str:
+def kind_of(request):
     if isinstance(request, ScoreRequest):
         kinds = {
             "inspected": request.inspected,
@@ -376,7 +372,7 @@ def kind_of(request: Request) -> str:
     return next(kind for kind, is_asked in kinds.items() if is_asked)
 
 
-def _left_over(engine: Engine) -> list[str]:
+def _left_over(engine):
     """Return what an idle engine still holds, though no request needs it."""
     scheduler = engine.scheduler
     tree = engine.admission.tree
@@ -396,13 +392,13 @@ def _left_over(engine: Engine) -> list[str]:
     return faults
 
 
-def _bits(intervals: bytes) -> float:
+def _bits(intervals):
     """Return the bits of an image's intervals, less those of as many whole ones."""
     widths = np.frombuffer(intervals, np.uint32)[1::2]
     return float(-np.log2(widths).sum())
 
 
-def main() -> None:
+def main():
     """Run mixes until so many requests were compared; print the faults, then
     how many there were of each kind.
     """

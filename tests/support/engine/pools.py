@@ -1,16 +1,14 @@
 """Slots as the sampling kernels see them, and a step of either distribution in them."""
 
 from dataclasses import fields
-from typing import Any
 
 import torch
 
 from scanline.kernels.categorical.triton import sample as sample_categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
-from scanline.kernels.triton.sampling import Guiding, SlotArrays
+from scanline.kernels.triton.sampling import SlotArrays
 from scanline.model.base.sampling_options import LEAST_DIVISOR
-from scanline.model.network.distribution import Distribution
 from tests.support.kernels.gpu import there
 
 POOL = 20
@@ -18,7 +16,7 @@ BATCH = 12
 Pool = dict[str, torch.Tensor]
 
 
-def pool(length: int, step_bytes: int = 1) -> Pool:
+def pool(length, step_bytes=1):
     """Images of `length` bytes, each at any step, of every kind, a third of their bytes known, none
     guided; every fourth has temperature 0."""
     values = {
@@ -37,28 +35,26 @@ def pool(length: int, step_bytes: int = 1) -> Pool:
     return dict(zip(values, there(*values.values()), strict=True))
 
 
-def guiding(pool: Pool) -> Guiding:
+def guiding(pool):
     return pool["label"], pool["partner"], pool["guidance"]
 
 
-def some_slots() -> torch.Tensor:
+def some_slots():
     """The slots [BATCH] of a batch, two of them none."""
     slots = torch.randperm(POOL)[:BATCH]
     slots[[3, 7]] = -1
     return there(slots)[0]
 
 
-def copy(pool: Pool) -> Pool:
+def copy(pool):
     return {name: tensor.clone() for name, tensor in pool.items()}
 
 
-def channels(distribution: Distribution) -> int:
+def channels(distribution):
     return distribution.channels if isinstance(distribution, PixelLogistics) else 1
 
 
-def with_base(
-    distribution: Distribution, parameters: torch.Tensor, base: torch.Tensor
-) -> torch.Tensor:
+def with_base(distribution, parameters, base):
     """The parameters as the reference takes them: with the base [B, C]
     added to every component's means.
     """
@@ -70,14 +66,7 @@ def with_base(
     return moved
 
 
-def sample(
-    of: Distribution,
-    parameters: torch.Tensor,
-    base: torch.Tensor,
-    slots: torch.Tensor,
-    pool: Pool,
-    **how: Any,
-) -> None:
+def sample(of, parameters, base, slots, pool, **how):
     """Sample a step of a distribution by its kernel, IN PLACE. `how`: its other arguments."""
     arrays = SlotArrays(**{field.name: pool[field.name] for field in fields(SlotArrays)})
     if isinstance(of, PixelLogistics):

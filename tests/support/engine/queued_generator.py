@@ -6,7 +6,6 @@ from typing import Any
 
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.prefill_state import PrefillState
 
 LATER = ("place_many", "clear", "start", "fetch", "state", "resample", "choose")
 
@@ -14,27 +13,27 @@ LATER = ("place_many", "clear", "start", "fetch", "state", "resample", "choose")
 class QueuedGenerator(Generator):
     """Computes on a CPU, but as late as it may."""
 
-    is_asynchronous = True  # type: ignore[assignment]
+    is_asynchronous = True
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments, **options):
         self.queue: deque[Callable[[], None]] = deque()
         super().__init__(*arguments, **options)
 
-    def start_prefill(self, *arguments: Any, **options: Any) -> PrefillState:
+    def start_prefill(self, *arguments, **options):
         prefill = super().start_prefill(*arguments, **options)
         read = prefill.read
-        prefill.read = lambda *given: self.submit(lambda: read(*given))  # type: ignore[method-assign]
+        prefill.read = lambda *given: self.submit(lambda: read(*given))
         return prefill
 
-    def submit(self, work: Callable[[], Any]) -> Pending[Any]:
+    def submit(self, work):
         """Queue work; waiting for its result does all that was queued before it first."""
         done: list[Any] = []
 
-        def run() -> None:
+        def run():
             result = work()
             done.append(result.wait() if isinstance(result, Pending) else result)
 
-        def result() -> Any:
+        def result():
             while not done:
                 self.queue.popleft()()
             return done[0]
@@ -43,11 +42,11 @@ class QueuedGenerator(Generator):
         return Pending(result)
 
 
-def _later(name: str) -> Callable[..., Pending[Any]]:
+def _later(name):
     """The method of that name of a generator, queued."""
     method = getattr(Generator, name)
 
-    def queued(self: QueuedGenerator, *arguments: Any) -> Pending[Any]:
+    def queued(self, *arguments):
         return self.submit(lambda: method(self, *arguments))
 
     return queued

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -48,7 +47,7 @@ LOW_MEMORY = Path("/tmp/meminfo")
 
 
 @cache
-def unavailable_reason() -> str:
+def unavailable_reason():
     """Why there can be no hosts here; empty where there can."""
     tools = ("bash", "ip", "nsenter", "tc", "unshare")
     if missing := [tool for tool in tools if shutil.which(tool) is None]:
@@ -66,13 +65,13 @@ class Host:
     switch's, as this process sees them.
     """
 
-    def __init__(self, name: str, address: str, first: int, switch: int) -> None:
+    def __init__(self, name, address, first, switch):
         self.name = name
         self.address = address
         self.first = first
         self.switch = switch
 
-    def run(self, *argv: str, **environment: str) -> str:
+    def run(self, *argv, **environment):
         """Run a command to its end; return its output.
         AssertionError with the output where it fails.
         """
@@ -80,13 +79,13 @@ class Host:
         variables = {**os.environ, "HOME": "/tmp/home", **environment}
         return _run(*enter, *argv, env=variables)
 
-    def copy(self, folder: Path, to: Path) -> None:
+    def copy(self, folder, to):
         shutil.copytree(folder, self.path(to), dirs_exist_ok=True)
 
-    def path(self, on_host: Path) -> Path:
+    def path(self, on_host):
         return Path(f"/proc/{self.first}/root{on_host}")
 
-    def processes(self) -> list[int]:
+    def processes(self):
         """The process ids of all its processes but the first."""
         own = os.readlink(f"/proc/{self.first}/ns/pid")
         found = []
@@ -96,35 +95,35 @@ class Host:
                     found.append(int(path.name))
         return [process for process in found if process != self.first]
 
-    def kill(self) -> None:
+    def kill(self):
         """SIGKILL all its processes but the first."""
         while self.processes():
             self._signal(signal.SIGKILL)
 
-    def pause(self) -> None:
+    def pause(self):
         """Stop all its processes but the first."""
         self._signal(signal.SIGSTOP)
 
-    def resume(self) -> None:
+    def resume(self):
         self._signal(signal.SIGCONT)
 
-    def cut(self) -> None:
+    def cut(self):
         """Set its link down, at the switch, as with a cable cut elsewhere: what it sends is lost,
         and what others send to it; no connection is reset, and it keeps addresses and routes."""
         _run_in(self.switch, "ip", "link", "set", self.name, "down")
 
-    def heal(self) -> None:
+    def heal(self):
         _run_in(self.switch, "ip", "link", "set", self.name, "up")
 
-    def slow_down(self, rate: str) -> None:
+    def slow_down(self, rate):
         """Let its link carry no more than `rate` (as `tc` reads it, `1mbit`) in either direction;
         what would wait there for more than a second is lost."""
         self._queue_by("replace", "tbf", "rate", rate, "burst", "32k", "latency", "1s")
 
-    def speed_up(self) -> None:
+    def speed_up(self):
         self._queue_by("delete")
 
-    def part(self, *others: "Host") -> None:
+    def part(self, *others):
         """Lose what it and those hosts send to each other, as with its link cut;
         this process reaches all of them.
         """
@@ -132,11 +131,11 @@ class Host:
             entry = (address, "lladdr", NOWHERE, "nud", "permanent", "dev", "eth0")
             _run_in(sender.first, "ip", "neighbour", "replace", *entry)
 
-    def join(self, *others: "Host") -> None:
+    def join(self, *others):
         for sender, address in self._ways(others):
             _run_in(sender.first, "ip", "neighbour", "delete", address, "dev", "eth0")
 
-    def exhaust_memory(self) -> None:
+    def exhaust_memory(self):
         """Let what it reads in /proc/meminfo say that 4 MiB of memory are
         left (Ray takes none for not known).
         """
@@ -145,27 +144,27 @@ class Host:
         self.path(LOW_MEMORY).write_text(low)
         self.run("mount", "--bind", str(LOW_MEMORY), "/proc/meminfo")
 
-    def free_memory(self) -> None:
+    def free_memory(self):
         self.run("umount", "/proc/meminfo")
 
-    def _ways(self, others: tuple["Host", ...]) -> Iterator[tuple["Host", str]]:
+    def _ways(self, others):
         """Between it and each of those hosts: who sends, and to which address."""
         for other in others:
             yield self, other.address
             yield other, self.address
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, number):
         for process in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(process, number)
 
-    def _queue_by(self, change: str, *discipline: str) -> None:
+    def _queue_by(self, change, *discipline):
         for process, device in ((self.switch, self.name), (self.first, "eth0")):
             _run_in(process, "tc", "qdisc", change, "dev", device, "root", *discipline)
 
 
 @contextmanager
-def hosts(*names: str) -> Iterator[dict[str, Host]]:
+def hosts(*names):
     """Hosts of these names that know each other's, for as long as the context lasts."""
     found = {}
     with ExitStack() as stack:
@@ -197,7 +196,7 @@ def hosts(*names: str) -> Iterator[dict[str, Host]]:
 
 
 @contextmanager
-def _namespaces(script: str, *kinds: str) -> Iterator[int]:
+def _namespaces(script, *kinds):
     """Run a script as the first process of new namespaces; yield its process id once it is up."""
     command = ["unshare", *kinds, "--fork", "bash", "-c", script]
     with subprocess.Popen(
@@ -213,19 +212,19 @@ def _namespaces(script: str, *kinds: str) -> Iterator[int]:
             process.stdin.close()
 
 
-def _peer(name: str, process: int) -> tuple[str, ...]:
+def _peer(name, process):
     """How `ip link add` names the other end of a pair of links, which
     is in the namespace of a process.
     """
     return "type", "veth", "peer", "name", name, "netns", str(process)
 
 
-def _run_in(process: int, *argv: str) -> None:
+def _run_in(process, *argv):
     """Run a command in the network of a process."""
     _run("nsenter", f"--target={process}", "--net", *argv)
 
 
-def _run(*argv: str, env: dict[str, str] | None = None) -> str:
+def _run(*argv, env=None):
     done = subprocess.run(
         argv,
         env=env,

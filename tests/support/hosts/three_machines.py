@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.support.hosts.hosts import MODELS, ROOT, Host, hosts
+from tests.support.hosts.hosts import MODELS, ROOT, hosts
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import command_line, process_name
 from tests.support.waiting import PATIENCE, wait_for
@@ -54,41 +53,41 @@ ENVIRONMENT = {
 }
 
 
-def documented(start: str) -> str:
+def documented(start):
     """The command of docs/cluster.md that starts so, for the head of these tests."""
     (line,) = (line for line in BLOCK.splitlines() if line.startswith(start))
     return line.partition("#")[0].strip().replace("HEAD", HEAD)
 
 
 class Machines:
-    def __init__(self, found: dict[str, Host], model: Path) -> None:
+    def __init__(self, found, model):
         self.hosts = found
         self.model = model
         self.client_host = HEAD  # that clients connect to
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"http://{self.hosts[self.client_host].address}:8000"
 
-    def shell(self, host: str, command: str, **environment: str) -> str:
+    def shell(self, host, command, **environment):
         """Run a command in a shell of a host that has the documented variables."""
         cpus = json.dumps({"CPU": CPUS[host]})
         variables = {**ENVIRONMENT, "RAY_OVERRIDE_RESOURCES": cpus, **environment}
         return self.hosts[host].run("bash", "-c", f"{EXPORTS}\n{command}", **variables)
 
-    def copy_token(self) -> None:
+    def copy_token(self):
         """Make a token, and give it to all hosts."""
         self.shell(HEAD, documented("ray get-auth-token"))
         for worker in WORKERS:
             self.hosts[worker].copy(self.hosts[HEAD].path(TOKEN), TOKEN)
 
-    def start(self, **environment: str) -> None:
+    def start(self, **environment):
         """Make a cluster of the hosts, with no service; `environment`: of the head."""
         self.rejoin(HEAD, "ray start --head", **environment)
         for worker in WORKERS:
             self.rejoin(worker)
 
-    def deploy(self) -> None:
+    def deploy(self):
         """Deploy deploy/serve.yaml with other arguments, of a small model that every host has at
         the same place."""
         model = MODELS / self.model.name
@@ -101,20 +100,20 @@ class Machines:
         self.hosts[HEAD].path(changed).write_text(yaml.safe_dump(config))
         self.shell(HEAD, f"{command} {changed}")
 
-    def rejoin(self, host: str, start: str = "ray start --address", **environment: str) -> None:
+    def rejoin(self, host, start="ray start --address", **environment):
         """Add a host to the cluster, again where it was in it."""
         if self.hosts[host].processes():
             self.shell(host, "ray stop --force")
         self.shell(host, documented(start), **environment)
 
-    def in_cluster(self, host: str) -> bool:
+    def in_cluster(self, host):
         """Whether Ray's process of the host runs: it ends where
         the cluster has given up the host.
         """
         return "raylet" in map(process_name, self.hosts[host].processes())
 
     @contextmanager
-    def clients_at(self, host: str) -> Iterator[None]:
+    def clients_at(self, host):
         """Let clients connect to another host than the first, for as long as the context lasts."""
         self.client_host = host
         try:
@@ -122,21 +121,21 @@ class Machines:
         finally:
             self.client_host = HEAD
 
-    def client(self) -> httpx.Client:
+    def client(self):
         return httpx.Client(base_url=self.url, timeout=PATIENCE)
 
-    def replicas_of(self, host: str, name: str = "") -> list[int]:
+    def replicas_of(self, host, name=""):
         """The processes of a deployment, by default the model's."""
         title = f"{REPLICA}:{name or self.model.name}"
         processes = self.hosts[host].processes()
         return [process for process in processes if command_line(process).startswith(title)]
 
-    def lost_shards(self) -> int:
+    def lost_shards(self):
         """How many times an ingress has given a shard to another replica, by their logs."""
         logs = [file for host in self.hosts.values() for file in host.path(RAY_FILES).glob(LOGS)]
         return sum(len(LOST.findall(file.read_text(errors="replace"))) for file in logs)
 
-    def wait_for_strength(self) -> None:
+    def wait_for_strength(self):
         """Wait until all replicas and ingresses are up, and nothing else: no
         engine, work or client's connection.
         """
@@ -148,12 +147,12 @@ class Machines:
                     wait_until_idle(client)
         wait_for(lambda: not any(map(self._connections, self.hosts)), "no connection")
 
-    def _is_complete(self, host: str) -> bool:
+    def _is_complete(self, host):
         names = [process_name(process) for process in self.hosts[host].processes()]
         found = [len(self.replicas_of(host)), names.count("scanline-engine")]
         return found == [1, 1] and len(self.replicas_of(host, "Ingress")) == (host != PAINTER)
 
-    def _knows_all(self) -> bool:
+    def _knows_all(self):
         """Whether an ingress answers that has the slots of all replicas."""
         try:
             with self.client() as client:
@@ -161,14 +160,14 @@ class Machines:
         except (httpx.HTTPError, AssertionError):
             return False
 
-    def _connections(self, host: str) -> str:
+    def _connections(self, host):
         """The connections of a host's clients that are not closed, or not closed by it."""
         states = ("state", "established", "state", "close-wait")
         return self.hosts[host].run("ss", "-Htn", *states, "sport = :8000")
 
 
 @contextmanager
-def three_machines(model: Path) -> Iterator[Machines]:
+def three_machines(model):
     """A cluster with no service on it yet, for as long as the context lasts."""
     with hosts(HEAD, *WORKERS) as found:
         machines = Machines(found, model)

@@ -4,7 +4,6 @@ while something happens to a cluster.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -14,9 +13,8 @@ import numpy as np
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.tasks.offline import paint
-from tests.support.hosts.three_machines import Machines
 from tests.support.pictures import encode, noise, painted, text
-from tests.support.server.websocket_client import LAST, JobMessages, connected
+from tests.support.server.websocket_client import LAST, connected
 from tests.support.waiting import wait_for
 
 # requests
@@ -32,7 +30,7 @@ PARTICLES = 4
 class Work:
     """Requests in progress."""
 
-    def __init__(self, machines: Machines, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, machines, pool):
         self.machines = machines
         self.frames: dict[int, list[float]] = defaultdict(list)  # their monotonic times, by seed
         self.ended = 0.0  # monotonic time of the last answer
@@ -40,13 +38,13 @@ class Work:
         self.streams = [pool.submit(self._stream, seed) for seed in range(STREAMS)]
         self.edits = [pool.submit(self._edit, seed) for seed in range(EDITS)]
 
-    def has_begun(self) -> bool:
+    def has_begun(self):
         """Whether the first streams have frames: then each replica has work, if
         all work that fits was dispatched.
         """
         return len(self.frames) >= 3
 
-    def check(self) -> None:
+    def check(self):
         """Every request has been answered once, with the bytes of one machine."""
         for seed, stream in enumerate(self.streams):
             job = stream.result()
@@ -58,10 +56,10 @@ class Work:
         model = load_model(self.machines.model)
         known = {"known": image.reshape(-1), "mask": mask.reshape(-1) == 255}
         for seed, edit in enumerate(self.edits):
-            alone = paint(model, COMPLETED, seed=seed, particles=PARTICLES, **known)  # type: ignore[arg-type]
+            alone = paint(model, COMPLETED, seed=seed, particles=PARTICLES, **known)
             assert np.array_equal(edit.result().reshape(COMPLETED, -1), alone.images), seed
 
-    def _stream(self, seed: int) -> JobMessages:
+    def _stream(self, seed):
         with connected(self.machines.url) as client:
             client.send(type="generate", id="a", n=STREAMED, seed=seed)
             while (job := client.receive()).order[-1] not in LAST:
@@ -71,7 +69,7 @@ class Work:
         assert job.messages[-1] == {"type": "done", "id": "a"}, job.messages[-1]
         return job
 
-    def _edit(self, seed: int) -> np.ndarray:
+    def _edit(self, seed):
         image, mask = masked(self.machines)
         body = {"image": text(encode(image)), "mask": text(encode(mask)), "n": COMPLETED}
         body |= {"particles": PARTICLES, "seed": seed}
@@ -83,7 +81,7 @@ class Work:
 
 
 @contextmanager
-def work(machines: Machines) -> Iterator[Work]:
+def work(machines):
     """Streams and edits that have begun; all have ended after the context."""
     lost = machines.lost_shards()
     with ThreadPoolExecutor(STREAMS + EDITS) as pool:
@@ -93,7 +91,7 @@ def work(machines: Machines) -> Iterator[Work]:
     begun.lost = machines.lost_shards() - lost
 
 
-def answered(begun: Work, fault: float) -> None:
+def answered(begun, fault):
     """Check all answers, and when the last one came."""
     begun.check()
     last = begun.ended - fault
@@ -107,7 +105,7 @@ def answered(begun: Work, fault: float) -> None:
     )
 
 
-def work_answered(machines: Machines) -> None:
+def work_answered(machines):
     """Let clients have work done, with no fault meanwhile."""
     with work(machines) as begun:
         start = time.monotonic()
@@ -115,7 +113,7 @@ def work_answered(machines: Machines) -> None:
 
 
 @cache
-def masked(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
+def masked(machines):
     """An image and its mask [H, W] uint8, with known bytes before,
     between and after the bytes to paint.
     """
@@ -127,6 +125,6 @@ def masked(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def painted_alone(machines: Machines, seed: int) -> np.ndarray:
+def painted_alone(machines, seed):
     """[n, N] uint8: what a stream must bring, painted without a server."""
     return paint(load_model(machines.model), STREAMED, seed=seed).images.reshape(STREAMED, -1)

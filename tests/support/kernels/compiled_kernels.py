@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,7 +61,7 @@ class Compiled:
     asm: dict[str, Any]
 
     @property
-    def faults(self) -> list[str]:
+    def faults(self):
         """What must not be in a kernel that users run."""
         found = {
             f"{self.spilled} bytes spilled": self.spilled > 0,
@@ -74,7 +73,7 @@ class Compiled:
         }
         return [fault for fault, there in found.items() if there]
 
-    def __str__(self) -> str:
+    def __str__(self):
         line = f"sm_{self.capability} {self.name}: {self.registers} registers, {self.shared} bytes shared"
         return ", ".join([line, *self.faults]) + f"  [{self.constants}]"
 
@@ -82,21 +81,21 @@ class Compiled:
 class Driver:
     """The part of a driver that the compiler needs."""
 
-    def __init__(self, capability: int) -> None:
+    def __init__(self, capability):
         self.capability = capability
 
-    def get_current_target(self) -> GPUTarget:
+    def get_current_target(self):
         return GPUTarget("cuda", self.capability, 32)
 
-    def get_current_device(self) -> int:
+    def get_current_device(self):
         return self.capability  # Triton keeps compiled kernels by device
 
-    def get_current_stream(self, device: int = 0) -> int:
+    def get_current_stream(self, device=0):
         return 0
 
 
 @contextlib.contextmanager
-def compiling(capability: int) -> Iterator[list[Compiled]]:
+def compiling(capability):
     """Inside, launches are compiled for that capability and not made; yields the list that each
     variant joins that this process had not compiled yet. Triton's cache on disk is not read."""
     found: list[Compiled] = []
@@ -104,14 +103,12 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
     launch = JITFunction.run
     always = knobs.compilation.always_compile
 
-    def run(command: list[str], **options: Any) -> None:
+    def run(command, **options):
         """As subprocess.run of ptxas, whose log Triton reads only where it fails."""
         subprocess.run(command, **options)
         logs.append(Path(options["stderr"].name).read_text())
 
-    def only_compile(
-        self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any
-    ) -> None:
+    def only_compile(self, *args, grid, warmup, **options):
         logs.clear()
         kernel = launch(self, *args, grid=grid, warmup=True, **options)
         if kernel.hash not in _compiled:
@@ -133,14 +130,7 @@ def compiling(capability: int) -> Iterator[list[Compiled]]:
         compiler.subprocess = subprocess
 
 
-def _examined(
-    capability: int,
-    function: JITFunction,
-    kernel: Any,
-    log: str,
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Compiled:
+def _examined(capability, function, kernel, log, args, options):
     numbers = {
         name: int(number)
         for number, name in re.findall(r"(\d+) (registers|bytes spill stores)", log)

@@ -22,7 +22,7 @@ CROSS_MISSING = [
 ]
 
 
-def compile_program(compiler: str, source: str, folder: Path, *arguments: str | Path) -> Path:
+def compile_program(compiler, source, folder, *arguments):
     """Compile one of PROGRAMS into `folder`, without contraction as
     setup.py does; returns the program.
     """
@@ -36,7 +36,7 @@ def compile_program(compiler: str, source: str, folder: Path, *arguments: str | 
     return program
 
 
-def compile_library(folder: Path, **environment: str) -> Path:
+def compile_library(folder, **environment):
     """Compile the library into `folder` as setup.py does, with these variables of
     the environment; returns its path.
     """
@@ -55,7 +55,7 @@ def compile_library(folder: Path, **environment: str) -> Path:
     return library
 
 
-def run_program(program: Path, *arguments: str | Path, emulated: bool = False) -> str:
+def run_program(program, *arguments, emulated=False):
     """What the program prints; fails with that if it does not exit with 0."""
     emulator = [str(EMULATOR), "-L", f"/usr/{CROSS_PREFIX}"] if emulated else []
     ran = subprocess.run(

@@ -6,6 +6,6 @@ ON_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if ON_GPU else "cpu"
 
 
-def there(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def there(*tensors):
     """Copies of the tensors where the kernels are."""
     return tuple(tensor.to(DEVICE, copy=True) for tensor in tensors)

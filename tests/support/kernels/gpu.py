@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 from math import prod
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +28,7 @@ __all__ = ["DEVICE", "NARROW", "ON_GPU", "there"]
 NARROW = [torch.float16, torch.bfloat16] if ON_GPU else [torch.float16]
 
 
-def _dot(
-    self: InterpreterBuilder, a: TensorHandle, b: TensorHandle, sums: TensorHandle, *rest: Any
-) -> TensorHandle:
+def _dot(self, a, b, sums, *rest):
     """sums + a b of a [n, K] and b [K, m], one k after the other.
 
     On a GPU, no element of tl.dot depends on the other rows and columns or on its place among them.
@@ -54,40 +51,40 @@ def _dot(
 # make each shape and type of numpy once.
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def _sizes(shape):
     return tuple(getattr(size, "value", size) for size in shape)
 
 
 @cache
-def _of_type(sizes: tuple[int, ...]) -> tuple[Any, int]:
+def _of_type(sizes):
     """The shape of a type, and its number of elements."""
     return tl.core.tuple(sizes), validate_block_shape(sizes)
 
 
 @cache
-def _of_tensor(sizes: tuple[int, ...]) -> tuple[Any, Any]:
+def _of_tensor(sizes):
     """The shape of a tensor, and its number of elements."""
     return tl.core.tuple([tl.constexpr(size) for size in sizes]), tl.constexpr(prod(sizes))
 
 
-def _new_type(self: tl.block_type, element_ty: tl.dtype, shape: Any) -> None:
+def _new_type(self, element_ty, shape):
     self.element_ty = element_ty
     self.name = f"block of {element_ty.name}"
     self.shape, self.numel = _of_type(_sizes(shape))
 
 
-def _new_tensor(self: tl.tensor, handle: TensorHandle, type: tl.dtype) -> None:
+def _new_tensor(self, handle, type):
     self.handle = handle
     self.type = type
     self.dtype = type.scalar
     self.shape, self.numel = _of_tensor(_sizes(type.shape) if type.is_block() else ())
 
 
-def _is_equal(self: tl.core.tuple, other: Any) -> tl.constexpr:
+def _is_equal(self, other):
     return tl.constexpr(_sizes(self) == _sizes(other))
 
 
-def _numpy_type(type: tl.dtype) -> np.dtype:
+def _numpy_type(type):
     if (name := type.scalar.name) not in _numpy_types:
         _numpy_types[name] = _find_numpy_type(type)
     return _numpy_types[name]

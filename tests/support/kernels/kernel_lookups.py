@@ -8,7 +8,6 @@ they are looked up by Triton itself, under the keys that it computes for a launc
 """
 
 import sys
-from typing import Any
 
 import torch
 from triton import knobs
@@ -27,15 +26,15 @@ missing = []
 look_up_or_run = JITFunction.run
 
 
-def look_up(self: JITFunction, *args: Any, grid: Any, warmup: bool, **options: Any) -> None:
+def look_up(self, *args, grid, warmup, **options):
     look_up_or_run(self, *args, grid=grid, warmup=True, **options)
 
 
-def listener(*, src: Any, cache_hit: bool, **_: Any) -> None:
+def listener(*, src, cache_hit, **_):
     (found if cache_hit else missing).append(src.name)
 
 
-def main(capability: int, name: str) -> None:
+def main(capability, name):
     driver.set_active(Driver(capability))
     JITFunction.run = look_up
     knobs.compilation.listener = listener

@@ -6,10 +6,9 @@ many steps a call or a pass runs. Built with sanitizers (tests/kernels/cpu/sanit
 access to memory is checked as well.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,10 +53,10 @@ WHOLE = [
 Random = np.random.Generator
 
 
-def random_case(random: Random) -> Case:
+def random_case(random):
     """A network of any shape that there is, with few weights."""
 
-    def one_of(*values: Any) -> int:
+    def one_of(*values):
         return int(random.choice(values))
 
     fields = {
@@ -107,7 +106,7 @@ def random_case(random: Random) -> Case:
     )
 
 
-def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor:
+def sprinkle(tensor, random, share):
     """A copy in which a share of the numbers is replaced by ODD ones."""
     found = tensor.clone()
     chosen = torch.from_numpy(random.random(tuple(tensor.shape)) < share)
@@ -115,7 +114,7 @@ def sprinkle(tensor: torch.Tensor, random: Random, share: float) -> torch.Tensor
     return found
 
 
-def random_slots(case: Case, random: Random, share: float) -> Arrays:
+def random_slots(case, random, share):
     """Slots at any positions, some empty, with any seeds, temperatures, masks and states."""
     shape = case.shape()
     slots = native_vectors.slots(case)
@@ -135,7 +134,7 @@ def random_slots(case: Case, random: Random, share: float) -> Arrays:
     return slots
 
 
-def _encode(slots: Arrays, random: Random) -> None:
+def _encode(slots, random):
     """Give codes of random bytes to some of the slots that are not guided, IN PLACE."""
     count = len(slots["label"])
     width = int(random.integers(0, 40))
@@ -148,7 +147,7 @@ def _encode(slots: Arrays, random: Random) -> None:
     slots["known"][chosen] = 0
 
 
-def _guide(slots: Arrays, random: Random, share: float) -> None:
+def _guide(slots, random, share):
     """Make pairs of slots, any two of them, those of guided images, IN PLACE."""
     count = len(slots["label"])
     chosen = random.permutation(count)[: int(random.integers(0, count // 2 + 1)) * 2]
@@ -169,9 +168,7 @@ class Call:
     slots: Arrays
     isa: str
 
-    def paint(
-        self, threads: int, passes: list[int], widths: Sequence[int] = (1,)
-    ) -> dict[str, np.ndarray]:
+    def paint(self, threads, passes, widths=(1,)):
         """The slots' arrays after calls of so many passes each, of images
         that have up to `widths` steps in a pass, in turn.
         """
@@ -184,7 +181,7 @@ class Call:
         network.close()
         return {name: tensor.numpy() for name, tensor in slots.items()}
 
-    def read(self, threads: int, stop: int) -> dict[str, np.ndarray]:
+    def read(self, threads, stop):
         """Bits, parameters and states after the known bytes up to `stop`."""
         shape = self.case.shape()
         count = self.case.images
@@ -199,7 +196,7 @@ class Call:
         return {name: tensor.numpy() for name, tensor in (slots | written).items()}
 
 
-def random_call(random: Random, odd: bool) -> Call:
+def random_call(random, odd):
     """odd: with numbers that are not finite, denormal or huge among
     weights, states and temperatures.
     """
@@ -217,7 +214,7 @@ def random_call(random: Random, odd: bool) -> Call:
     )
 
 
-def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[str]:
+def different(one, other):
     """The arrays that differ; NaN equals NaN."""
     equal = {
         name: np.array_equal(one[name], other[name], equal_nan=one[name].dtype.kind == "f")
@@ -226,7 +223,7 @@ def different(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> list[
     return [name for name in one if not equal[name]]
 
 
-def check_painting(random: Random, odd: bool) -> None:
+def check_painting(random, odd):
     """Random calls of random numbers of passes on several threads leave
     what one call of single steps on one thread does.
     """
@@ -246,7 +243,7 @@ def check_painting(random: Random, odd: bool) -> None:
     assert different({"images": once["images"]}, other.paint(1, [steps])) == [], (call, other.isa)
 
 
-def check_reading(random: Random, odd: bool) -> None:
+def check_reading(random, odd):
     """Known bytes leave the same numbers on one thread and on several."""
     call = random_call(random, odd)
     shape = call.case.shape()
@@ -255,7 +252,7 @@ def check_reading(random: Random, odd: bool) -> None:
     assert different(call.read(1, stop), call.read(int(random.integers(1, 6)), stop)) == [], call
 
 
-def check_wrong_arguments(random: Random) -> None:
+def check_wrong_arguments(random):
     """An argument that is replaced by another is refused with a
     sentence, or is a right one as well.
     """
@@ -270,7 +267,7 @@ def check_wrong_arguments(random: Random) -> None:
         changes[random.integers(len(changes))](call, random)
 
 
-def _other_field(call: Call, random: Random) -> None:
+def _other_field(call, random):
     shape = call.case.shape()
     for _ in range(int(random.integers(1, 3))):
         setattr(
@@ -281,7 +278,7 @@ def _other_field(call: Call, random: Random) -> None:
     cpu_kernels.Network(shape, call.tensors, call.case.weights, 2, call.isa).close()
 
 
-def _other_tensors(call: Call, random: Random) -> None:
+def _other_tensors(call, random):
     tensors = list(call.tensors)
     at = int(random.integers(len(call.tensors)))
     wrong = [
@@ -295,7 +292,7 @@ def _other_tensors(call: Call, random: Random) -> None:
     cpu_kernels.Network(call.case.shape(), tensors, call.case.weights, 1, call.isa).close()
 
 
-def _other_array(call: Call, random: Random) -> None:
+def _other_array(call, random):
     name = str(random.choice(list(call.slots)))
     right = call.slots[name]
     wrong = [
@@ -314,7 +311,7 @@ def _other_array(call: Call, random: Random) -> None:
     call.paint(2, [int(random.choice([-1, 0, 1, 2**40]))])
 
 
-def _other_call(call: Call, random: Random) -> None:
+def _other_call(call, random):
     shape = call.case.shape()
     network = cpu_kernels.Network(
         shape, call.tensors, call.case.weights, int(random.choice(WHOLE[2:])), call.isa

@@ -5,8 +5,6 @@ operations: the same bits on every machine.
 import hashlib
 import struct
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +25,6 @@ WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
-Size = tuple[int, ...]
 INTERVALS = "read intervals"
 OUTPUTS = {  # what a run returns, in the order in which vectors.cpp writes it
     "read bits": np.float64,
@@ -51,7 +48,7 @@ class Case:
     images: int = 3
     guided: bool = False  # images 0 and 1, 2 and 3, ... are the two slots of one each
 
-    def shape(self) -> cpu_kernels.Shape:
+    def shape(self):
         """4 x 3 pixels, one layer, two heads, C = 5, M = 7, post-norm with RELU, unless changed."""
         sizes = {
             "height": 4,
@@ -132,7 +129,7 @@ CASES = {
 }
 
 
-def sizes(case: Case) -> list[Size]:
+def sizes(case):
     """The sizes of the tensors that the case's shape needs, in the order of cpu_kernels.Network."""
     shape = case.shape()
     width = shape.heads * shape.value_width
@@ -161,7 +158,7 @@ def sizes(case: Case) -> list[Size]:
     ]
 
 
-def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
+def _embedding(shape):
     width = shape.heads * shape.value_width
     n = width // 2 if shape.concat else width
     value = (256 if shape.first else 257, n)
@@ -175,7 +172,7 @@ def _embedding(shape: cpu_kernels.Shape) -> list[Size]:
     ]
 
 
-def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
+def _window(shape):
     """Sizes of the tensors before the layers and after the head."""
     width = shape.heads * shape.value_width
     channels = shape.channels
@@ -202,15 +199,15 @@ def _window(shape: cpu_kernels.Shape) -> tuple[list[Size], list[Size]]:
     return before, _linear(channels, pixels * channels) if shape.skip else []
 
 
-def _conv_weight(shape: cpu_kernels.Shape) -> list[Size]:
+def _conv_weight(shape):
     return [(NEIGHBOURS, shape.heads * shape.value_width)] if shape.causal_conv else []
 
 
-def _linear(outer: int, inner: int) -> list[Size]:
+def _linear(outer, inner):
     return [(outer, inner), (outer,)]
 
 
-def tensors(case: Case) -> list[torch.Tensor]:
+def tensors(case):
     """Weights that a float16 holds exactly, large enough that each of them matters."""
     random = np.random.default_rng(len(case.fields))
     made = []
@@ -221,7 +218,7 @@ def tensors(case: Case) -> list[torch.Tensor]:
     return made
 
 
-def with_favourite(case: Case, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+def with_favourite(case, tensors):
     """Weights whose distributions depend little on what was painted, and have a byte that is drawn
     more often than not."""
     shape = case.shape()
@@ -251,7 +248,7 @@ def with_favourite(case: Case, tensors: list[torch.Tensor]) -> list[torch.Tensor
     return changed
 
 
-def inputs(case: Case) -> Arrays:
+def inputs(case):
     """Noise images [B, N], every third byte of each known, and what the slots are painted with."""
     shape = case.shape()
     random = np.random.default_rng(1)
@@ -281,7 +278,7 @@ def inputs(case: Case) -> Arrays:
     return arrays
 
 
-def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
+def slots(case, known=None):
     """The slots' arrays as cpu_kernels.Network.advance takes them,
     with empty states at the first byte.
     """
@@ -297,16 +294,11 @@ def slots(case: Case, known: torch.Tensor | None = None) -> Arrays:
     return {name: tensor.clone() for name, tensor in arrays.items()}
 
 
-def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
+def network(case, isa, threads=1):
     return cpu_kernels.Network(case.shape(), tensors(case), case.weights, threads, isa)
 
 
-def read(
-    case: Case,
-    network: cpu_kernels.Network,
-    images: torch.Tensor | None = None,
-    stop: int | None = None,
-) -> tuple[Arrays, torch.Tensor, torch.Tensor, torch.Tensor]:
+def read(case, network, images=None, stop=None):
     """Read images [B, N], by default the case's, up to byte `stop`: states, bits
     [B, n], parameters and intervals.
     """
@@ -322,7 +314,7 @@ def read(
     return states, bits, parameters, intervals
 
 
-def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
+def run(case, isa):
     """Read all images of the case, then paint them: each of OUTPUTS."""
     native = network(case, isa)
     painted = slots(case)
@@ -332,13 +324,13 @@ def run(case: Case, isa: str) -> dict[str, np.ndarray[Any, Any]]:
     return dict(zip(OUTPUTS, (tensor.numpy() for tensor in found), strict=True))
 
 
-def digest(results: dict[str, np.ndarray[Any, Any]]) -> str:
+def digest(results):
     """A short hash of all bits of a run, but of the intervals, which have tests of their own."""
     hashed = (array.tobytes() for name, array in results.items() if name != INTERVALS)
     return hashlib.sha256(b"".join(hashed)).hexdigest()[:16]
 
 
-def record(case: Case, path: Path) -> None:
+def record(case, path):
     """Write the case for vectors.cpp: shape, tensors, slots."""
     weight_type = {"float32": 0, "float16": 1, "int8": 2}[case.weights]
     with path.open("wb") as file:
@@ -351,9 +343,7 @@ def record(case: Case, path: Path) -> None:
             file.write(tensor.numpy().tobytes())
 
 
-def read_results(
-    path: Path, expected: dict[str, np.ndarray[Any, Any]]
-) -> dict[str, np.ndarray[Any, Any]]:
+def read_results(path, expected):
     """What vectors.cpp wrote, in the shapes of `expected`."""
     data = path.read_bytes()
     at = 0

@@ -3,7 +3,7 @@
 import re
 
 
-def early(ttgir: str, chained: bool) -> bool:
+def early(ttgir, chained):
     """Whether an asynchronous copy stands before the wait for the previous kernel (the software
     pipeliner moves copies past a wait in its loop, triton #11905), or the wait stands in a loop."""
     before, wait, _ = ttgir[ttgir.index("tt.func public") :].partition("griddepcontrol.wait")
@@ -16,14 +16,14 @@ def early(ttgir: str, chained: bool) -> bool:
     )
 
 
-def sums(ttgir: str) -> list[tuple[str, str]]:
+def sums(ttgir):
     """The shape and the layout of what each reduction of a kernel adds, in order."""
     layouts = dict(re.findall(r"^(#\w+) = (.*)$", ttgir, re.MULTILINE))
     found = re.findall(r"\}\) : \(tensor<([\dx]+f32), (#\w+)>\)", ttgir)
     return [(shape, layouts[name]) for shape, name in found]
 
 
-def products_begin_at_zero(ttgir: str) -> bool:
+def products_begin_at_zero(ttgir):
     """Whether each product adds to zeros, to another product or to a sum carried through a
     loop. Where Triton has made another term of a sum the product's start, the order of the sum
     depends on the shape of the program."""

@@ -22,7 +22,7 @@ from scanline.kernels.codec.tables import exp2_table, log2_table, sigmoid_table
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.model.base.class_names import drawn_label
-from scanline.model.network.distribution import Distribution, distribution
+from scanline.model.network.distribution import distribution
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
@@ -51,7 +51,7 @@ CODED: tuple[Categorical | PixelLogistics, ...] = (
 STRANGE = (0.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
 
 
-def vectors() -> dict[str, Any]:
+def vectors():
     """All vectors as JSON values; seeds are strings, since JSON
     numbers are not exact beyond 2^53.
     """
@@ -79,7 +79,7 @@ def vectors() -> dict[str, Any]:
     }
 
 
-def _philox() -> list[dict[str, Any]]:
+def _philox():
     random = np.random.default_rng(0)
     words = np.concatenate((random.choice(WORDS, (20, 6)), random.integers(0, 2**32, (20, 6))))
     found = philox4x32(torch.tensor(words[:, :4]), torch.tensor(words[:, 4:]))
@@ -89,17 +89,17 @@ def _philox() -> list[dict[str, Any]]:
     ]
 
 
-def _label(label: int, seed: int, index: int) -> dict[str, Any]:
+def _label(label, seed, index):
     of_image = label if label >= 0 else drawn_label(-label, seed, index)
     return {"label": label, "seed": str(seed), "index": index, "of_image": of_image}
 
 
-def _uniforms(seed: int, index: int, position: int) -> dict[str, Any]:
+def _uniforms(seed, index, position):
     found = uniforms(*map(torch.tensor, (seed, index, position)))
     return {"seed": str(seed), "index": index, "position": position, "uniforms": found.tolist()}
 
 
-def _samples(name: str, temperature: float) -> dict[str, Any]:
+def _samples(name, temperature):
     """Samples of a distribution and their bits at temperature 1: the parameters
     of a row, then some draws of it.
     """
@@ -135,7 +135,7 @@ def _samples(name: str, temperature: float) -> dict[str, Any]:
     }
 
 
-def _parameters(family: Distribution, rows: int, random: torch.Generator) -> torch.Tensor:
+def _parameters(family, rows, random):
     """Parameters [rows, P] of few digits: for logistics, narrow and wide, with
     means inside and outside the range.
     """
@@ -149,7 +149,7 @@ def _parameters(family: Distribution, rows: int, random: torch.Generator) -> tor
     return parameters
 
 
-def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
+def _code(number, family):
     """Bytes of steps with ordinary and strange parameters, their
     intervals, and the code of all of them.
     """
@@ -182,7 +182,7 @@ def _code(number: int, family: Categorical | PixelLogistics) -> dict[str, Any]:
     }
 
 
-def _first(seed: int) -> dict[str, Any]:
+def _first(seed):
     """Byte 0 of a model without a start token, which has a histogram for it."""
     temperature = TEMPERATURES[seed % 3]
     generator = Generator(

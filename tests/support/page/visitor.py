@@ -6,11 +6,9 @@ import re
 from base64 import b64decode
 from collections.abc import Callable
 from io import BytesIO
-from pathlib import Path
 
-import httpx
 import numpy as np
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.support.server.running_server import PATIENCE
 
@@ -25,7 +23,7 @@ READ = """canvas => {
 class Visitor:
     """One page."""
 
-    def __init__(self, context: BrowserContext, downloads: Path) -> None:
+    def __init__(self, context, downloads):
         context.set_default_timeout(1000 * PATIENCE)
         self.page: Page = context.new_page()
         self.downloads = downloads
@@ -33,82 +31,82 @@ class Visitor:
         self.page.on("console", self._log)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def _log(self, message: ConsoleMessage) -> None:
+    def _log(self, message):
         # READ causes that warning
         if message.type in ("error", "warning") and "getImageData" not in message.text:
             self.errors.append(message.text)
 
-    def see(self, selector: str) -> Locator:
+    def see(self, selector):
         return self.page.locator(selector)
 
-    def click(self, selector: str) -> None:
+    def click(self, selector):
         self.see(selector).click()
 
-    def fill(self, selector: str, text: str) -> None:
+    def fill(self, selector, text):
         self.see(selector).fill(text)
 
-    def press(self, key: str) -> None:
+    def press(self, key):
         self.page.keyboard.press(key)
 
-    def expect_text(self, selector: str, text: str | re.Pattern[str]) -> None:
+    def expect_text(self, selector, text):
         expect(self.see(selector)).to_have_text(text)
 
-    def expect_contains(self, selector: str, text: str) -> None:
+    def expect_contains(self, selector, text):
         expect(self.see(selector)).to_contain_text(text)
 
-    def expect_visible(self, selector: str) -> None:
+    def expect_visible(self, selector):
         expect(self.see(selector)).to_be_visible()
 
-    def expect_hidden(self, selector: str) -> None:
+    def expect_hidden(self, selector):
         expect(self.see(selector)).to_be_hidden()
 
-    def expect_focused(self, selector: str) -> None:
+    def expect_focused(self, selector):
         expect(self.see(selector)).to_be_focused()
 
-    def expect_enabled(self, selector: str) -> None:
+    def expect_enabled(self, selector):
         expect(self.see(selector)).to_be_enabled()
 
-    def expect_disabled(self, selector: str) -> None:
+    def expect_disabled(self, selector):
         expect(self.see(selector)).to_be_disabled()
 
-    def expect_value(self, selector: str, value: str) -> None:
+    def expect_value(self, selector, value):
         expect(self.see(selector)).to_have_value(value)
 
-    def expect_count(self, selector: str, count: int) -> None:
+    def expect_count(self, selector, count):
         expect(self.see(selector)).to_have_count(count)
 
-    def expect_attribute(self, selector: str, name: str, value: str | re.Pattern[str]) -> None:
+    def expect_attribute(self, selector, name, value):
         expect(self.see(selector)).to_have_attribute(name, value)
 
-    def expect_url(self, pattern: str) -> None:
+    def expect_url(self, pattern):
         """Waits until the pattern is found in the page's address."""
         expect(self.page).to_have_url(re.compile(pattern))
 
-    def expect_ready(self) -> None:
+    def expect_ready(self):
         """Waits until the models are known: before that, the page ignores all input."""
         expect(self.see("#model")).to_be_enabled()
 
-    def unfold(self) -> None:
+    def unfold(self):
         """Opens the settings of Complete that few need."""
         self.see("#complete-more").evaluate("fold => fold.open = true")
 
-    def expect_done(self, images: int, meter: str = "#paint-meter") -> None:
+    def expect_done(self, images, meter="#paint-meter"):
         """Waits until that many images are painted and their job has ended."""
         expect(self.see(meter)).to_have_text(
             re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$")
         )
 
-    def expect_notice(self, sentence: str) -> None:
+    def expect_notice(self, sentence):
         expect(self.see("#notice")).to_have_text(sentence)
         expect(self.see("#notice")).to_be_visible()
 
-    def pixels(self, canvas: str | Locator) -> np.ndarray:
+    def pixels(self, canvas):
         """The pixels of a canvas, [H, W, 4] uint8."""
         locator = self.see(canvas) if isinstance(canvas, str) else canvas
         height, width, data = locator.evaluate(READ)
         return np.frombuffer(b64decode(data), np.uint8).reshape(height, width, 4)
 
-    def gallery_image(self, index: int) -> np.ndarray:
+    def gallery_image(self, index):
         """The pixels [H, W, 4] that the gallery's canvas shows over the button of an image."""
         rectangles = [self.see("#sheet"), self.see(".tile").nth(index)]
         sheet, tile = (
@@ -123,7 +121,7 @@ class Visitor:
         np.testing.assert_allclose(edges, [left, top, width, height], atol=0.05)
         return pixels[top : top + height, left : left + width]
 
-    def saved(self, button: str) -> Path:
+    def saved(self, button):
         """The file that a button saves."""
         with self.page.expect_download() as download:
             self.see(button).click()
@@ -131,10 +129,10 @@ class Visitor:
         download.value.save_as(path)
         return path
 
-    def saved_images(self) -> np.ndarray:
+    def saved_images(self):
         return np.load(self.saved("#save-array"))
 
-    def expect_errors(self, pattern: str) -> None:
+    def expect_errors(self, pattern):
         """Removes the errors that the test has caused."""
         self.errors = [error for error in self.errors if not re.search(pattern, error)]
 
@@ -142,7 +140,7 @@ class Visitor:
 Visit = Callable[..., Visitor]
 
 
-def painted(client: httpx.Client, path: str = "generations", **fields: object) -> np.ndarray:
+def painted(client, path="generations", **fields):
     """The images that the API returns, [n, H, W] or [n, H, W, 3]."""
     answer = client.post(f"/v1/images/{path}", json=fields, headers={"accept": "application/x-npy"})
     assert answer.status_code == 200, answer.text

@@ -1,7 +1,6 @@
 """Assertions about error responses, which have one shape everywhere."""
 
 import re
-from typing import Any
 
 import httpx
 import pytest
@@ -13,7 +12,7 @@ ONE_SENTENCE = re.compile(r"(?:[^.\n]|\.(?! ))*\.")
 KINDS = {429: "rate_limit_error", 500: "server_error", 503: "server_error", 504: "server_error"}
 
 
-def refused_handshake(url: str, path: str = STREAM, **options: Any) -> httpx.Response:
+def refused_handshake(url, path=STREAM, **options):
     """The HTTP response to a websocket handshake, which must be refused."""
     with pytest.raises(InvalidStatus) as caught, connected(url, path, **options):
         pass
@@ -23,7 +22,7 @@ def refused_handshake(url: str, path: str = STREAM, **options: Any) -> httpx.Res
     )
 
 
-def assert_refused(response: httpx.Response, status: int, param: str | None, code: str) -> None:
+def assert_refused(response, status, param, code):
     """Fails unless the response is that error, with a message of one
     sentence that names the parameter.
     """
@@ -33,7 +32,7 @@ def assert_refused(response: httpx.Response, status: int, param: str | None, cod
     assert_error(response.json(), param, code, status)
 
 
-def assert_error(body: dict, param: str | None, code: str, status: int = 400) -> None:
+def assert_error(body, param, code, status=400):
     """Fails unless a response body, or a websocket message, is the
     error that has this status over HTTP.
     """

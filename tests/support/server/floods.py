@@ -34,16 +34,15 @@ FRAGMENTS = b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 1000 + b"\x80\x80\0\0\0\
 JOB = frame(Opcode.TEXT, b'{"type": "generate", "n": 16, "class": "none", "state": [0, 0]}')
 UNKNOWN = frame(Opcode.TEXT, b'{"type": "nothing"}')
 WRONG_KEYS = b"".join(b"authorization: Bearer %d\r\n" % number for number in range(200))
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connect(port: int, opening: bytes = b"") -> Streams:
+async def connect(port, opening=b""):
     reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(SOURCE, 0))
     writer.write(opening)
     return reader, writer
 
 
-async def open_websocket(port: int) -> Streams:
+async def open_websocket(port):
     reader, writer = await connect(port, WEBSOCKET_HEAD + KEY + b"\r\n")
     await reader.readuntil(b"\r\n\r\n")
     return reader, writer
@@ -52,7 +51,7 @@ async def open_websocket(port: int) -> Streams:
 # Each is one connection's part, again and again.
 
 
-async def repeat(port: int, request: bytes) -> None:
+async def repeat(port, request):
     """The same request again and again, each when the last one is answered."""
     reader, writer = await connect(port)
     while True:
@@ -66,14 +65,14 @@ async def repeat(port: int, request: bytes) -> None:
         await reader.readline()
 
 
-async def leave_unread(port: int, request: bytes) -> None:
+async def leave_unread(port, request):
     """As many requests as the server takes, whose answers are not read."""
     _, writer = await connect(port, request * 64)
-    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.transport.pause_reading()
     await asyncio.sleep(3600)
 
 
-async def send_chunks(port: int, chunks: bytes) -> None:
+async def send_chunks(port, chunks):
     """A chunked body that never ends, without a key."""
     head = b"POST /v1/images/edits HTTP/1.1\r\n" + HOST + b"content-type: application/json\r\n"
     _, writer = await connect(port, head + b"transfer-encoding: chunked\r\n\r\n")
@@ -82,7 +81,7 @@ async def send_chunks(port: int, chunks: bytes) -> None:
         await writer.drain()
 
 
-async def send_frames(port: int, frames: bytes) -> None:
+async def send_frames(port, frames):
     """The same frames on a websocket, until it is closed."""
     reader, writer = await open_websocket(port)
     reading = asyncio.ensure_future(discard(reader))
@@ -91,32 +90,32 @@ async def send_frames(port: int, frames: bytes) -> None:
         await writer.drain()
 
 
-async def discard(reader: asyncio.StreamReader) -> None:
+async def discard(reader):
     while await reader.read(65536):
         pass
 
 
-async def leave_frames_unread(port: int, frames: bytes) -> None:
+async def leave_frames_unread(port, frames):
     """A websocket with jobs whose frames are not read."""
     _, writer = await open_websocket(port)
-    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.transport.pause_reading()
     writer.write(frames)
     await asyncio.sleep(3600)
 
 
-async def leave_websocket(port: int, _: bytes) -> None:
+async def leave_websocket(port, _):
     """A websocket that is opened and left."""
     _, writer = await open_websocket(port)
     writer.close()
 
 
-async def stay_silent(port: int, _: bytes) -> None:
+async def stay_silent(port, _):
     """A connection that sends nothing, not even a handshake."""
     reader, _writer = await connect(port)
     await reader.read()
 
 
-async def reset_connections(port: int, _: bytes) -> None:
+async def reset_connections(port, _):
     """Connections that are reset at once."""
     for _number in range(10):
         connection = socket.socket()
@@ -126,37 +125,37 @@ async def reset_connections(port: int, _: bytes) -> None:
         reset(connection)
 
 
-def get(path: bytes, headers: bytes = KEY) -> bytes:
+def get(path, headers=KEY):
     return b"GET " + path + b" HTTP/1.1\r\n" + HOST + headers + b"\r\n"
 
 
-def post(url: str, accept: str = "*/*", **fields: object) -> bytes:
+def post(url, accept="*/*", **fields):
     return post_request(url, fields, accept=accept, authorization="Bearer sk-flood")
 
 
-def edit(picture: bytes, **fields: object) -> bytes:
+def edit(picture, **fields):
     return post(EDITS, image=[text(picture)] * 16, keep_rows=27, **fields)
 
 
-def slow_picture() -> bytes:
+def slow_picture():
     """A picture that takes long to decode: it has as many ancillary chunks as fit into a file."""
     picture = encode(BLACK)
     head = len(SIGNATURE) + 25
     return picture[:head] + chunk(b"prVt", b"") * 20_000 + picture[head:]
 
 
-def swollen_picture() -> bytes:
+def swollen_picture():
     """A JPEG with as many broken EXIF tags as fit."""
     tag = bytes.fromhex("9999 004d 00000009 40000000")
     tags = bytes.fromhex("4d4d 002a 00000008 1388") + tag * 5000
     return encode(BLACK, "JPEG", exif=b"Exif\0\0" + tags)
 
 
-def unknown_fields() -> bytes:
+def unknown_fields():
     return post(GENERATIONS, **{f"k{number}": 0 for number in range(50_000)})
 
 
-def sheets() -> bytes:
+def sheets():
     return post(GENERATIONS, "image/webp", n=2, size="2048x2048", size_policy="resize")
 
 
@@ -193,10 +192,10 @@ FLOODS: dict[str, tuple[int, Flood, Callable[[], bytes]]] = {
 }
 
 
-async def main(name: str, port: int) -> None:
+async def main(name, port):
     connections, flood, data = FLOODS[name]
 
-    async def again() -> None:
+    async def again():
         while True:
             try:
                 await flood(port, data())

@@ -21,9 +21,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from multiprocessing import forkserver
-from multiprocessing.connection import Connection, arbitrary_address
+from multiprocessing.connection import arbitrary_address
 from typing import Any
 
 from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
@@ -45,7 +44,7 @@ if AVAILABLE:
     ]
 
 
-def fork_this_process() -> None:
+def fork_this_process():
     """Import what a fork server has imported, and make it a fork of this process,
     which has no threads of torch yet.
     """
@@ -57,7 +56,7 @@ def fork_this_process() -> None:
 class ForkedServer:
     """A server process, with the part of Popen's interface that tests use."""
 
-    def __init__(self, arguments: Sequence[str], prepare: Callable[[], None] | None = None) -> None:
+    def __init__(self, arguments, prepare=None):
         """`prepare` is called in the server's process before it
         starts, such as to shorten its limits.
         """
@@ -68,34 +67,28 @@ class ForkedServer:
         start(self._process)
         for end in (receiving, sending):
             end.close()
-        multiprocessing.process._children.discard(self._process)  # type: ignore[attr-defined]  # tests end it
+        multiprocessing.process._children.discard(self._process)  # tests end it
         assert self._process.pid is not None
         self.pid: int = self._process.pid
 
-    def poll(self) -> int | None:
+    def poll(self):
         return self._process.exitcode
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self, timeout=None):
         self._process.join(timeout)
         if (status := self.poll()) is None:
             raise subprocess.TimeoutExpired("scanline serve", timeout or 0)
         return status
 
-    def send_signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number):
         if self.poll() is None:
             os.kill(self.pid, number)
 
-    def kill(self) -> None:
+    def kill(self):
         self.send_signal(signal.SIGKILL)
 
 
-def _run(
-    arguments: list[str],
-    environment: dict[str, str],
-    directory: str,
-    output: Connection,
-    prepare: Callable[[], None] | None,
-) -> None:
+def _run(arguments, environment, directory, output, prepare):
     """Run `scanline serve ARGUMENTS` in this process, as the installed
     command would in that environment.
     """
@@ -108,7 +101,7 @@ def _run(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     _start_fork_server()
-    contexts = multiprocessing.context._concrete_contexts  # type: ignore[attr-defined]
+    contexts = multiprocessing.context._concrete_contexts
     contexts["spawn"] = multiprocessing.get_context("forkserver")
     from scanline.server.cli import main
 
@@ -123,18 +116,18 @@ def _run(
     except BaseException:
         logging.getLogger("scanline.server").exception("the server has failed")
     finally:  # as an interpreter that exits, not as a process of multiprocessing
-        threading._shutdown()  # type: ignore[attr-defined]
+        threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
 
-def _start_fork_server() -> None:
+def _start_fork_server():
     """Fork a fork server off this process, without what pytest has
     redirected; it ends with this process.
     """
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server = forkserver._forkserver
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address := arbitrary_address("AF_UNIX"))
     listener.listen()

@@ -17,18 +17,18 @@ WEBSOCKET_HEAD = (
 )
 
 
-def frame(opcode: Opcode, data: bytes = b"", fin: bool = True) -> bytes:
+def frame(opcode, data=b"", fin=True):
     """A frame as a client sends it."""
     return Frame(opcode, data, fin=fin).serialize(mask=True, extensions=[])
 
 
-def open_websocket(connection: socket.socket) -> None:
+def open_websocket(connection):
     """Makes a websocket of a bare connection, on which frames are then written by hand."""
     connection.sendall(WEBSOCKET_HEAD + b"\r\n")
     assert until(connection, b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
 
 
-def begin_a_long_job(connection: socket.socket) -> None:
+def begin_a_long_job(connection):
     open_websocket(connection)
     connection.sendall(frame(Opcode.TEXT, b'{"type": "generate", "n": %d}' % LONG))
 

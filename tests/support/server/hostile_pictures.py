@@ -3,9 +3,7 @@
 import io
 import struct
 import zlib
-from typing import Any
 
-import numpy as np
 from PIL import Image, ImageCms
 
 from tests.support.pictures import encode, noise
@@ -16,22 +14,22 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HUGE = 2**31 - 1
 
 
-def chunk(kind: bytes, data: bytes) -> bytes:
+def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def header(width: int = 5, height: int = 7, depth: int = 8, colour: int = 0) -> bytes:
+def header(width=5, height=7, depth=8, colour=0):
     return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0))
 
 
-def pixels(rows: int = 7, filter_type: int = 0) -> bytes:
+def pixels(rows=7, filter_type=0):
     return chunk(b"IDAT", zlib.compress((bytes([filter_type]) + bytes(5)) * rows))
 
 
 END = chunk(b"IEND", b"")
 
 
-def png(*chunks: bytes) -> bytes:
+def png(*chunks):
     return SIGNATURE + b"".join(chunks) + END
 
 
@@ -39,7 +37,7 @@ WHOLE = png(header(), pixels())
 EMPTY = (b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"eXIf", b"gAMA", b"cHRM", b"tRNS")
 
 
-def bomb() -> bytes:
+def bomb():
     """A decompression bomb: some hundred kilobytes that decode to five gigapixels."""
     return (
         SIGNATURE
@@ -49,20 +47,20 @@ def bomb() -> bytes:
     )
 
 
-def converted(mode: str, kind: str = "PNG", **options: Any) -> bytes:
+def converted(mode, kind="PNG", **options):
     out = io.BytesIO()
     Image.fromarray(COLOUR).convert(mode).save(out, kind, **options)
     return out.getvalue()
 
 
-def turned() -> bytes:
+def turned():
     """A JPEG that asks to be shown upside down."""
     exif = Image.Exif()
     exif[0x0112] = 3
     return encode(GREY, "JPEG", exif=exif)
 
 
-def of_scans(count: int, picture: np.ndarray = GREY) -> bytes:
+def of_scans(count, picture=GREY):
     """A progressive JPEG whose last scan, which refines what is there, is
     repeated until there are so many.
     """
@@ -71,24 +69,24 @@ def of_scans(count: int, picture: np.ndarray = GREY) -> bytes:
     return whole[:-2] + scan * (count - whole.count(b"\xff\xda")) + whole[-2:]
 
 
-def in_jpeg(junk: bytes) -> bytes:
+def in_jpeg(junk):
     """A JPEG with other bytes behind its first."""
     return encode(GREY, "JPEG")[:2] + junk + encode(GREY, "JPEG")[2:]
 
 
-def run_lengths(size: int) -> bytes:
+def run_lengths(size):
     """A BMP of that many pixels a side with run lengths, which Pillow decodes in Python."""
     head = struct.pack("<IHHIIiiHHIIiiII", 0, 0, 0, 1078, 40, size, size, 1, 8, 1, 0, 0, 0, 256, 0)
     return b"BM" + head + bytes(1024) + b"\1\7\0\0" * size
 
 
-def icon(size: int) -> bytes:
+def icon(size):
     """An ICO of a picture with run lengths, whose size the entry does not say."""
     picture = run_lengths(size)[14:] + bytes(size * size // 8)
     return struct.pack("<HHHBBBBHHII", 0, 1, 1, 0, 0, 0, 0, 1, 8, len(picture), 22) + picture
 
 
-def of_strips(count: int) -> bytes:
+def of_strips(count):
     """A TIFF of one column whose strips have a pixel each."""
     tags = [(256, 1), (257, count), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
     entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags]
@@ -97,7 +95,7 @@ def of_strips(count: int) -> bytes:
     return head + struct.pack("<HHIII", 279, 4, count, 122, 0) + struct.pack("<I", 1) * count
 
 
-def boxed(picture: bytes) -> bytes:
+def boxed(picture):
     """An IPTC file of 5 x 7 pixels that holds a whole file, which Pillow
     would open, of whatever format it is.
     """
@@ -114,7 +112,7 @@ def boxed(picture: bytes) -> bytes:
     )
 
 
-def with_profile(kind: str) -> bytes:
+def with_profile(kind):
     return encode(
         COLOUR, kind, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     )

@@ -4,9 +4,7 @@ does not read stays at the server.
 
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 from starlette.testclient import TestClient
@@ -14,7 +12,6 @@ from starlette.testclient import TestClient
 from scanline.model.sampling.base.messages import Cancel, Failed
 from scanline.server.api.base.budgets import Budgets
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
-from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueUsage
 from scanline.server.engine.worker.process import EngineOptions
 from scanline.server.models.registry import served_models
@@ -23,16 +20,14 @@ from scanline.server.settings import Settings
 from tests.support.waiting import wait_for
 
 
-def client_of_app(model: object, **settings: Any) -> TestClient:
+def client_of_app(model, **settings):
     """A client of an application whose engines are not started."""
     given = Settings(models=(str(model),), **settings)
     return TestClient(build(given, served_models(given)))
 
 
 @contextmanager
-def serve_in_process(
-    settings: Settings, kind: type[EngineOptions] = EngineOptions
-) -> Iterator[tuple[str, EngineClient]]:
+def serve_in_process(settings, kind=EngineOptions):
     """The server's address and its engine client, once it is ready,
     for as long as the context lasts.
     """
@@ -58,14 +53,14 @@ def serve_in_process(
             thread.join()
 
 
-def wait_until_no_jobs(engine: EngineClient) -> None:
+def wait_until_no_jobs(engine):
     wait_for(
         lambda: engine.admission.total == QueueUsage() and not engine.jobs,
         "an engine client without jobs",
     )
 
 
-def fail_all_jobs(engine: EngineClient) -> None:
+def fail_all_jobs(engine):
     """Delivers a failure of every running job, as if the engine had reported it."""
     assert engine.process is not None
     for request in list(engine.jobs):

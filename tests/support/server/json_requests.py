@@ -2,9 +2,6 @@
 and JSON whose answer must be 200.
 """
 
-from typing import Any
-
-import httpx
 import numpy as np
 
 from tests.support.pictures import encode, noise, text
@@ -20,11 +17,11 @@ NOISY[2:4] = 252
 CLEAN = np.where(NOISY > 9, 254, 0).astype(np.uint8)
 
 
-def post(client: httpx.Client, url: str, **fields: object) -> dict[str, Any]:
+def post(client, url, **fields):
     response = client.post(url, json=fields)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def generate(client: httpx.Client, **fields: object) -> dict[str, Any]:
+def generate(client, **fields):
     return post(client, GENERATIONS, **fields)

@@ -3,11 +3,7 @@ Prometheus's takes ten times as long.
 """
 
 import re
-from collections.abc import Callable
 from typing import NamedTuple
-
-import httpx
-from starlette.testclient import TestClient
 
 from tests.support.waiting import wait_for
 
@@ -22,27 +18,27 @@ class Sample(NamedTuple):
 
 
 class Metrics:
-    def __init__(self, client: httpx.Client | TestClient) -> None:
+    def __init__(self, client):
         found = SAMPLE.findall(client.get("/metrics").text)
         self.samples = [
             Sample(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in found
         ]
 
-    def of(self, name: str, **labels: str) -> float:
+    def of(self, name, **labels):
         """The sum of the samples `scanline_{name}` that have those labels; there must be one."""
         named = [sample for sample in self.samples if sample.name == f"scanline_{name}"]
         found = [sample.value for sample in named if labels.items() <= sample.labels.items()]
         assert found, (name, labels)
         return sum(found)
 
-    def errors(self, code: str) -> float:
+    def errors(self, code):
         """How many errors of that code have been counted, which may be none."""
         named = [sample for sample in self.samples if sample.name == "scanline_errors_total"]
         return sum(sample.value for sample in named if sample.labels["code"] == code)
 
 
-def wait_for_metrics(client: httpx.Client, condition: Callable[[Metrics], bool]) -> Metrics:
-    def found() -> Metrics | None:
+def wait_for_metrics(client, condition):
+    def found():
         metrics = Metrics(client)
         return metrics if condition(metrics) else None
 
@@ -54,7 +50,7 @@ QUEUES = "num_images_waiting", "num_images_reserved", "num_jobs", "unread_bytes"
 CONNECTIONS = "connection_arriving_bytes", "connection_unread_bytes", "websocket_connections"
 
 
-def wait_until_empty(client: httpx.Client) -> Metrics:
+def wait_until_empty(client):
     """Scrapes until every room, budget and count is 0, but for this client's own connection."""
     names = ENGINES + QUEUES + CONNECTIONS
     return wait_for_metrics(
@@ -62,7 +58,7 @@ def wait_until_empty(client: httpx.Client) -> Metrics:
     )
 
 
-def wait_until_idle(client: httpx.Client, *more: str) -> Metrics:
+def wait_until_idle(client, *more):
     """Scrapes until no image is accepted or in flight, no request is
     being answered, and `more` are 0.
     """

@@ -26,7 +26,6 @@ import threading
 import time
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -36,17 +35,15 @@ from typing import Any
 import httpx
 import numpy as np
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
-from scanline.model.sampling.base.messages import GenerateRequest, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest
 from tests.support import shapes, small_models
 from tests.support.drawn_requests import Drawing
 from tests.support.pictures import decode, encode, painted, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.metrics_reader import wait_until_empty, wait_until_idle
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DEADLINE, NO_DELAY, serve_with
 from tests.support.server.sockets import CLOSES, open_connection, post_request
 from tests.support.server.sse_reader import named, read
@@ -157,17 +154,17 @@ class Call:
     leaves: tuple[str, int] | None = None  # how the client leaves, after so many milliseconds
 
     @property
-    def kinds(self) -> set[str]:
+    def kinds(self):
         kinds = {self.route, self.accept, self.sent_as, *self.fields}
         if self.refused:
             kinds.add("refused")
         return {"left"} if self.leaves else kinds
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"/v1/images/{self.route}"
 
-    def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
+    def answer(self, server, client, alone):
         if self.leaves:
             close, milliseconds = self.leaves
             with open_connection(server) as connection:
@@ -182,7 +179,7 @@ class Call:
         heads = {name: response.headers.get(name) for name in ("content-type", "x-scanline-seed")}
         return {**heads, "body": VARIES.sub(b"", response.content)}
 
-    def response(self, client: httpx.Client) -> httpx.Response:
+    def response(self, client):
         headers = {"accept": self.accept}
         if self.sent_as == "form":
             body = as_form(self.fields)
@@ -210,10 +207,10 @@ class Coding:
     decoding: Call
 
     @property
-    def kinds(self) -> set[str]:
+    def kinds(self):
         return self.codes.kinds | self.decoding.kinds
 
-    def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
+    def answer(self, server, client, alone):
         encoded = self.codes.response(client)
         if encoded.headers["content-type"] == MEDIA_TYPE:
             codes = [encoded.content]
@@ -237,10 +234,10 @@ class Jobs:
     after: int
 
     @property
-    def kinds(self) -> set[str]:
+    def kinds(self):
         return {"websocket", *(["cancelled"] if self.cancelled else []), *self.jobs[0]}
 
-    def answer(self, server: Server, client: httpx.Client, alone: bool) -> Answer:
+    def answer(self, server, client, alone):
         """Alone, they are painted one after the other, without those that are cancelled."""
         kept = [job for job in self.jobs if job["id"] not in self.cancelled]
         with connected(server.url) as socket:
@@ -270,14 +267,11 @@ class Jobs:
         return answer
 
 
-Request = Call | Coding | Jobs
-
-
-def as_json(fields: Fields) -> Fields:
+def as_json(fields):
     return json.loads(json.dumps(fields, default=text))
 
 
-def as_form(fields: Fields) -> Fields:
+def as_form(fields):
     values = dict(fields)
     files = [("image", image) for image in values.pop("image")]
     if "mask" in values:
@@ -286,7 +280,7 @@ def as_form(fields: Fields) -> Fields:
     return {"files": files, "data": data}
 
 
-def answer_of_events(lines: list[str]) -> Answer:
+def answer_of_events(lines):
     """Partial images must be beginnings of the images, unless they are provisional."""
     events = [{**event, "created_at": 0} for event in read(iter(lines))]
     assert not [event for event in events if "error" in event], events
@@ -301,7 +295,7 @@ def answer_of_events(lines: list[str]) -> Answer:
     return answer
 
 
-def difference(found: Answer | str, alone: Answer | str) -> str:
+def difference(found, alone):
     """What failed, or the first difference, in words; empty where there is none."""
     if isinstance(found, str):
         return found
@@ -317,7 +311,7 @@ def difference(found: Answer | str, alone: Answer | str) -> str:
 
 
 class Mix:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.rng = random.Random(seed)
         self.watched = 0
         self.drawings = {
@@ -329,7 +323,7 @@ class Mix:
         self.requests = [draw() for draw in drawn]
         self.kinds = Counter(kind for request in self.requests for kind in request.kinds)
 
-    def faults(self, server: Server, kills: bool = False, reloads: bool = False) -> list[str]:
+    def faults(self, server, kills=False, reloads=False):
         """Send all requests at once, then each alone; return what is wrong."""
         count = len(self.requests)
         engines = server.engines()
@@ -346,14 +340,14 @@ class Mix:
                 )
                 clients.append(stack.enter_context(server.client(transport=transport)))
 
-            def attempt(number: int, alone: bool) -> Answer | str:
+            def attempt(number, alone):
                 client = clients[number % len(clients)]
                 try:
                     return self.requests[number].answer(server, client, alone)
                 except Exception as error:
                     return f"{type(error).__name__}: {error!s:.1000}"
 
-            def meet(number: int) -> Answer | str:
+            def meet(number):
                 begin.wait(PATIENCE)
                 answer = attempt(number, alone=False)
                 number_of_answer = next(answered)
@@ -378,7 +372,7 @@ class Mix:
             wait_until_empty(client)
         return faults
 
-    def call(self) -> Request:
+    def call(self):
         """A request in any words and form; as a form of HTML where it has pictures."""
         model = self.rng.choice([*MODELS])
         request = self.drawings[model].request()
@@ -397,14 +391,14 @@ class Mix:
             accept = WEIGHTED[accept]
         return replace(call, fields=fields, accept=accept, sent_as=sent_as)
 
-    def painting(self, model: str, request: GenerateRequest) -> Call:
+    def painting(self, model, request):
         fields = self.fields(model, request)
         if "mask" in fields and "particles" in fields and self.chance(0.3):
             return self.known_pixels(model, fields)
         route = "edits" if request.known else "generations"
         return self.shown(route, fields, request.stream)
 
-    def known_pixels(self, model: str, fields: Fields) -> Call:
+    def known_pixels(self, model, fields):
         mask = decode(fields["mask"]).copy()
         mask[0, 0], mask[-1, -1] = 255, 0  # with no known pixel, or no hidden one, it is refused
         asked = {name: fields[name] for name in ("model", "image", "seed", "particles")}
@@ -413,7 +407,7 @@ class Mix:
         asked |= {"mask": encode(mask), "repeats": 2}
         return Call("likelihoods", asked)
 
-    def reading(self, model: str, request: ScoreRequest) -> Call:
+    def reading(self, model, request):
         fields = self.given(model, request)
         if request.classified:
             fields["by_bits"] = self.chance(0.5)
@@ -430,7 +424,7 @@ class Mix:
         fields["steps"] = min((steps.stop - steps.first) // config.step_bytes, 8)
         return Call("steps", fields)
 
-    def coding(self, model: str, request: ScoreRequest) -> Coding:
+    def coding(self, model, request):
         fields = {**self.given(model, request), "clean": "off"}
         if label := request.label_of(0):
             fields["class"] = self.word(label)
@@ -447,7 +441,7 @@ class Mix:
         decoding = self.shown("decodings", asked, self.chance(0.3))
         return Coding(Call("codes", fields), pixels, decoding)
 
-    def websocket(self) -> Jobs:
+    def websocket(self):
         jobs = []
         cancelled = []
         for name in range(self.rng.randrange(1, 4)):
@@ -464,30 +458,30 @@ class Mix:
             jobs.append(fields)
         return Jobs(jobs, cancelled, self.rng.randrange(1, 10))
 
-    def leaver(self) -> Call:
+    def leaver(self):
         model, request = self.painted()
         call = self.painting(model, many(request, 20))
         leaves = self.rng.choice([*CLOSES]), self.rng.randrange(20)
         return replace(call, leaves=leaves)
 
-    def refusal(self) -> Call:
+    def refusal(self):
         route, fields, error = self.rng.choice(REFUSED)
         return Call(route, fields, refused=error)
 
-    def shown(self, route: str, fields: Fields, is_streamed: bool) -> Call:
+    def shown(self, route, fields, is_streamed):
         """A request that is answered with images: in events, or in any other form."""
         more, accept = (EVENTS, "*/*") if is_streamed else self.rng.choice(FORMS)
         if self.chance(0.2):
             more = {**more, "size_policy": "resize", "size": "20x30"}
         return Call(route, {**fields, **more}, accept)
 
-    def painted(self) -> tuple[str, GenerateRequest]:
+    def painted(self):
         """A model, and images to paint or to complete."""
         model = self.rng.choice([*MODELS])
         drawing = self.drawings[model]
         return model, self.rng.choice([drawing.painting, drawing.completion])()
 
-    def fields(self, model: str, request: GenerateRequest) -> Fields:
+    def fields(self, model, request):
         """The fields of a request to paint; what it leaves out is the model's default."""
         fields = {"model": model, "seed": request.seed, "temperature": request.temperature}
         fields["n"] = request.n // max(len(request.known), 1)
@@ -509,7 +503,7 @@ class Mix:
             fields["guidance"] = request.guidance
         return {**fields, **self.known(MODELS[model], request)} if request.known else fields
 
-    def known(self, config: ModelConfig, request: GenerateRequest) -> Fields:
+    def known(self, config, request):
         """The fields of pictures and their known pixels: rows, a mask, or transparency."""
         images = [np.frombuffer(image, np.uint8) for image in request.known]
         images = [image.reshape(config.image_shape) for image in images]
@@ -530,7 +524,7 @@ class Mix:
             images = [np.dstack(pair) for pair in zip(images, masks, strict=True)]
         return {**fields, "image": [encode(image) for image in images]}
 
-    def given(self, model: str, request: ScoreRequest) -> Fields:
+    def given(self, model, request):
         """The fields of requests about pictures; a JPEG of strokes is noisy."""
         shape = MODELS[model].image_shape
         files = []
@@ -540,14 +534,14 @@ class Mix:
         clean = self.rng.choice([{}, {"clean": "auto"}, {"clean": "off"}])
         return {"model": model, "image": files, **clean}
 
-    def word(self, label: int) -> str:
+    def word(self, label):
         return self.rng.choice(WORDS[label])
 
-    def chance(self, share: float) -> bool:
+    def chance(self, share):
         return self.rng.random() < share
 
 
-def many(request: GenerateRequest, n: int) -> GenerateRequest:
+def many(request, n):
     """The same request for `n` images, or `n` completions of each picture."""
     n *= max(len(request.known), 1)
     if isinstance(request.label, tuple):
@@ -556,7 +550,7 @@ def many(request: GenerateRequest, n: int) -> GenerateRequest:
 
 
 @contextmanager
-def serve_models(root: Path, **options: object) -> Iterator[Server]:
+def serve_models(root, **options):
     """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures
     without noise, the other one has defaults."""
     for name, config in MODELS.items():
@@ -568,7 +562,7 @@ def serve_models(root: Path, **options: object) -> Iterator[Server]:
         yield server
 
 
-def held(server: Server) -> dict[str, float]:
+def held(server):
     """What the processes that speak HTTP, and the main one, hold: open
     files, threads and bytes of memory.
     """
@@ -582,7 +576,7 @@ def held(server: Server) -> dict[str, float]:
     return total
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -5,22 +5,15 @@ openai is imported by functions: every worker collects all tests, one runs those
 of this client (tests/conftest.py).
 """
 
-from __future__ import annotations
-
 import base64
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tests.support.pictures import decode
 from tests.support.server.running_server import PATIENCE
 
-if TYPE_CHECKING:
-    import openai
-    from openai.types import ImagesResponse
 
-
-def official(url: str, **options: Any) -> openai.OpenAI:
+def official(url, **options):
     import openai
 
     ours = {
@@ -32,12 +25,12 @@ def official(url: str, **options: Any) -> openai.OpenAI:
     return openai.OpenAI(**{**ours, **options})
 
 
-def pictures(answer: ImagesResponse) -> np.ndarray:
+def pictures(answer):
     """The images [n, ...] of an answer."""
     assert answer.data is not None
     return decoded([one.b64_json or "" for one in answer.data])
 
 
-def decoded(texts: list[str]) -> np.ndarray:
+def decoded(texts):
     """The images [n, ...] of files in base64."""
     return np.stack([decode(base64.b64decode(text)) for text in texts])

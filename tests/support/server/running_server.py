@@ -5,10 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -25,14 +23,7 @@ LISTENS = re.compile(r"Serving .+? at (https?://\S+|unix socket \S+?\.sock)")
 class Server:
     """A server process; it may still be loading, or have exited."""
 
-    def __init__(
-        self,
-        model: Path,
-        *options: str,
-        command: Sequence[str] = (),
-        forked: bool = True,
-        prepare: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, model, *options, command=(), forked=True, prepare=None):
         """`command` starts the server in place of a fork; not `forked`: the
         installed command starts it. `prepare` is a function of a module, called in
         the server's process before it starts."""
@@ -52,21 +43,21 @@ class Server:
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def wait_until_listening(self) -> None:
+    def wait_until_listening(self):
         assert self._listens.wait(PATIENCE), "the server does not start"
         assert self.url, self.log_text
 
-    def wait_until_ready(self) -> None:
+    def wait_until_ready(self):
         self.wait_until_listening()
 
-        def is_ready() -> bool:
+        def is_ready():
             assert self._reader.is_alive(), self.log_text
             return client.get("/readyz").status_code == 200
 
         with self.client() as client:
             wait_for(is_ready, "a server that is ready")
 
-    def client(self, **options: Any) -> httpx.Client:
+    def client(self, **options):
         """A client of the server, also on a unix socket, and with TLS
         without looking at the certificate.
         """
@@ -76,7 +67,7 @@ class Server:
             return httpx.Client(base_url="http://localhost", transport=transport, **options)
         return httpx.Client(base_url=self.url, **options)
 
-    def wait_until_exited(self) -> int:
+    def wait_until_exited(self):
         """The server's exit status, once neither it nor its engine holds the log open."""
         status = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -84,42 +75,42 @@ class Server:
         return status
 
     @property
-    def log_text(self) -> str:
+    def log_text(self):
         return "".join(self.log)
 
-    def wait_for_log(self, text: str) -> None:
+    def wait_for_log(self, text):
         wait_for(lambda: text in self.log_text, f"{text!r} in the log")
 
     @property
-    def engine(self) -> int:
+    def engine(self):
         (engine,) = self.engines()
         return engine
 
-    def wait_for_engine(self, after: int | None = None) -> int:
+    def wait_for_engine(self, after=None):
         """The process id of the engine, once there is one that is not `after`."""
         return wait_for(
             lambda: next((pid for pid in self.engines() if pid != after), 0), "an engine"
         )
 
-    def engines(self) -> list[int]:
+    def engines(self):
         """The process ids of its running engines; none while an engine is being restarted."""
         return self._children("scanline-engine")
 
-    def api_processes(self) -> list[int]:
+    def api_processes(self):
         """The process ids of those that speak HTTP, where they are not the server's own process."""
         return self._children("scanline-api")
 
-    def _children(self, name: str) -> list[int]:
+    def _children(self, name):
         return [pid for pid in descendants(self.process.pid) if process_name(pid) == name]
 
-    def stop(self) -> None:
+    def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
             self.wait_until_exited()
         finally:
             self.process.kill()
 
-    def _read(self) -> None:
+    def _read(self):
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.log.append(line)
@@ -130,7 +121,7 @@ class Server:
         self.process.stdout.close()
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid):
     """The process ids of the children of a process, and of theirs; none where it has ended."""
     children: list[int] = []
     with suppress(OSError):
@@ -140,7 +131,7 @@ def descendants(pid: int) -> list[int]:
     return [process for child in children for process in (child, *descendants(child))]
 
 
-def process_name(process: int | str) -> str:
+def process_name(process):
     """The name that a process shows; empty where it has ended."""
     try:
         return Path(f"/proc/{process}/comm").read_text().strip()
@@ -148,7 +139,7 @@ def process_name(process: int | str) -> str:
         return ""
 
 
-def command_line(process: int | str) -> str:
+def command_line(process):
     """The command of a process, its arguments separated by spaces;
     empty where the process has ended.
     """
@@ -159,9 +150,7 @@ def command_line(process: int | str) -> str:
 
 
 @contextmanager
-def serve(
-    model: Path, *options: str, forked: bool = True, prepare: Callable[[], None] | None = None
-) -> Iterator[Server]:
+def serve(model, *options, forked=True, prepare=None):
     """Yield a server that is ready, for as long as the context lasts."""
     server = Server(model, *options, forked=forked, prepare=prepare)
     try:
@@ -171,11 +160,11 @@ def serve(
         server.stop()
 
 
-def client_of(server: str) -> Any:
+def client_of(server):
     """A fixture: a client of the server that is the fixture of that name."""
 
     @pytest.fixture
-    def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+    def client(request):
         with request.getfixturevalue(server).client() as client:
             yield client
 

@@ -4,11 +4,9 @@ All tests are one client, which may take each limit whole (client-share 1) but w
 tested, and sends more wrong requests than a client may without a delay.
 """
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 
 LONG = 100_000  # images: minutes of work in one job
 NO_DELAY = {"max-overhead-per-second": 100_000}
@@ -54,11 +52,11 @@ GUARDED |= {"log-format": "json", "log-level": "debug"}
 GUARDED |= {"api-key": [KEY, SECOND_KEY], "allow-origin": [PAGE, SECOND_PAGE]}
 
 
-def bearer(key: str) -> dict[str, str]:
+def bearer(key):
     return {"authorization": f"Bearer {key}"}
 
 
-def arguments(options: dict[str, object]) -> list[str]:
+def arguments(options):
     """Options as command line arguments; a list repeats its option."""
     pairs = (
         (name, one)
@@ -69,7 +67,7 @@ def arguments(options: dict[str, object]) -> list[str]:
 
 
 @contextmanager
-def serve_with(model: Path, options: dict[str, object]) -> Iterator[Server]:
+def serve_with(model, options):
     """A server with these options, whose log has no traceback at its end."""
     with serve(model, *arguments(options)) as server:
         yield server

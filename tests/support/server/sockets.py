@@ -3,13 +3,13 @@
 import json
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
 
 import httpx
 
 from scanline.server.api.routes.page import BUILT
-from tests.support.server.running_server import PATIENCE, Server
+from tests.support.server.running_server import PATIENCE
 
 # more than a socket's buffers take
 ASSET = max((BUILT / "assets").iterdir(), key=lambda path: path.stat().st_size)
@@ -17,9 +17,7 @@ GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
 
 
 @contextmanager
-def open_connection(
-    server: Server, receive_buffer: int = 0, source: str = "127.0.0.1"
-) -> Iterator[socket.socket]:
+def open_connection(server, receive_buffer=0, source="127.0.0.1"):
     """A connection for as long as the context lasts; with a small receive buffer, unread data
     stays at the server. `source` is the client's address: all of 127.0.0.0/8 are this
     machine, and each is another client."""
@@ -33,7 +31,7 @@ def open_connection(
         yield connection
 
 
-def read_until_closed(connection: socket.socket) -> bytes:
+def read_until_closed(connection):
     data = b""
     try:
         while more := connection.recv(65536):
@@ -43,7 +41,7 @@ def read_until_closed(connection: socket.socket) -> bytes:
     return data
 
 
-def parse_response(data: bytes) -> httpx.Response:
+def parse_response(data):
     head, _, body = data.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
     return httpx.Response(
@@ -51,7 +49,7 @@ def parse_response(data: bytes) -> httpx.Response:
     )
 
 
-def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
+def exchange(server, data, source="127.0.0.1"):
     """Sends data on a connection of its own; returns all that the
     server sends until it closes it.
     """
@@ -60,17 +58,17 @@ def exchange(server: Server, data: bytes, source: str = "127.0.0.1") -> bytes:
         return read_until_closed(connection)
 
 
-def response_on(connection: socket.socket) -> httpx.Response:
+def response_on(connection):
     """The one response that the server sends before it closes the connection."""
     return parse_response(read_until_closed(connection))
 
 
-def answer_to(server: Server, data: bytes, source: str = "127.0.0.1") -> httpx.Response:
+def answer_to(server, data, source="127.0.0.1"):
     """The one response to data on a connection of its own, which the server then closes."""
     return parse_response(exchange(server, data, source))
 
 
-def post_request(url: str, fields: object, **headers: str) -> bytes:
+def post_request(url, fields, **headers):
     """The bytes of a POST request with a JSON body; `_` in header names stands for `-`."""
     body = json.dumps(fields).encode()
     sent = {
@@ -86,7 +84,7 @@ def post_request(url: str, fields: object, **headers: str) -> bytes:
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
-def until(connection: socket.socket, end: bytes) -> bytes:
+def until(connection, end):
     """What the server sends, up to and including `end`."""
     data = b""
     while end not in data:
@@ -96,7 +94,7 @@ def until(connection: socket.socket, end: bytes) -> bytes:
     return data
 
 
-def reset(connection: socket.socket) -> None:
+def reset(connection):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 

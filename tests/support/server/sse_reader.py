@@ -2,20 +2,15 @@
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
-import numpy as np
 
 from tests.support.pictures import painted
 from tests.support.server.running_server import PATIENCE
 
-Event = dict[str, Any]
 
-
-def read(lines: Iterator[str]) -> list[Event]:
+def read(lines):
     """The data of all events, each one JSON line; an event's name must be its type."""
     events = []
     name = ""
@@ -31,7 +26,7 @@ def read(lines: Iterator[str]) -> list[Event]:
     return events
 
 
-def post_for_events(client: httpx.Client, url: str, **fields: object) -> list[Event]:
+def post_for_events(client, url, **fields):
     response = client.post(url, json={"stream": True, **fields})
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -39,7 +34,7 @@ def post_for_events(client: httpx.Client, url: str, **fields: object) -> list[Ev
 
 
 @contextmanager
-def slow_stream(url: str, **fields: object) -> Iterator[httpx.Response]:
+def slow_stream(url, **fields):
     """A streamed response of which only the head has been read, on a
     connection with a small receive buffer.
     """
@@ -50,12 +45,12 @@ def slow_stream(url: str, **fields: object) -> Iterator[httpx.Response]:
             yield response
 
 
-def named(events: list[Event], name: str) -> list[Event]:
+def named(events, name):
     """The events of that name, of any operation, in order of their image and partial image."""
     found = [event for event in events if event["type"].endswith(f".{name}")]
     return sorted(found, key=lambda event: (event["index"], event.get("partial_image_index")))
 
 
-def images(events: list[Event], name: str = "completed") -> np.ndarray:
+def images(events, name="completed"):
     """The pictures [n, ...] of the events of that name."""
     return painted({"data": named(events, name)})

@@ -51,17 +51,17 @@ class Walk:
     calls: list[tuple[str, str, str]] = field(default_factory=list)
 
     @property
-    def moves(self) -> list[tuple[str, str, str]]:
+    def moves(self):
         """Calls into another file; the first is into the route's."""
         return [call for call in self.calls if call[0] != call[1]]
 
     @property
-    def files(self) -> list[str]:
+    def files(self):
         """The files, in the order in which they are entered."""
         return list(dict.fromkeys(file for _, file, _ in self.calls))
 
     @property
-    def row(self) -> tuple[int, int, int, int]:
+    def row(self):
         """Calls, moves, files and returns."""
         moves = len(self.moves)
         files = len(self.files)
@@ -71,12 +71,12 @@ class Walk:
 class Profiler:
     """Records the calls of a request from its route to the engine's pipe."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.walk = Walk()
         self.is_recording = False
         self.frames: set[FrameType] = set()  # that have been entered: a coroutine resumes its own
 
-    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+    def __call__(self, frame, event, _):
         if event != "call" or frame in self.frames:
             return
         file = file_of(frame.f_code)
@@ -93,7 +93,7 @@ class Profiler:
             sys.setprofile(None)
 
 
-def callers_of(frame: FrameType) -> list[str]:
+def callers_of(frame):
     """The files of the product that have called a function, the nearest first."""
     files = []
     above = frame.f_back
@@ -105,7 +105,7 @@ def callers_of(frame: FrameType) -> list[str]:
     return files
 
 
-async def walks(*kinds: str) -> dict[str, Walk]:
+async def walks(*kinds):
     """The walks of these kinds of requests, or of all, through the application and an engine of a
     small model."""
     with tempfile.TemporaryDirectory() as folder:
@@ -124,13 +124,13 @@ async def walks(*kinds: str) -> dict[str, Walk]:
             return {kind: await recorded(client, *sent[kind]) for kind in kinds or sent}
 
 
-async def code_of(client: httpx.AsyncClient) -> bytes:
+async def code_of(client):
     """The code of a picture, from a server that is ready."""
     answer = await client.post("images/codes", files={"image": picture()})
     return base64.b64decode(answer.json()["data"][0]["code"])
 
 
-async def recorded(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> Walk:
+async def recorded(client, path, body):
     """The walk of a request that has been sent before: what is made once is there."""
     await client.post(path, **body)
     profiler = Profiler()
@@ -143,7 +143,7 @@ async def recorded(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -
     return profiler.walk
 
 
-def requests(code: bytes) -> dict[str, tuple[str, dict[str, Any]]]:
+def requests(code):
     """The path and what httpx sends, by the kind of request; code: of an image of the model."""
     height, width = small_models.GREY.image_shape
     mask = np.zeros((height, width, 2), np.uint8)  # grey and alpha: all is to be painted
@@ -157,12 +157,12 @@ def requests(code: bytes) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
-def picture() -> bytes:
+def picture():
     """A picture of the model's size."""
     return encode(np.full(small_models.GREY.image_shape, 128, np.uint8))
 
 
-def table(found: dict[str, Walk]) -> str:
+def table(found):
     """The rows of docs/architecture.md."""
     rows = ["| request | calls | moves | files | returns |", "|---|---|---|---|---|"]
     for kind, walk in found.items():
@@ -170,7 +170,7 @@ def table(found: dict[str, Walk]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
+def main():
     kinds = sys.argv[1:]
     found = asyncio.run(walks(*kinds))
     for kind in kinds:

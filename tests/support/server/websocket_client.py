@@ -2,15 +2,13 @@
 
 import json
 import struct
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from tests.support.server.running_server import PATIENCE
 
@@ -31,11 +29,11 @@ class JobMessages:
     order: list[str] = field(default_factory=list)  # "started", "frame 3", "image 3", "done"
 
     @property
-    def last(self) -> str:
+    def last(self):
         """What was received last."""
         return self.order[-1]
 
-    def image(self, index: int) -> bytes:
+    def image(self, index):
         """The frames of an image, concatenated; each must begin where the one before it ended."""
         data = b""
         for _, first, more in (frame for frame in self.frames if frame[0] == index):
@@ -43,7 +41,7 @@ class JobMessages:
             data += more
         return data
 
-    def images(self) -> np.ndarray:
+    def images(self):
         """[n, N] uint8."""
         return np.stack(
             [np.frombuffer(self.image(index), np.uint8) for index in range(self.messages[0]["n"])]
@@ -51,22 +49,22 @@ class JobMessages:
 
 
 class WebsocketClient:
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket):
         self.socket = socket
         # by id, None without one; the newest where an id was used again
         self.jobs: dict[object, JobMessages] = {}
         self.numbers: dict[int, JobMessages] = {}
 
-    def send(self, **message: object) -> None:
+    def send(self, **message):
         self.socket.send(json.dumps(message))
 
-    def send_together(self, *messages: dict[str, Any]) -> None:
+    def send_together(self, *messages):
         """Sends messages in one piece, so that the server reads them at once."""
         for message in messages:
             self.socket.protocol.send_text(json.dumps(message).encode())
         self.socket.socket.sendall(b"".join(self.socket.protocol.data_to_send()))
 
-    def receive(self) -> JobMessages:
+    def receive(self):
         """Receives one message and returns its job, with that message."""
         message = self.socket.recv(timeout=PATIENCE)
         if isinstance(message, bytes):
@@ -85,20 +83,20 @@ class WebsocketClient:
         )
         return job
 
-    def receive_until_finished(self, jobs: int) -> dict[object, JobMessages]:
+    def receive_until_finished(self, jobs):
         """Receives until so many more jobs have had their last message; returns all jobs by id."""
         while jobs:
             jobs -= self.receive().last in LAST
         return self.jobs
 
-    def paint(self, type: str = "generate", **message: object) -> JobMessages:
+    def paint(self, type="generate", **message):
         """Sends a job and receives until it has finished."""
         self.send(type=type, **message)
         while (job := self.receive()).last not in LAST:
             pass
         return job
 
-    def closing_code(self) -> int:
+    def closing_code(self):
         """Receives until the server closes the websocket, and returns the close code."""
         with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
             while True:
@@ -108,7 +106,7 @@ class WebsocketClient:
 
 
 @contextmanager
-def connected(url: str, path: str = STREAM, **options: Any) -> Iterator[WebsocketClient]:
+def connected(url, path=STREAM, **options):
     """A connection to the server at `url` for as long as the context lasts. It reads everything
     that comes, so that it takes part in the closing handshake; with NOT_READING it does not."""
     defaults = {"proxy": None, "open_timeout": PATIENCE, "ping_interval": None, "max_queue": None}

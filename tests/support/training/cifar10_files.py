@@ -6,7 +6,6 @@ import io
 import pickle
 import struct
 import tarfile
-from pathlib import Path
 
 import numpy as np
 
@@ -14,28 +13,28 @@ TRAIN = [f"data_batch_{i}" for i in range(1, 6)]
 TAR = "cifar-10-python.tar.gz"
 
 
-def planes(batch: int, images: int = 2) -> np.ndarray:
+def planes(batch, images=2):
     """[images, 3072] uint8 as the files hold them: all red, then all green, then all blue."""
     return np.random.default_rng(batch).integers(0, 256, (images, 3072), np.uint8)
 
 
-def interleaved(planes: np.ndarray) -> np.ndarray:
+def interleaved(planes):
     """The same images as we hold them, pixel by pixel."""
     return np.stack([planes[:, :1024], planes[:, 1024:2048], planes[:, 2048:]], axis=-1).reshape(
         len(planes), 3072
     )
 
 
-def binary(planes: np.ndarray, label: int = 9) -> bytes:
+def binary(planes, label=9):
     return b"".join(bytes([label]) + row.tobytes() for row in planes)
 
 
-def python_2(planes: np.ndarray) -> bytes:
+def python_2(planes):
     """The opcodes of cPickle's protocol 2, as in the published
     files: every string is a Python 2 str.
     """
 
-    def text(value: bytes) -> bytes:
+    def text(value):
         return (
             b"U" + bytes([len(value)]) + value
             if len(value) < 256
@@ -51,11 +50,11 @@ def python_2(planes: np.ndarray) -> bytes:
     return b"\x80\x02}(" + name + text(b"labels") + labels + text(b"data") + array + b"u."
 
 
-def python_3(planes: np.ndarray, key: str | bytes = "data", protocol: int = 2) -> bytes:
+def python_3(planes, key="data", protocol=2):
     return pickle.dumps({"labels": [6] * len(planes), key: planes}, protocol)
 
 
-def write_tar(directory: Path, members: dict[str, bytes]) -> Path:
+def write_tar(directory, members):
     path = directory / TAR
     with tarfile.open(path, "w:gz") as tar:
         for name, data in members.items():

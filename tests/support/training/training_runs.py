@@ -2,11 +2,8 @@
 
 import multiprocessing
 import pickle
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise import processes
 from scanline.model.training.run.curve import Curve
@@ -39,7 +35,7 @@ IMAGES = np.tile(np.random.default_rng(0).choice([0, 100, 255], (40, 5)).astype(
 FORK = multiprocessing.get_context("fork")
 
 
-def fork(*, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) -> BaseProcess:
+def fork(*, target, args, daemon):
     """Return a process that is a fork, which imports nothing, of what
     can be sent to a new interpreter.
     """
@@ -48,7 +44,7 @@ def fork(*, target: Callable[..., None], args: tuple[Any, ...], daemon: bool) ->
 
 
 @contextmanager
-def forked_workers() -> Iterator[None]:
+def forked_workers():
     """Training processes are forks; a slow test of test_processes.py starts one as a user does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
@@ -61,11 +57,11 @@ class StoppedError(Exception):
     """Stands for anything that ends a run early."""
 
 
-def stop() -> None:
+def stop():
     raise StoppedError
 
 
-def draw_no_curve(patch: pytest.MonkeyPatch) -> None:
+def draw_no_curve(patch):
     """Leave the picture of a run's curve empty; drawing it takes two
     thirds of the time of a short run.
     """
@@ -73,20 +69,20 @@ def draw_no_curve(patch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    directory: Path,
-    stop_at: int | None = None,
-    resume: bool = False,
-    workers: int = 1,
-    classes: bool = False,
-    then: Callable[[], object] = stop,
-    picture: bool = False,
-    limit: float | None = None,
-    **changes: Any,
-) -> Transformer:
+    directory,
+    stop_at=None,
+    resume=False,
+    workers=1,
+    classes=False,
+    then=stop,
+    picture=False,
+    limit=None,
+    **changes,
+):
     """Train in `directory`, eagerly and in float32; when the update `stop_at` is reported, before
     its checkpoint, call `then`, by default to raise StoppedError. `picture`: draw the curve."""
 
-    def report(row: Any) -> None:
+    def report(row):
         if row.update == stop_at:
             then()
 
@@ -105,11 +101,11 @@ def run(
         return train(model, config, IMAGES[:32], IMAGES[32:], directory, **how)
 
 
-def state(directory: Path) -> dict[str, Any]:
+def state(directory):
     """Return all tensors and numbers of a run's state by their place, except seconds."""
     found: dict[str, Any] = {}
 
-    def walk(thing: Any, place: str) -> None:
+    def walk(thing, place):
         if isinstance(thing, dict):
             for key, value in thing.items():
                 walk(value, f"{place}.{key}")
@@ -122,7 +118,7 @@ def state(directory: Path) -> dict[str, Any]:
     return {place: value for place, value in found.items() if place != ".seconds"}
 
 
-def curve(directory: Path) -> list[str]:
+def curve(directory):
     """Return the rows of loss.csv without their seconds."""
     rows = [line.split(",") for line in (directory / "loss.csv").read_text().splitlines()]
     column = rows[0].index("seconds")

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -10,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def write_certificate(cert: Path, key: Path, name: str, password: bytes | None = None) -> None:
+def write_certificate(cert, key, name, password=None):
     private = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]

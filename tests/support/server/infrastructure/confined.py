@@ -27,7 +27,7 @@ class Comparison(ctypes.Structure):
     )
 
 
-def confine(families: list[str], calls: list[str]) -> None:
+def confine(families, calls):
     """Let this process, and all that it starts, have EPERM for all other calls."""
     library = ctypes.CDLL("libseccomp.so.2")
     library.seccomp_init.restype = ctypes.c_void_p

@@ -3,7 +3,6 @@
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ SHORT = {  # seconds and limits that a test can wait for and reach
 }
 
 
-def runs_here() -> bool:
+def runs_here():
     if BINARY is None:
         return False
     built = subprocess.run([BINARY, "-V"], capture_output=True, text=True).stderr
@@ -39,7 +38,7 @@ class NginxProxy:
 
 
 @contextmanager
-def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxProxy]:
+def nginx_before(upstream, folder, **changes):
     """nginx in front of `upstream` (HOST:PORT) with SHORT limits,
     for as long as the context lasts.
     """
@@ -52,7 +51,7 @@ def nginx_before(upstream: str, folder: Path, **changes: str) -> Iterator[NginxP
 
 
 @contextmanager
-def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
+def running(command, port, folder):
     """A proxy that listens at a port, for as long as the context lasts."""
     process = subprocess.Popen(command, cwd=folder, env={"HOME": str(folder)})
     try:
@@ -64,7 +63,7 @@ def running(command: list[str], port: int, folder: Path) -> Iterator[None]:
         process.wait(PATIENCE)
 
 
-def configured(upstream: str, port: int, folder: Path, changes: dict[str, str]) -> str:
+def configured(upstream, port, folder, changes):
     """The configuration with other addresses, paths and limits;
     each text to replace must be there.
     """
@@ -86,11 +85,11 @@ def configured(upstream: str, port: int, folder: Path, changes: dict[str, str]) 
     return f"load_module {STREAM_MODULE};\n{text}" if STREAM_MODULE.exists() else text
 
 
-def accepts(port: int) -> bool:
+def accepts(port):
     with socket.socket() as connection:
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])

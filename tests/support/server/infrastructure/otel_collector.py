@@ -1,25 +1,23 @@
 """A minimal collector of OpenTelemetry traces over OTLP/HTTP."""
 
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.support.local_server import Exchange, answering
+from tests.support.local_server import answering
 from tests.support.waiting import PATIENCE
 
 
 class Collector:
-    def __init__(self) -> None:
+    def __init__(self):
         self.spans: list[Span] = []
         self.services: set[str] = set()
         self.keys: set[str | None] = set()  # values of the header x-key
         self.arrived = threading.Condition()
 
-    def take(self, body: bytes) -> None:
+    def take(self, body):
         with self.arrived:
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 named = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
@@ -28,8 +26,8 @@ class Collector:
                     self.spans += scope.spans
             self.arrived.notify_all()
 
-    def wait_for(self, matches: Callable[[Span], bool], count: int = 1) -> list[Span]:
-        def found() -> list[Span]:
+    def wait_for(self, matches, count=1):
+        def found():
             return [span for span in self.spans if matches(span)]
 
         with self.arrived:
@@ -39,18 +37,18 @@ class Collector:
             return found()
 
 
-def attributes(span: Span) -> dict[str, Any]:
+def attributes(span):
     return {
         pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in span.attributes
     }
 
 
 @contextmanager
-def collecting() -> Iterator[tuple[str, Collector]]:
+def collecting():
     """The address of a collector and the collector, for as long as the context lasts."""
     collector = Collector()
 
-    def take(exchange: Exchange) -> None:
+    def take(exchange):
         assert exchange.path == "/v1/traces"
         collector.keys.add(exchange.headers["x-key"])
         collector.take(exchange.body())

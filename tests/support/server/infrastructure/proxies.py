@@ -4,7 +4,6 @@ front of servers of this machine.
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,9 +23,7 @@ SERVER_LINE = re.compile(rf"^ *server .*{ADDRESS}.*$", re.MULTILINE)
 
 
 @contextmanager
-def proxy_before(
-    name: str, addresses: Sequence[str], folder: Path, edit: Callable[[str], str] = str
-) -> Iterator[str]:
+def proxy_before(name, addresses, folder, edit=str):
     """Yield the URL of a proxy in front of servers (HOST:PORT), with no other change of its file
     than addresses and what `edit` does."""
     program, *arguments = COMMANDS[name]
@@ -40,7 +37,7 @@ def proxy_before(
         yield f"http://127.0.0.1:{port}"
 
 
-def configured(name: str, addresses: Sequence[str], port: int) -> str:
+def configured(name, addresses, port):
     """Return the file with another port, and with the line of the server once for each address."""
     conf = (FOLDER / name).read_text()
     assert "8080" in conf
