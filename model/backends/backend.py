@@ -21,7 +21,7 @@ class Painted:
     """What passes have painted, an image with two slots being one."""
 
     seconds: float  # that the device itself took
-    positions: np.ndarray  # [n] int64: of the slots afterwards
+    images: int
     passes: int  # of images
     computed: int  # the steps of all images in them
     painted: int  # of these: the others followed a wrong guess

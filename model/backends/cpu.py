@@ -101,8 +101,8 @@ class CpuBackend(Backend):
         of_all[slots] = stops
         done = self.network.advance(self._checked(pool), passes, slots, widest=widest, stop=of_all)
         seconds = perf_counter() - began
-        positions = pool.state.position.numpy()[slots]
-        painted = Painted(seconds, positions, done.passes, done.computed, done.painted, done.wrong)
+        images = int((pool.partner.numpy()[slots] >= 0).sum())
+        painted = Painted(seconds, images, done.passes, done.computed, done.painted, done.wrong)
         return Pending.ended(painted)
 
     def _checked(self, pool: SlotPool) -> cpu_kernels.CheckedSlots:

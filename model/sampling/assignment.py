@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from scanline.model.sampling.kinds.kind import Kind
 from scanline.model.sampling.kinds.plain import PLAIN
 
@@ -34,6 +36,10 @@ class SlotAssignment:
     def candidates(self) -> tuple[int, ...]:
         """The slots that paint bytes of their own."""
         return self.slots[: self.kind.candidates]
+
+    def painted(self, positions: np.ndarray) -> int:
+        """Return the byte up to which all that is painted of it is painted; positions: [slots]."""
+        return min(int(positions[slot]) for slot in self.candidates)
 
     @property
     def is_wanted(self) -> bool:

@@ -12,21 +12,33 @@ from scanline.model.backends.groups import Groups
 from scanline.model.sampling.assignment import SlotAssignment
 
 
-def steps_to_check(
-    images: Iterable[SlotAssignment], positions: np.ndarray, steps: int, step_bytes: int
-) -> int:
-    """Return at most `steps` steps, so many that no image of those at
-    `positions` [slots] passes its next check.
+def stops_of(images: Iterable[SlotAssignment], slots: np.ndarray, length: int) -> np.ndarray:
+    """Return where the images in `slots` [n], ascending, have to stop: at their next check, or at
+    their end, byte `length`.
     """
+    stops = np.full(len(slots), length)
     for image in images:
         if image.checks:
-            steps = min(steps, (image.checks[0] - int(positions[image.slot])) // step_bytes)
-    return steps
+            stops[np.searchsorted(slots, image.slots)] = image.checks[0]
+    return stops
+
+
+def bytes_to_check(images: Iterable[SlotAssignment], positions: np.ndarray, length: int) -> int:
+    """Return how many bytes are left, at most `length`, until the first of the images, which stand
+    at `positions` [slots], is at its check with all of its candidates.
+    """
+    left = length
+    for image in images:
+        if image.checks:
+            left = min(left, image.checks[0] - image.painted(positions))
+    return left
 
 
 def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Groups]:
     """Return those images that are at a check, which is taken from their checks."""
-    due = [image for image in images if image.checks and image.checks[0] == positions[image.slot]]
+    due = [
+        image for image in images if image.checks and image.checks[0] == image.painted(positions)
+    ]
     for image in due:
         image.checks = image.checks[1:]
     return groups_of(due, [int(positions[image.slot]) for image in due])

@@ -5,14 +5,14 @@ knows the generator and the scheduler, not the process or the pipe: commands com
 `accept`, events go out in one list a tick. Memory does not depend on how many requests
 wait, but for the requests themselves.
 
-Nothing that the loop decides depends on what a step computes: an image moves by
-the same bytes in every step. So an asynchronous device is given the next tick's
-steps before the last ones have ended.
+Where images stand after a tick is known when it has been started: a processor has done it by
+then, and on an asynchronous device an image moves by the same bytes in every step. So that is
+given the next tick's steps before the last ones have ended.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -31,7 +31,7 @@ from scanline.model.sampling.base.messages import (
     ScoreRequest,
     Stats,
 )
-from scanline.model.sampling.checks import at_check, steps_to_check, to_choose
+from scanline.model.sampling.checks import at_check, bytes_to_check, stops_of, to_choose
 from scanline.model.sampling.launch import Launch
 from scanline.model.sampling.prefill.queue import PrefillQueue
 from scanline.model.sampling.prefill.request import EndedPrefill, PrefillRequest
@@ -271,26 +271,48 @@ class Engine:
             slots = np.sort([slot for image in images for slot in image.slots])
         scheduler.turn += 1
         scheduler.stepped[slots] = scheduler.turn
-        # How many steps: as many as fit into a tick, and none beyond the next check of an image.
+        # How many passes: as many as fit into a tick, and not many more than bring an image to its
+        # next check, where it stops.
         step_bytes = self.generator.config.step_bytes
         positions = scheduler.positions
         before = positions[slots]
         most_left = (self.length - int(before.min())) // step_bytes
         least_left = (self.length - int(before.max())) // step_bytes
-        steps = self.tick_length.steps(
+        passes = self.tick_length.passes(
             len(slots), most_left, least_left, streamed=bool(self.streams.requests)
         )
-        steps = steps_to_check(groups, positions, steps, step_bytes)
-        seconds = self.generator.start(slots, steps)
-        # An image moves by the same bytes in every step, so that its position
-        # is known before the steps have ended.
-        positions[slots] = np.minimum(before + steps * step_bytes, self.length)
+        to_check = bytes_to_check(groups, positions, self.length) // step_bytes
+        passes = min(passes, self.tick_length.passes_of(to_check))
+        stops = stops_of(groups, slots, self.length)
+        started = self.generator.start(slots, before, passes, stops)
+        positions[slots] = started.positions
         # Resampling is queued behind the steps, on a GPU too: nothing here waits for them.
         for due in at_check(groups, positions):
             self.generator.resample(due)
         # An image in several slots is painted once: only its first slot counts.
-        painted = int((positions[slots] - before)[scheduler.is_first[slots]].sum())
-        self.current = Launch(seconds, steps, dict(stepped), *self.recorder.launched(painted))
+        moved = positions[slots] - before
+        painted = int(moved[scheduler.is_first[slots]].sum())
+        self.current = Launch(
+            started.painted,
+            passes,
+            len(slots),
+            self._rows(stepped, slots, moved // step_bytes),
+            *self.recorder.launched(painted),
+        )
+
+    def _rows(
+        self, stepped: Mapping[str, int], slots: np.ndarray, steps: np.ndarray
+    ) -> dict[str, int]:
+        """Return the steps that were painted, `steps` [n] of the images in `slots` [n], by client;
+        where all have moved alike, or there is one client, the slots that these have.
+        """
+        if len(stepped) == 1 or (steps == steps[0]).all():
+            return dict(stepped)
+        of_slot = dict(zip(slots.tolist(), steps.tolist(), strict=True))
+        rows = Counter[str]()
+        for image in self.scheduler.assigned.values():
+            rows[image.client] += sum(of_slot.get(slot, 0) for slot in image.slots)
+        return {client: rows[client] for client in stepped}
 
     def _retire(self, events: list[Event]) -> None:
         """Fetch what streams are due and what the steps complete, and
@@ -305,7 +327,12 @@ class Engine:
             )
         first = np.fromiter(scheduler.assigned, np.int64)
         complete = first[scheduler.positions[first] == self.length].tolist()
-        launch.finished = [scheduler.assigned[slot] for slot in complete]
+        # Of several candidates some may have come to the end sooner than others.
+        launch.finished = [
+            image
+            for image in (scheduler.assigned[slot] for slot in complete)
+            if image.painted(scheduler.positions) == self.length
+        ]
         # Of several candidates one is chosen; its bytes are then in the
         # image's first slot, which is fetched.
         for group in to_choose(launch.finished, self.length):
@@ -352,11 +379,11 @@ class Engine:
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
-        self.painted_seconds = seconds = ended.seconds.wait()
-        images = sum(ended.stepped.values())
-        self.time_shares.spent(seconds, ended.stepped)
-        self.tick_length.took(seconds, ended.steps, images)
-        self.recorder.stepped(ended.steps, seconds / ended.steps, images)
+        painted = ended.painted.wait()
+        self.painted_seconds = seconds = painted.seconds
+        self.time_shares.spent(seconds, ended.rows)
+        passes = self.tick_length.took(painted, ended.passes, ended.slots_stepped)
+        self.recorder.stepped(painted, passes, ended.slots_stepped)
         self.recorder.painted(ended.painted_bytes, ended.accepted)
 
     def _fail(self, request: int, events: list[Event], message: str = FAILED) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scanline.model.backends.backend import Painted
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.active_request import ActiveRequest
@@ -50,11 +51,12 @@ NOTHING = Pending.ended(Fetched.nothing())
 
 @dataclass
 class Launch:
-    """So many steps of some images. Only its methods wait for the device."""
+    """So many passes of some images. Only its methods wait for the device."""
 
-    seconds: Pending[float]
-    steps: int
-    stepped: dict[str, int]  # slots, by client
+    painted: Pending[Painted]
+    passes: int  # at most
+    slots_stepped: int
+    rows: dict[str, int]  # in proportion to which clients pay for them
     painted_bytes: int
     accepted: list[float]  # when those requests were accepted whose first bytes are among them
     finished: list[SlotAssignment] = field(default_factory=list)

@@ -71,7 +71,7 @@ class Streams:
             time.perf_counter(),
         )
         for image, stream in images:
-            stop = int(positions[image.slot])
+            stop = image.painted(positions)
             is_last = stop == length
             is_due = is_last or image.request in due
             if stream.request.stream and image.kind.wants_frame(image.framed, stop, is_due):

@@ -8,6 +8,7 @@ decides which image gets which slot.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
@@ -17,6 +18,7 @@ import torch
 from scanline.kernels.philox import uniforms
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
+from scanline.model.backends.backend import Painted
 from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import Pending, to_device
 from scanline.model.backends.prefill_batch import PrefillBatch
@@ -30,6 +32,15 @@ from scanline.model.sampling.base.errors import synchronize
 from scanline.model.sampling.base.prefill_state import PrefillState, Prefix, Reading
 from scanline.model.sampling.kinds.guided import pair
 from scanline.model.sampling.kinds.image_spec import ImageSpec, write_numbers
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a device was given to paint."""
+
+    positions: np.ndarray  # [n] int64: where the images stand after it
+    painted: Pending[Painted]
+
 
 BITS = Reading()
 
@@ -70,6 +81,11 @@ class Generator:
         before the last ones have ended.
         """
         return self.backend.is_asynchronous
+
+    @property
+    def paints_ahead(self) -> bool:
+        """Whether a pass may paint several steps of an image."""
+        return self.backend.paints_ahead
 
     @cached_property
     def digest(self) -> str:
@@ -248,15 +264,40 @@ class Generator:
         if slots:
             self.pool.empty_slots(np.array(slots, np.int64))
 
-    def start(self, slots: np.ndarray, steps: int) -> Pending[float]:
-        """Start up to `steps` steps of the images in `slots` [n] int64,
-        ascending; return the device's seconds.
+    def start(
+        self, slots: np.ndarray, positions: np.ndarray, passes: int, stops: np.ndarray
+    ) -> Started:
+        """Start up to `passes` passes of the images in `slots` [n] int64, ascending, which stand at
+        `positions` [n] int64: each paints a step, or several where the backend paints ahead. No
+        step begins at an image's stop, of `stops` [n] int64, which is the next place that has to be
+        looked at, or N.
+        """
+        if self.paints_ahead:
+            painted = self.backend.paint_ahead(self.pool, slots, passes, stops)
+            return Started(self.pool.state.position.numpy()[slots], painted)
+        # An image moves by the same bytes in every step, so that its position is known before the
+        # steps have ended; all stop where the first one has to.
+        size = self.config.step_bytes
+        inner = stops < self.config.bytes
+        if inner.any():
+            passes = min(passes, int((stops - positions)[inner].min()) // size)
+        seconds = self.step(slots, passes)
+        after = np.minimum(positions + passes * size, self.config.bytes)
+        images = len(slots)
+        steps = passes * images
+        return Started(
+            after, Pending(lambda: Painted(seconds.wait(), images, steps, steps, steps, 0))
+        )
+
+    def step(self, slots: np.ndarray, steps: int) -> Pending[float]:
+        """Start up to `steps` steps of the images in `slots` [n] int64, ascending, one by one;
+        return the device's seconds.
         """
         return self.backend.advance(self.pool, slots, steps)
 
     def advance(self, steps: int) -> None:
         """Paint up to `steps` steps of every image that is not done."""
-        self.start(self.pool.in_flight(), steps).wait()
+        self.step(self.pool.in_flight(), steps).wait()
 
     @torch.inference_mode()
     def resample(self, groups: Groups) -> None:

@@ -384,7 +384,9 @@ class Stats:
     known_bytes: int = 0  # prefilled
     # of painted_bytes, those of beginnings that other images had painted before
     shared_bytes: int = 0
-    steps: int = 0
+    steps: int = 0  # passes of the batch
+    computed_rows: int = 0  # steps of images in them
+    wrong_guesses: int = 0  # of next bytes; the steps after one were computed for nothing
     # from accepted to its first slot
     queue: Histogram = field(default_factory=lambda: Histogram(LATENCIES))
     # from accepted to its first byte

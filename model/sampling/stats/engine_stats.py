@@ -7,6 +7,7 @@ those of a step. Its painted and known bytes count once.
 import time
 from dataclasses import replace
 
+from scanline.model.backends.backend import Painted
 from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
 from scanline.model.sampling.base.messages import Stats
 
@@ -20,6 +21,8 @@ class StatsRecorder:
         self.batch = 0  # busy slots in the last tick
         self.painted_bytes = self.known_bytes = self.shared_bytes = 0
         self.steps = 0
+        self.computed_rows = 0
+        self.wrong_guesses = 0
         self.queue = Histogram(LATENCIES)
         self.first_pixel = Histogram(LATENCIES)
         self.step_seconds = Histogram(STEPS)
@@ -38,11 +41,13 @@ class StatsRecorder:
         self.unpainted.append(accepted)
         return seconds
 
-    def stepped(self, steps: int, seconds: float, images: int) -> None:
-        """Count steps of `images` images that took `seconds` each."""
-        self.steps += steps
-        self.step_seconds.add(seconds, steps)
-        self.step_images.add(images, steps)
+    def stepped(self, painted: Painted, passes: int, images: int) -> None:
+        """Count passes of `images` images, and what was computed and guessed in them."""
+        self.steps += passes
+        self.computed_rows += painted.computed
+        self.wrong_guesses += painted.wrong
+        self.step_seconds.add(painted.seconds / passes, passes)
+        self.step_images.add(images, passes)
 
     def launched(self, count: int) -> tuple[int, list[float]]:
         """Return how many bytes the started steps paint with those that were drawn, and when the
@@ -75,6 +80,8 @@ class StatsRecorder:
             known_bytes=self.known_bytes,
             shared_bytes=self.shared_bytes,
             steps=self.steps,
+            computed_rows=self.computed_rows,
+            wrong_guesses=self.wrong_guesses,
             queue=self.queue.copy(),
             first_pixel=self.first_pixel.copy(),
             step_seconds=self.step_seconds.copy(),

@@ -125,8 +125,16 @@ ENGINE_METRICS = {
         lambda e: e.stats.shared_bytes,
     ),
     "engine_steps": counter(
-        "Steps; each paints a byte, or a whole pixel, of every image in flight.",
+        "Passes; each paints a byte, or a whole pixel, of every image in flight, or several that could be guessed.",
         lambda e: e.stats.steps,
+    ),
+    "engine_computed_rows": counter(
+        "Bytes, or whole pixels, of images that passes computed; those after a wrong guess are computed again.",
+        lambda e: e.stats.computed_rows,
+    ),
+    "engine_wrong_guesses": counter(
+        "Guesses of bytes that were painted ahead and came out otherwise.",
+        lambda e: e.stats.wrong_guesses,
     ),
     "engine_restarts": counter("Engine restarts after a crash or a hang.", lambda e: e.restarts),
     "stream_frames_coalesced": counter(

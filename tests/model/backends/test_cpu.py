@@ -180,12 +180,11 @@ def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps() -> None:
     chosen = np.array([1, 2])
     stops = np.array([400, 300])
     stopped = backend.paint_ahead(pool, chosen, 784, stops, widest=16).wait()
-    assert stopped.positions.tolist() == [400, 300]
     assert passes.positions().tolist() == [0, 400, 300]
     assert stopped.painted == 700
     chosen = np.arange(3)
     ended = backend.paint_ahead(pool, chosen, 784, np.full(3, 784), widest=16).wait()
-    assert ended.positions.tolist() == [784] * 3
+    assert passes.positions().tolist() == [784] * 3
     assert ended.painted == 3 * 784 - 700
     assert stopped.passes + ended.passes < 3 * 784 / 2
     for name in ("images", "bits", "known_bits"):

@@ -157,12 +157,11 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
                 image = sent[index] + data
                 provisional.append(image != plain.expected[index].image[: len(image)])
                 if kind is Generator:  # a queued one has not come so far, or further
-                    (slot,) = (
-                        one.slot for one in engine.scheduler.assigned.values() if one.index == index
+                    (particles,) = (
+                        one for one in engine.scheduler.assigned.values() if one.index == index
                     )
-                    assert (
-                        image == generator.image(slot).tobytes()[: engine.scheduler.positions[slot]]
-                    )
+                    stop = particles.painted(engine.scheduler.positions)
+                    assert image == generator.image(particles.slot).tobytes()[:stop]
     plain.check(finished)
     assert sent == {index: one.image for index, one in plain.expected.items()}
     assert True in provisional

@@ -183,7 +183,7 @@ class _Batch:
             if self.checks[name]
         ]
         stepped = np.array(sorted(slot for name in names for slot in self.slots[name]), np.int64)
-        self.generator.start(
+        self.generator.step(
             stepped, min([steps, *(each // self.generator.config.step_bytes for each in left)])
         ).wait()
         at = self.generator.positions()

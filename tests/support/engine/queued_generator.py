@@ -7,13 +7,14 @@ from typing import Any
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.generator import Generator
 
-LATER = ("place_many", "clear", "start", "fetch", "state", "resample", "choose")
+LATER = ("place_many", "clear", "step", "fetch", "state", "resample", "choose")
 
 
 class QueuedGenerator(Generator):
     """Computes on a CPU, but as late as it may."""
 
     is_asynchronous = True
+    paints_ahead = False
 
     def __init__(self, *arguments, **options):
         self.queue: deque[Callable[[], None]] = deque()

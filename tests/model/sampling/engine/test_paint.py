@@ -157,12 +157,12 @@ def test_steps_start_before_the_last_ones_end(
     generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = []
-    start = generator.start
+    step = generator.step
 
     def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
         number = sum(name == "start" for name, _ in order)
         order.append(("start", number))
-        seconds = start(slots, steps)
+        seconds = step(slots, steps)
 
         def ended() -> float:
             order.append(("end", number))
@@ -170,7 +170,7 @@ def test_steps_start_before_the_last_ones_end(
 
         return Pending(ended)
 
-    monkeypatch.setattr(generator, "start", recorded)
+    monkeypatch.setattr(generator, "step", recorded)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 8)
     monkeypatch.setattr(f"{TICKS}.LONG_TICK_SECONDS", 0)
     run_until_idle(Engine(generator), GenerateRequest(0, 3 * SLOTS, seed=0))
