@@ -1,0 +1,116 @@
+"""The engine over a backend that paints ahead: the same images in fewer passes. Particles wait for
+each other at their checks, and a client pays for the steps that were painted.
+"""
+
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from scanline.kernels import cpu
+from scanline.model import zoo
+from scanline.model.backends.cpu import CpuBackend
+from scanline.model.formats.checkpoint import load_model
+from scanline.model.network.transformer import Transformer
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.messages import Finished, GenerateRequest, Stats
+from scanline.model.sampling.engine import Engine
+from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.queued_generator import QueuedGenerator
+
+pytestmark = pytest.mark.skipif(not cpu.available(), reason="the cpu kernel is not compiled")
+TICKS = "scanline.model.sampling.stats.tick_length"
+ROWS = np.arange(784) // 28
+
+
+class Ahead(Generator):
+    """Guesses as far as it may, whatever passes cost on this machine."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        paint_ahead = cast(CpuBackend, self.backend).paint_ahead
+        self.backend.paint_ahead = partial(paint_ahead, widest=16)  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Transformer:
+    return load_model(zoo.find("mnist-small"), "cpu")
+
+
+@pytest.fixture(scope="module")
+def digit(digits: Transformer) -> bytes:
+    (event,), _ = painted(Ahead, digits, GenerateRequest(0, 1, 3, label=8))
+    return event.image
+
+
+def painted(
+    kind: type[Generator], model: Transformer, request: GenerateRequest
+) -> tuple[list[Finished], Stats]:
+    engine = Engine(kind(model, 4, threads=1))
+    events = run_until_idle(engine, request)
+    images = [event for event in events if isinstance(event, Finished)]
+    return sorted(images, key=lambda event: event.index), engine.stats()
+
+
+@pytest.mark.parametrize("label", [0, 4])
+def test_images_are_those_of_single_steps_in_fewer_passes(digits: Transformer, label: int) -> None:
+    request = GenerateRequest(0, 3, 5, label=label, guidance=2.0 if label else 1.0)
+    ahead, counted = painted(Ahead, digits, request)
+    steps, counted_alone = painted(QueuedGenerator, digits, request)
+    assert ahead == steps
+    assert counted.painted_bytes == counted_alone.painted_bytes
+    assert counted.steps < counted_alone.steps / 1.3
+
+
+@pytest.mark.parametrize("hidden", [ROWS < 14, (ROWS > 5) & (ROWS < 20)])
+def test_known_bytes_behind_hidden_ones_are_guesses_that_are_right(
+    digits: Transformer, digit: bytes, hidden: np.ndarray
+) -> None:
+    request = GenerateRequest(0, 1, 9, (digit,), ((~hidden).tobytes(),))
+    ahead, counted = painted(Ahead, digits, request)
+    steps, counted_alone = painted(QueuedGenerator, digits, request)
+    assert ahead == steps
+    assert counted.steps < counted_alone.steps / 2
+
+
+def test_particles_wait_for_each_other_at_their_checks(digits: Transformer, digit: bytes) -> None:
+    known = (ROWS % 7 > 3).tobytes()
+    request = GenerateRequest(0, 1, 9, (digit,), (known,), particles=4)
+    ahead, _ = painted(Ahead, digits, request)
+    assert ahead == painted(QueuedGenerator, digits, request)[0]
+
+
+def test_what_is_computed_and_guessed_is_counted(digits: Transformer) -> None:
+    _, counted = painted(Ahead, digits, GenerateRequest(0, 1, 5))
+    assert counted.steps <= counted.computed_rows
+    assert 784 <= counted.computed_rows < 784 * 1.2
+    assert 0 < counted.wrong_guesses < 40
+    _, counted = painted(QueuedGenerator, digits, GenerateRequest(0, 1, 5))
+    assert (counted.computed_rows, counted.wrong_guesses) == (784, 0)
+
+
+def test_of_two_clients_each_pays_for_the_steps_that_were_painted(
+    digits: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(Ahead(digits, 2, threads=1))
+    noise = np.random.default_rng(0).integers(0, 256, 784, np.uint8).tobytes()
+    every_other = (np.arange(784) % 2 == 1).tobytes()  # what lies between has no guess
+    engine.accept(GenerateRequest(0, 1, 5, client="digit"))
+    engine.accept(GenerateRequest(1, 1, 5, (noise,), (every_other,), client="noise"))
+    paid: list[dict[str, int]] = []
+    monkeypatch.setattr(engine.time_shares, "spent", lambda seconds, rows: paid.append(rows))
+    monkeypatch.setattr(f"{TICKS}.LONG_TICK_SECONDS", 0.0)  # so that there are many ticks
+    of_both = []
+    while not engine.idle:
+        slots = {image.client: image.slot for image in engine.scheduler.assigned.values()}
+        before = engine.scheduler.positions.copy()
+        engine.tick()
+        slots |= {image.client: image.slot for image in engine.scheduler.assigned.values()}
+        moved = engine.scheduler.positions - before
+        if len(slots) == 2:
+            of_both.append({client: int(moved[slot]) for client, slot in slots.items()})
+    of_both_paid = [rows for rows in paid if len(rows) == 2]
+    for rows, steps in zip(of_both_paid, of_both, strict=True):
+        assert rows["digit"] * steps["noise"] == rows["noise"] * steps["digit"]
+    assert sum(rows["digit"] for rows in of_both) > sum(rows["noise"] for rows in of_both)
