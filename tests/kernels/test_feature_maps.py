@@ -28,4 +28,9 @@ def test_small_features_keep_their_digits(dtype: torch.dtype) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         phi = feature_map("elu")(x)
     assert phi.dtype == dtype
-    torch.testing.assert_close(phi.double(), x.double().exp(), rtol=torch.finfo(dtype).eps, atol=0)
+    torch.testing.assert_close(
+        phi.double(),
+        x.double().exp(),
+        rtol=torch.finfo(dtype).eps,
+        atol=0,
+    )

@@ -25,7 +25,12 @@ def test_products_are_the_network_s_of_two_flop_a_weight(
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     expected = sorted((part.in_features, part.out_features) for part in linear)
     assert sorted(measure.product_shapes(model.config)) == expected
-    ceilings = measure.measure_ceilings(model.config, [3], "cpu", seconds=0.0)
+    ceilings = measure.measure_ceilings(
+        model.config,
+        [3],
+        "cpu",
+        seconds=0.0,
+    )
     assert ceilings.flop_per_step == 2 * sum(part.weight.numel() for part in linear)
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
 

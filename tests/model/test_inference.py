@@ -140,7 +140,11 @@ def test_progress_is_reported_in_bytes_and_changes_nothing(
 ) -> None:
     model = scanline.load(grey_directory, device="cpu", backend=backend)
     reported: list[tuple[int, int]] = []
-    images = model.sample(3, seed=1, progress=lambda done, total: reported.append((done, total)))
+    images = model.sample(
+        3,
+        seed=1,
+        progress=lambda done, total: reported.append((done, total)),
+    )
     assert reported[-1] == (105, 105)
     np.testing.assert_array_equal(
         model.score(images, progress=lambda *now: reported.append(now)), model.score(images)
@@ -177,10 +181,18 @@ def test_scores_are_the_bits_that_painting_counted(
     model: scanline.Model = request.getfixturevalue(name)
     images = model.sample(3, seed=9)
     np.testing.assert_allclose(model.score(images.array), images.bits_per_dim, rtol=1e-5)
-    np.testing.assert_allclose(model.score(images.array[1]), images.bits_per_dim[1:2], rtol=1e-5)
+    np.testing.assert_allclose(
+        model.score(images.array[1]),
+        images.bits_per_dim[1:2],
+        rtol=1e-5,
+    )
     bits = model.score(images.array, per_pixel=True)
     assert bits.shape == images.array.shape
-    np.testing.assert_allclose(bits.reshape(3, -1).mean(axis=1), images.bits_per_dim, rtol=1e-5)
+    np.testing.assert_allclose(
+        bits.reshape(3, -1).mean(axis=1),
+        images.bits_per_dim,
+        rtol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])

@@ -92,7 +92,14 @@ def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     found = model.complete(picture, mask=HOLE, n=3, seed=7, **given)
-    expected = paint(model.network, 3, seed=7, known=picture, mask=HOLE, **how)
+    expected = paint(
+        model.network,
+        3,
+        seed=7,
+        known=picture,
+        mask=HOLE,
+        **how,
+    )
     same(found.array, expected.images.reshape(3, 7, 5))
     same(found.evidence_bits, expected.evidence_bits)
     same(found.effective_particles, expected.effective_particles)
@@ -121,13 +128,27 @@ def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None
     noisy[2:4] = 252
     cleaned = np.where(noisy > 9, 254, 0).astype(np.uint8)
     for clean, kept in (("auto", cleaned), ("off", noisy)):
-        streamed = last(model, 1, image=noisy, keep_rows=4, seed=1, clean=clean)
+        streamed = last(
+            model,
+            1,
+            image=noisy,
+            keep_rows=4,
+            seed=1,
+            clean=clean,
+        )
         same(streamed[0, :4], kept[:4])
         known = model.score_known(noisy, keep_rows=4, repeats=2, seed=1, clean=clean)
         assert known == model.score_known(kept, keep_rows=4, repeats=2, seed=1)
 
 
-@pytest.mark.parametrize(("column", "name"), [(0, "circle"), (1, "square"), (2, "star")])
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        (0, "circle"),
+        (1, "square"),
+        (2, "star"),
+    ],
+)
 def test_scores_and_classifications_have_the_bits_that_painting_counted(
     model: Model, column: int, name: str
 ) -> None:
@@ -169,7 +190,14 @@ def test_labels_as_data_sets_have_them_are_classes(digits: Model, labels: Any) -
 
 
 def test_numbers_of_numpy_and_torch_are_numbers(digits: Model) -> None:
-    plain = digits.complete(IMAGE, n=2, keep_rows=1, particles=2, temperature=0.5, seed=3)
+    plain = digits.complete(
+        IMAGE,
+        n=2,
+        keep_rows=1,
+        particles=2,
+        temperature=0.5,
+        seed=3,
+    )
     found = digits.complete(
         IMAGE,
         n=np.int64(2),
@@ -198,8 +226,30 @@ OTHERS: dict[str, Callable[[Model, Any], object]] = {
     "guidance": lambda model, value: model.sample(class_name="7", guidance=value),
     "seconds": lambda model, value: model.sample().save("film.gif", seconds=value),
 }
-NO_NUMBERS = ["1", True, np.bool_(True), [1], np.array([1, 2]), np.nan, np.inf, 1j, b"1", {}]
-NO_CLASSES = [True, 7.5, b"7", {7}, {}, 1j, np.array([[7]]), [["7"]], [b"7"], object()]
+NO_NUMBERS = [
+    "1",
+    True,
+    np.bool_(True),
+    [1],
+    np.array([1, 2]),
+    np.nan,
+    np.inf,
+    1j,
+    b"1",
+    {},
+]
+NO_CLASSES = [
+    True,
+    7.5,
+    b"7",
+    {7},
+    {},
+    1j,
+    np.array([[7]]),
+    [["7"]],
+    [b"7"],
+    object(),
+]
 
 
 def refused(name: str, call: Callable[..., object], *given: object) -> None:

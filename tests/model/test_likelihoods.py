@@ -42,7 +42,16 @@ def classify(
     count = len(images)
     task = plan(info or ModelInfo(generator.config), ClassifyValues(count, by_bits))
     exact = np.zeros(count, np.int64)
-    task.fill([Cleaned(images, exact > 0, exact if tolerances is None else tolerances, exact > 0)])
+    task.fill(
+        [
+            Cleaned(
+                images,
+                exact > 0,
+                exact if tolerances is None else tolerances,
+                exact > 0,
+            )
+        ]
+    )
     for _ in progressing(Engine(generator), [task], progress):
         pass
     return task.result()
@@ -104,10 +113,21 @@ def test_classes_of_mirrored_images_are_compared_by_both_readings(
 
 def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
     """Of an image that no class allows, too."""
-    bits = np.array([[2000.0, 2001.0, 2003.0], [0.0, 0.0, np.inf], [np.inf] * 3])
+    bits = np.array(
+        [
+            [2000.0, 2001.0, 2003.0],
+            [0.0, 0.0, np.inf],
+            [np.inf] * 3,
+        ]
+    )
     found = Classification(("a", "b", "c"), bits, bits, np.zeros(3, bool))
     np.testing.assert_allclose(
-        found.posterior, [[8 / 13, 4 / 13, 1 / 13], [0.5, 0.5, 0.0], [1 / 3] * 3]
+        found.posterior,
+        [
+            [8 / 13, 4 / 13, 1 / 13],
+            [0.5, 0.5, 0.0],
+            [1 / 3] * 3,
+        ],
     )
     assert found.best == ("a", "a", "a")
 
@@ -123,11 +143,22 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
     assert fitted_temperature(bits, classes) == pytest.approx(0.01, rel=0.1)
     assert fitted_temperature(bits[:99], classes[:99]) is None
     bits[3], bits[4], bits[5] = np.inf, (np.inf, 100, 101), (0, 0, 0.02)
-    found = Classification(("a", "b", "c"), bits, bits, np.arange(4000) == 1, temperature=0.01)
+    found = Classification(
+        ("a", "b", "c"),
+        bits,
+        bits,
+        np.arange(4000) == 1,
+        temperature=0.01,
+    )
     np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
     np.testing.assert_allclose(found.posterior[1], posterior(bits[1]))
     np.testing.assert_allclose(
-        found.posterior[3:6], [[1 / 3] * 3, [0, 2 / 3, 1 / 3], [4 / 9, 4 / 9, 1 / 9]]
+        found.posterior[3:6],
+        [
+            [1 / 3] * 3,
+            [0, 2 / 3, 1 / 3],
+            [4 / 9, 4 / 9, 1 / 9],
+        ],
     )
 
 
@@ -135,71 +166,60 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
 def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
     backend: str,
 ) -> None:
-    model = small_models.model(
-        small_models.config(classes=CLASSES, **small_models.VARIANTS["strokes"])
-    )
-    images = small_models.images(model.config, 4)
+    model = small_models.model_of("strokes", classes=CLASSES)
+    images = small_models.tensor(model.config, 4)
     tolerances = np.array([0, 5, 255, 40])
     generator = Generator(model, 1, backend=backend)
-    found = classify(generator, images, tolerances=tolerances).bits
-    for label in range(3):
-        parameters = model.parallel(torch.from_numpy(images), labels=torch.full((4,), label + 1))
+    found = classify(generator, images.numpy(), tolerances=tolerances).bits
+    distance = (torch.arange(256) - images.long().unsqueeze(-1)).abs()
+    beyond = distance > torch.from_numpy(tolerances).view(4, 1, 1)
+    for label in (1, 2, 3):
+        parameters = model.parallel(images, labels=torch.full((4,), label))
         logs = torch.log_softmax(parameters.double(), dim=-1)
-        away = (torch.arange(256) - torch.from_numpy(images).long().unsqueeze(-1)).abs()
-        ranges = logs.masked_fill(
-            away > torch.from_numpy(tolerances).view(4, 1, 1), -torch.inf
-        ).logsumexp(dim=-1)
-        np.testing.assert_allclose(
-            found[:, label], -ranges.sum(dim=1).numpy() / np.log(2), rtol=1e-4, atol=1e-9
-        )
-    alone = classify(generator, images[1:2], tolerances=tolerances[1:2]).bits
-    prefill = generator.start_prefill(images[1:], [20, 20, 13], [3, 3, 3], [5, 255, 40])
-    while not prefill.done:
-        generator.run_prefill(prefill, 3)
+        together = logs.masked_fill(beyond, -torch.inf).logsumexp(dim=-1)
+        expected = -together.sum(dim=1).numpy() / np.log(2)
+        np.testing.assert_allclose(found[:, label - 1], expected, rtol=1e-4, atol=1e-9)
+    alone = classify(generator, images[1:2].numpy(), tolerances=tolerances[1:2]).bits
     np.testing.assert_array_equal(alone, found[1:2])
-    assert prefill.bits[0].sum() == found[1, 2]
 
 
+@pytest.mark.parametrize(("by_bits", "readings"), [(False, 5), (True, 5 + 5 * 2 * 3)])
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
 def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_asked_for(
-    backend: str,
+    backend: str, by_bits: bool, readings: int
 ) -> None:
     model = small_models.model(small_models.config(mirrored=True, **small_models.CLASSES))
     images = small_models.images(model.config, 5)
-    bare = Generator(model, 1, backend=backend)
-    plain = classify(bare, images)
-    whole = bare.score(images).sum(axis=1)
+    generator = Generator(model, 1, backend=backend)
+    plain = classify(generator, images)
+    whole = generator.score(images).sum(axis=1)
+    clean = np.zeros(5, bool)
+    typical = Typicality.measure(whole, images, clean)
     model.class_head = small_models.class_head(model.config)
-    typical = Typicality.measure(whole, images, np.zeros(5, bool))
+    headed = Generator(model, 1, backend=backend)
     info = ModelInfo(model.config, typicality=typical, has_class_head=True)
-    readings = {False: 5, True: 5 + 5 * 2 * 3}
-    for by_bits, count in readings.items():
-        reports: list[int] = []
-        found = classify(
-            Generator(model, 1, backend=backend),
-            images,
-            None,
-            reports.append,
-            info,
-            by_bits=by_bits,
-        )
-        assert reports[-1] == count * model.config.bytes
-        np.testing.assert_array_equal(
-            found.logits, class_logits(model, torch.from_numpy(images)).numpy()
-        )
-        np.testing.assert_allclose(
-            found.posterior, torch.tensor(found.logits).double().softmax(dim=1)
-        )
-        assert found.best == tuple(
-            found.class_names[k] for k in np.asarray(found.logits).argmax(axis=1)
-        )
-        tails = typical.tail_probabilities(whole, images, np.zeros(5, bool))
-        np.testing.assert_array_equal(found.tail_probabilities, tails)
-        if by_bits:
-            np.testing.assert_array_equal(found.bits, plain.bits)
-            np.testing.assert_array_equal(found.posterior_by_bits, plain.posterior)
-        else:
-            assert found.bits is found.compared_bits is found.posterior_by_bits is None
+    reports: list[int] = []
+    found = classify(
+        headed,
+        images,
+        None,
+        reports.append,
+        info,
+        by_bits=by_bits,
+    )
+    assert reports[-1] == readings * model.config.bytes
+    logits = class_logits(model, torch.from_numpy(images))
+    np.testing.assert_array_equal(found.logits, logits.numpy())
+    np.testing.assert_allclose(found.posterior, logits.double().softmax(dim=1))
+    names = [found.class_names[number] for number in logits.argmax(dim=1)]
+    assert list(found.best) == names
+    tails = typical.tail_probabilities(whole, images, clean)
+    np.testing.assert_array_equal(found.tail_probabilities, tails)
+    if by_bits:
+        np.testing.assert_array_equal(found.bits, plain.bits)
+        np.testing.assert_array_equal(found.posterior_by_bits, plain.posterior)
+    else:
+        assert found.bits is found.compared_bits is found.posterior_by_bits is None
 
 
 def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
@@ -275,18 +295,6 @@ def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:
     shifted = estimate(np.array([1.0, 2.0, 2.0, np.inf]) + 5000, known_bytes=5)
     assert shifted.bits == pytest.approx(5002.0)
     assert shifted.standard_error == pytest.approx(found.standard_error)
-
-
-@pytest.mark.parametrize(("deviation", "repeats", "within"), [(1.0, 4, 0.1), (6.0, 16, 0.2)])
-def test_the_standard_error_is_the_spread_of_many_estimates(
-    deviation: float, repeats: int, within: float
-) -> None:
-    """Also where evidence differs by many bits, so that one completion decides."""
-    random = np.random.default_rng(0)
-    found = [estimate(random.normal(100, deviation, repeats), 1) for _ in range(1000)]
-    spread = np.std([one.bits for one in found])
-    error = np.sqrt(np.mean([one.standard_error**2 for one in found]))
-    assert error == pytest.approx(spread, rel=within)
 
 
 def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much() -> None:

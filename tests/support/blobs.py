@@ -28,15 +28,15 @@ def labels(count, seed):
     return (2 * below + right).astype(np.uint8)
 
 
+def _idx(magic, array):
+    return gzip.compress(struct.pack(f">{1 + array.ndim}I", magic, *array.shape) + array.tobytes())
+
+
 def write(directory, counts=SPLITS, shift=0):
     """Write the four files, gzipped; shift: of all labels."""
     for seed, (split, count) in enumerate(counts.items()):
-        data = gzip.compress(
-            struct.pack(">IIII", 0x803, count, 28, 28) + images(count, seed).tobytes()
-        )
-        (directory / f"{split}-images-idx3-ubyte.gz").write_bytes(data)
-        data = gzip.compress(
-            struct.pack(">II", 0x801, count)
-            + ((labels(count, seed) + shift) % 4).astype(np.uint8).tobytes()
-        )
-        (directory / f"{split}-labels-idx1-ubyte.gz").write_bytes(data)
+        shifted = (labels(count, seed) + shift) % 4
+        of_images = directory / f"{split}-images-idx3-ubyte.gz"
+        of_labels = directory / f"{split}-labels-idx1-ubyte.gz"
+        of_images.write_bytes(_idx(0x803, images(count, seed)))
+        of_labels.write_bytes(_idx(0x801, shifted.astype(np.uint8)))

@@ -39,3 +39,15 @@ def painted(answer):
 
 def noise(*shape, seed=0):
     return np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+
+
+def write_noise(root, *files, same=None):
+    """Write a picture of its own to each file; `same` names the file whose picture another one
+    repeats.
+    """
+    for name in files:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        seed = files.index((same or {}).get(name, name))
+        path.write_bytes(encode(noise(3, 4, seed=seed)))
+    return root

@@ -21,7 +21,13 @@ SLOTS = 24
 WAITING = 176
 MAX_IMAGES = 230
 ROOM = SLOTS + WAITING  # images, and particles, in progress at once
-SHAPES = small_models.config(height=7, width=5, layers=1, classes=CLASSES, mirrored=True)
+SHAPES = small_models.config(
+    height=7,
+    width=5,
+    layers=1,
+    classes=CLASSES,
+    mirrored=True,
+)
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")
 
 

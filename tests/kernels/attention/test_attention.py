@@ -130,7 +130,11 @@ def test_shapes_that_do_not_fit_are_refused(
 ) -> None:
     for function in (attention, linear_attention):
         with pytest.raises(ValueError, match="do not fit"):
-            function(torch.ones(2, 3, 9, 8), torch.ones(keys), torch.ones(values))
+            function(
+                torch.ones(2, 3, 9, 8),
+                torch.ones(keys),
+                torch.ones(values),
+            )
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:

@@ -13,7 +13,11 @@ LOGITS = 3 * torch.randn(256, generator=torch.Generator().manual_seed(0))
 def test_probabilities_are_the_softmax() -> None:
     values = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
     found = Categorical().log_prob(LOGITS.expand(256, -1), values).exp().squeeze(1)
-    assert_close("probabilities", torch.softmax(LOGITS.double(), dim=0), found)
+    assert_close(
+        "probabilities",
+        torch.softmax(LOGITS.double(), dim=0),
+        found,
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
@@ -40,7 +44,13 @@ def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
     logits = torch.full((3, 256), -200.0)
     logits[:, 3] = 0.0
     logits[:, 255] = 0.0
-    painted = Categorical().sample(logits, uniforms, torch.ones(3), values, known)
+    painted = Categorical().sample(
+        logits,
+        uniforms,
+        torch.ones(3),
+        values,
+        known,
+    )
     assert painted.flatten().tolist() == [9, 3, 255]
 
 

@@ -11,7 +11,15 @@ from scanline.kernels.causal_conv.reference import causal_conv as reference
 from tests.support.close import assert_close
 
 DEPTH = 5
-SIZES = pytest.mark.parametrize(("height", "width"), [(3, 1), (2, 2), (4, 3), (3, 7)])
+SIZES = pytest.mark.parametrize(
+    ("height", "width"),
+    [
+        (3, 1),
+        (2, 2),
+        (4, 3),
+        (3, 7),
+    ],
+)
 
 
 def inputs(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

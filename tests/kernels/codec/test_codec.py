@@ -16,7 +16,12 @@ from scanline.kernels.codec.tables import BIT, ONE, SURE, exp2_table, log2_table
 from scanline.kernels.pixel_logistics import PixelLogistics
 
 ROWS = 500
-SIZES = [(10, 1, "elu"), (10, 3, "exp"), (1, 2, "elu"), (7, 4, "exp")]
+SIZES = [
+    (10, 1, "elu"),
+    (10, 3, "exp"),
+    (1, 2, "elu"),
+    (7, 4, "exp"),
+]
 DISTRIBUTIONS = [Categorical(), *(PixelLogistics(*size) for size in SIZES)]
 
 
@@ -43,10 +48,20 @@ def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) 
         1e-6, 1 - 1e-6
     )
     nothing = torch.zeros(ROWS, c, dtype=torch.uint8)
-    return distribution.sample(parameters, uniforms, torch.ones(ROWS), nothing, nothing.bool())
+    return distribution.sample(
+        parameters,
+        uniforms,
+        torch.ones(ROWS),
+        nothing,
+        nothing.bool(),
+    )
 
 
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
+@pytest.mark.parametrize(
+    "distribution",
+    DISTRIBUTIONS,
+    ids=repr,
+)
 def test_whole_numbers_cost_what_the_distribution_does(
     distribution: Categorical | PixelLogistics,
 ) -> None:
@@ -59,7 +74,11 @@ def test_whole_numbers_cost_what_the_distribution_does(
     )
 
 
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
+@pytest.mark.parametrize(
+    "distribution",
+    DISTRIBUTIONS,
+    ids=repr,
+)
 def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | PixelLogistics) -> None:
     strange = [0.0, 1e30, -1e30, math.inf, -math.inf, math.nan]
     filled = torch.stack([torch.full((distribution.width,), number) for number in strange])

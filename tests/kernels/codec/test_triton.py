@@ -28,7 +28,12 @@ from tests.support.engine.pools import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, in the interpreter
 
-SIZES = [(10, 1, "elu"), (5, 3, "exp"), (1, 4, "exp"), (7, 2, "elu")]
+SIZES = [
+    (10, 1, "elu"),
+    (5, 3, "exp"),
+    (1, 4, "exp"),
+    (7, 2, "elu"),
+]
 DISTRIBUTIONS = [Categorical(), *(PixelLogistics(*size) for size in SIZES)]
 STRANGE = torch.tensor([math.nan, math.inf, -math.inf, 1e30, -1e30, 0.0])
 STEPS = 2  # of an image
@@ -57,7 +62,14 @@ def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(
     values[0], values[1], rows[[3, 7]] = 0, 255, -1
     values, rows = there(values, rows)
     out = torch.full((*values.shape, 2), -5, dtype=torch.int32, device=DEVICE)
-    write_intervals(parameters, base, rows, values, out, distribution)
+    write_intervals(
+        parameters,
+        base,
+        rows,
+        values,
+        out,
+        distribution,
+    )
     expected = intervals(distribution, with_base(distribution, parameters, base), values)
     assert torch.equal(expected[rows >= 0], out[rows >= 0].long())
     assert (out[rows < 0] == -5).all()

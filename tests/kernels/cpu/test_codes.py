@@ -27,7 +27,11 @@ def distribution(case: Case) -> Categorical | PixelLogistics:
     shape = case.shape()
     if shape.predicts == PREDICTS["categorical"]:
         return Categorical()
-    return PixelLogistics(shape.components, shape.step_bytes, "exp" if shape.exp_scale else "elu")
+    return PixelLogistics(
+        shape.components,
+        shape.step_bytes,
+        "exp" if shape.exp_scale else "elu",
+    )
 
 
 def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
@@ -61,7 +65,11 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
     )
     codes = [encode(each) for each in intervals.tolist()]
     for isa in ISAS:
-        slots = coded(case, [Decoder(code) for code in codes], max(map(len, codes)))
+        slots = coded(
+            case,
+            [Decoder(code) for code in codes],
+            max(map(len, codes)),
+        )
         slots["images"].fill_(0)
         slots["images"][:, : shape.first] = images[:, : shape.first]
         native_vectors.network(case, isa, threads=2).advance(slots, shape.bytes)
@@ -86,7 +94,13 @@ def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient:
     tensors[bias][7 * k :] = coefficient * torch.tensor([1.0, -1.0, 1.0]).repeat(k)
     values = native_vectors.inputs(case)["images"].unflatten(1, (-1, 3))
     for isa in ISAS:
-        network = cpu_kernels.Network(shape, tensors, case.weights, 1, isa)
+        network = cpu_kernels.Network(
+            shape,
+            tensors,
+            case.weights,
+            1,
+            isa,
+        )
         _, _, parameters, intervals = native_vectors.read(case, network)
         expected = expected_intervals(distribution(case), parameters, values).flatten(1, 2)
         assert torch.equal(expected, intervals.long()), isa
@@ -102,7 +116,11 @@ def test_what_is_no_decoder_is_refused() -> None:
         (-1, WHOLE, 0),
         (0, WHOLE, -1),
     ):
-        slots = coded(case, [Decoder(b"") for _ in range(case.images)], 5)
+        slots = coded(
+            case,
+            [Decoder(b"") for _ in range(case.images)],
+            5,
+        )
         slots["code_value"][1], slots["code_range"][1], slots["code_at"][1] = value, range_, at
         with pytest.raises(ValueError, match="a code has a range"):
             network.advance(slots, 1)

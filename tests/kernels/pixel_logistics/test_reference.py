@@ -9,7 +9,14 @@ from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.reference import LOG_SCALE_FLOOR
 from tests.support.close import assert_close
 
-PIXELS = {1: [[0], [255], [77]], 3: [[0, 0, 255], [255, 3, 0], [120, 128, 131]]}
+PIXELS = {
+    1: [[0], [255], [77]],
+    3: [
+        [0, 0, 255],
+        [255, 3, 0],
+        [120, 128, 131],
+    ],
+}
 PIXEL = [140, 90, 60]
 DRAWS = 60_000
 GREY = PixelLogistics(5, 1, "elu")
@@ -140,7 +147,13 @@ def sampled(
         values[:, channel] = byte
         is_known[:, channel] = True
     temperatures = torch.full((DRAWS,), temperature)
-    painted = mixture.sample(given.expand(DRAWS, -1), uniforms, temperatures, values, is_known)
+    painted = mixture.sample(
+        given.expand(DRAWS, -1),
+        uniforms,
+        temperatures,
+        values,
+        is_known,
+    )
     assert torch.equal(painted[is_known], values[is_known])
     return painted
 
@@ -239,7 +252,14 @@ def painted_byte(given: list[float], u: tuple[float, float], temperature: float 
     return painted.item()
 
 
-@pytest.mark.parametrize("u", [(0.5, 0.5), (0.1, 0.4), (0.9, 0.6)])
+@pytest.mark.parametrize(
+    "u",
+    [
+        (0.5, 0.5),
+        (0.1, 0.4),
+        (0.9, 0.6),
+    ],
+)
 def test_a_narrow_component_gives_its_own_byte(u: tuple[float, float]) -> None:
     assert painted_byte([0.0, 100 / 127.5 - 1, -50.0], u) == 100
 
@@ -256,13 +276,26 @@ def test_a_higher_temperature_is_further_from_the_mean() -> None:
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
 @pytest.mark.parametrize(
-    ("mean", "raw"), [(-30.0, -50.0), (30.0, -50.0), (30.0, 0.0), (-30.0, 50.0)]
+    ("mean", "raw"),
+    [
+        (-30.0, -50.0),
+        (30.0, -50.0),
+        (30.0, 0.0),
+        (-30.0, 50.0),
+    ],
 )
 def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(
     scale: str, mean: float, raw: float
 ) -> None:
     mixture = PixelLogistics(2, 3, scale)
-    pixels = torch.tensor([[3, 128, 250], [0, 0, 255], [255, 255, 0]], dtype=torch.uint8)
+    pixels = torch.tensor(
+        [
+            [3, 128, 250],
+            [0, 0, 255],
+            [255, 255, 0],
+        ],
+        dtype=torch.uint8,
+    )
     given = torch.zeros(mixture.width)
     given[2:8] = mean
     given[8:14] = raw

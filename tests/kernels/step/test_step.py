@@ -9,7 +9,16 @@ from tests.support.close import assert_close
 from tests.support.kernels.heads import sequence, state
 
 
-@pytest.mark.parametrize("widths", [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)])
+@pytest.mark.parametrize(
+    "widths",
+    [
+        (8, 5),
+        (5, 8),
+        (1, 1),
+        (32, 32),
+        (33, 17),
+    ],
+)
 @pytest.mark.parametrize("batch", [1, 33])
 def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     q, k, v = sequence(1, *widths, batch=batch)

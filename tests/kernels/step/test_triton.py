@@ -67,7 +67,16 @@ def assert_steps(
     assert torch.equal(expected_s[others], s[others].double())
 
 
-@pytest.mark.parametrize("widths", [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)])
+@pytest.mark.parametrize(
+    "widths",
+    [
+        (8, 5),
+        (5, 8),
+        (1, 1),
+        (32, 32),
+        (33, 17),
+    ],
+)
 @pytest.mark.parametrize("batch", [1, 5])
 def test_chosen_slots_agree_with_the_reference_and_others_stay(
     batch: int, widths: tuple[int, int]
@@ -170,7 +179,14 @@ def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
         rows = slice(position * IMAGES, (position + 1) * IMAGES)
         active = torch.where((begin <= position) & (position < end), images, -1)
         before = torch.full((IMAGES,), 2 * (at + position), device=DEVICE)
-        fused_recurrent_step(projected[rows], *expected, before, active, 2, y=expected_y[rows])
+        fused_recurrent_step(
+            projected[rows],
+            *expected,
+            before,
+            active,
+            2,
+            y=expected_y[rows],
+        )
     start = torch.tensor([2 * at], device=DEVICE)
     fused_recurrent_sequence(projected, *arrays, start, begin, end, 2, y=y)
     assert (y != 7).any()

@@ -172,7 +172,14 @@ def known_rows() -> None:
     two = torch.arange(2)
     for size in (1, 3):
         images, values = (torch.zeros(2, count * size, dtype=torch.uint8) for count in (784, 1))
-        write_rows(two[:1], two, two, images, *(two.clone() for _ in range(5)), values)
+        write_rows(
+            two[:1],
+            two,
+            two,
+            images,
+            *(two.clone() for _ in range(5)),
+            values,
+        )
 
 
 def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
@@ -294,7 +301,16 @@ def largest_product() -> None:
     x = torch.zeros(1, 256)
     out = torch.zeros(1, 1024)
     moments = torch.zeros(1, blocks(256), 2)
-    linear(x, weight, torch.zeros(1024), out, norm, "gelu", tiling=WIDE, moments=moments)
+    linear(
+        x,
+        weight,
+        torch.zeros(1024),
+        out,
+        norm,
+        "gelu",
+        tiling=WIDE,
+        moments=moments,
+    )
 
 
 def sizes(capability: int) -> None:

@@ -44,7 +44,15 @@ def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation
     product = F.linear(wide, weight.double(), bias.double())
     expected = ACTIVATIONS[activation](product) + residual
     out = torch.empty_like(residual)
-    linear(x, Halves.of(weight), bias, out, norm, activation, residual)
+    linear(
+        x,
+        Halves.of(weight),
+        bias,
+        out,
+        norm,
+        activation,
+        residual,
+    )
     assert_close("product", expected, out)
 
 
@@ -96,7 +104,17 @@ def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torc
     for tiling in (WIDE, NARROW):
         out = torch.empty_like(residual)
         moments = residual.new_empty(rows, blocks(140), 2)
-        linear(x, halves, bias, out, (scale, shift), "gelu", residual, tiling, out_moments=moments)
+        linear(
+            x,
+            halves,
+            bias,
+            out,
+            (scale, shift),
+            "gelu",
+            residual,
+            tiling,
+            out_moments=moments,
+        )
         assert torch.equal(row_moments(out), moments)
         results.append(out)
     assert torch.equal(*results)

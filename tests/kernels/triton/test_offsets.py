@@ -44,7 +44,11 @@ def test_a_step_of_the_last_slot_and_its_copy() -> None:
         position = torch.full((slots,), step, device=DEVICE)
         assert torch.equal(fused_recurrent_step(projected, *many, position, last(slots)), expected)
     assert all(torch.equal(array[-1], own[0]) for array, own in zip(many, one, strict=True))
-    copy_slots(many[0], last(slots), last(slots) - 1)
+    copy_slots(
+        many[0],
+        last(slots),
+        last(slots) - 1,
+    )
     copy_slots(
         many[0].view(2, slots // 2, -1), last(slots // 2), last(slots // 2) - 2, layered=True
     )

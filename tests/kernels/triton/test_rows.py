@@ -33,7 +33,16 @@ def test_vectors_are_rows_of_tables_with_their_moments(concat: bool) -> None:
     x = torch.full((5, WIDTH * (1 + concat)), 7.0, device=DEVICE)
     moments = torch.full((5, blocks(x.shape[1]), 2), 7.0, device=DEVICE)
     active = torch.empty_like(slots)
-    embed(slots, images, position, values, places, x, active, moments=moments)
+    embed(
+        slots,
+        images,
+        position,
+        values,
+        places,
+        x,
+        active,
+        moments=moments,
+    )
     assert active.tolist() == [4, -1, 0, -1, 1]
     expected = torch.zeros_like(x)
     for row, slot in enumerate(active.tolist()):
@@ -62,7 +71,15 @@ def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.Monk
     slots, rows, at = torch.full((3, STEPS * IMAGES), 7, device=DEVICE)
     first, last = torch.full((2, IMAGES), 7, device=DEVICE)
     values = torch.full((STEPS * IMAGES, size), 7, dtype=torch.uint8, device=DEVICE)
-    write_rows(*given, slots, rows, at, first, last, values)
+    write_rows(
+        *given,
+        slots,
+        rows,
+        at,
+        first,
+        last,
+        values,
+    )
     row = torch.arange(STEPS * IMAGES)
     image = row % IMAGES
     place = begin + row // IMAGES * size
@@ -88,7 +105,16 @@ AFTER = [2, 1, 2, 3, 2, 6, 6]  # which slot each of the seven holds then
 @pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float16, torch.float64, torch.uint8], ids=str
 )
-@pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 20), (7, 3, 8, 6)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (7,),
+        (7, 1),
+        (7, 20),
+        (7, 3, 8, 6),
+    ],
+    ids=str,
+)
 def test_targets_become_sources(
     dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

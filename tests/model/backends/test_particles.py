@@ -17,7 +17,11 @@ from scanline.model.backends.slots import ARRAYS, SlotPool
 from scanline.model.base.state import NUMBERS
 from tests.support import small_models
 
-CONFIG = small_models.config(**small_models.WINDOW, causal_conv=True, predicts="categorical")
+CONFIG = small_models.config(
+    **small_models.WINDOW,
+    causal_conv=True,
+    predicts="categorical",
+)
 SLOTS = 40
 POSITION = 7
 SEED = 3
@@ -33,8 +37,16 @@ def pool_with(slots: list[int], known_bits: list[float], index: int = INDEX) -> 
     pool = SlotPool.empty(CONFIG, SLOTS)
     pool.state.s.normal_(generator=random)
     pool.state.z.normal_(generator=random)
-    pool.images.random_(0, 256, generator=random)
-    pool.bits.uniform_(0, 50, generator=random)
+    pool.images.random_(
+        0,
+        256,
+        generator=random,
+    )
+    pool.bits.uniform_(
+        0,
+        50,
+        generator=random,
+    )
     pool.effective_particles.fill_(64)
     pool.seed.fill_(SEED)
     pool.index.copy_(torch.arange(SLOTS) * 3)
@@ -104,7 +116,14 @@ def ancestors_of(known_bits: list[float], uniform: float) -> list[int]:
     [
         [80.0, 2.0, 90.0, 75.0, 1000.0],
         [3.0, 60.0, 3.5, 60.0, 70.0, 80.0, 66.0],
-        [IMPOSSIBLE, 4.0, IMPOSSIBLE, 9.0, IMPOSSIBLE, IMPOSSIBLE],
+        [
+            IMPOSSIBLE,
+            4.0,
+            IMPOSSIBLE,
+            9.0,
+            IMPOSSIBLE,
+            IMPOSSIBLE,
+        ],
         [20 * math.sin(k) ** 2 * k for k in range(36)],
     ],
     ids=["one has all the weight", "two share it", "some are impossible", "thirty-six"],
@@ -139,7 +158,14 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(
 def test_not_a_number_is_impossible() -> None:
     slots = [4, 5, 6]
     not_finite = pool_with(slots, [math.nan, 4.0, 30.0])
-    impossible = pool_with(slots, [IMPOSSIBLE, 4.0, 30.0])
+    impossible = pool_with(
+        slots,
+        [
+            IMPOSSIBLE,
+            4.0,
+            30.0,
+        ],
+    )
     for pool in (not_finite, impossible):
         resample(pool, group_of(slots), copy_slots)
     expected = contents(impossible)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scanline.model import zoo
@@ -217,21 +216,6 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
     ):
         painted = Defaults().to_paint(config_, name).label  # type: ignore[arg-type]
         assert painted == label_of_class(config_, name) == label
-
-
-@pytest.mark.parametrize("classes", [1, 10, 100])
-def test_drawn_labels_are_equally_likely(classes: int) -> None:
-    draws = 40 * classes
-    drawn = [
-        drawn_label(classes, seed, index) for seed in (7, 2**62) for index in range(draws // 2)
-    ]
-    counts = np.bincount(drawn, minlength=classes + 1)
-    assert counts[0] == 0
-    assert len(counts) == classes + 1
-    # chi-squared, of classes - 1 degrees of freedom: five standard deviations from its mean
-    if classes > 1:
-        assert ((counts[1:] - 40) ** 2 / 40).sum() < classes - 1 + 5 * (2 * (classes - 1)) ** 0.5
-    assert drawn[: draws // 2] != drawn[draws // 2 :] or classes == 1
 
 
 def test_a_drawn_label_never_changes() -> None:

@@ -10,16 +10,7 @@ import pytest
 from scanline.model.datasets import DataError
 from scanline.model.datasets.parts import parts_among
 from scanline.model.datasets.source import ImageSet, open_data
-from tests.support.pictures import encode, noise
-
-
-def folder(root: Path, *files: str) -> Path:
-    """Write a picture of its own to each file; a name ends in its number, a{3} in three of them."""
-    for number, name in enumerate(files):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode(noise(3, 4, seed=number)))
-    return root
+from tests.support.pictures import encode, noise, write_noise
 
 
 def sizes(found: ImageSet) -> tuple[int, int]:
@@ -47,7 +38,7 @@ SPLIT = [
 def test_parts_are_known_by_their_words(tmp_path: Path, train: str, test: str) -> None:
     files = [f"{train}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(4)]
     files += [f"{test}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(2)]
-    found = open_data(folder(tmp_path, *files), classes=True)
+    found = open_data(write_noise(tmp_path, *files), classes=True)
     assert sizes(found) == (8, 4)
     assert found.labels is not None
     assert found.labels.names == ("cats", "dogs")
@@ -61,7 +52,7 @@ def test_parts_may_be_below_classes(tmp_path: Path) -> None:
         for part in ("train", "test")
         for n in range(3)
     ]
-    found = open_data(folder(tmp_path, *files), classes=True)
+    found = open_data(write_noise(tmp_path, *files), classes=True)
     assert sizes(found) == (6, 6)
     assert found.labels is not None
     assert found.labels.names == ("cats", "dogs")
@@ -82,10 +73,10 @@ def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
         for name in ("car", "train")
         for n in range(3)
     ]
-    found = open_data(folder(tmp_path / "split", *files), classes=True)
+    found = open_data(write_noise(tmp_path / "split", *files), classes=True)
     assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("car", "train"))
     files = [f"{name}/{number}.png" for name in ("car", "train") for number in range(20)]
-    found = open_data(folder(tmp_path / "whole", *files), classes=True)
+    found = open_data(write_noise(tmp_path / "whole", *files), classes=True)
     assert (found.has_parts, found.labels and found.labels.names) == (False, ("car", "train"))
 
 
@@ -96,23 +87,23 @@ def test_a_class_called_test_is_one_within_parts(tmp_path: Path) -> None:
         for name in ("other", "test")
         for n in range(3)
     ]
-    found = open_data(folder(tmp_path / "split", *files), classes=True)
+    found = open_data(write_noise(tmp_path / "split", *files), classes=True)
     assert (sizes(found), found.labels and found.labels.names) == ((6, 6), ("other", "test"))
     files = [f"{name}/{number}.png" for name in ("fail", "pass", "test") for number in range(20)]
-    found = open_data(folder(tmp_path / "beside", *files), classes=True)
+    found = open_data(write_noise(tmp_path / "beside", *files), classes=True)
     assert (sum(sizes(found)), found.labels and found.labels.names) == (40, ("fail", "pass"))
     assert len(found.refused) == 20
 
 
 def test_files_of_one_folder_are_parts_by_their_names_where_all_are(tmp_path: Path) -> None:
     files = [f"{part}_{number}.png" for part in ("train", "test") for number in range(5)]
-    found = open_data(folder(tmp_path / "all", *files))
+    found = open_data(write_noise(tmp_path / "all", *files))
     assert (sizes(found), found.has_parts, len(found.notes)) == ((5, 5), True, 1)
-    assert not open_data(folder(tmp_path / "some", *files, "0.png")).has_parts
+    assert not open_data(write_noise(tmp_path / "some", *files, "0.png")).has_parts
 
 
 def test_a_set_of_copies_says_what_is_left_out(tmp_path: Path) -> None:
-    folder(tmp_path, "0.png")
+    write_noise(tmp_path, "0.png")
     (tmp_path / "1.png").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     (tmp_path / "@eaDir").mkdir()
     (tmp_path / "@eaDir" / "thumbnail.png").write_bytes(encode(noise(3, 4, seed=1)))
@@ -148,16 +139,16 @@ def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trai
     tmp_path: Path,
 ) -> None:
     found = open_data(
-        folder(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png")
+        write_noise(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png")
     )
     assert (sizes(found), [*map(str, found.refused)]) == (
         (2, 1),
         ["samples/3.png: in no folder to train or test on"],
     )
     assert sizes(
-        open_data(folder(tmp_path / "b", "images/0.png", "images/1.png", "test/2.png"))
+        open_data(write_noise(tmp_path / "b", "images/0.png", "images/1.png", "test/2.png"))
     ) == (2, 1)
-    found = open_data(folder(tmp_path / "c", "test_set/0.png", "test_set/1.png"))
+    found = open_data(write_noise(tmp_path / "c", "test_set/0.png", "test_set/1.png"))
     assert found.notes == ("trained on, since no folder is called train: test_set",)
 
 
@@ -166,7 +157,7 @@ def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
 ) -> None:
     files = [f"train/{name}/images/{number}.png" for name in ("n1", "n2") for number in range(20)]
     found = open_data(
-        folder(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True
+        write_noise(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True
     )
     assert found.labels is not None
     assert (sum(sizes(found)), found.labels.names, found.has_parts) == (40, ("n1", "n2"), False)
@@ -228,7 +219,7 @@ def test_idx_files_of_any_set_are_arrays(tmp_path: Path) -> None:
 
 
 def test_arrays_of_anything_else_are_named(tmp_path: Path) -> None:
-    folder(tmp_path, "0.png", "1.png")
+    write_noise(tmp_path, "0.png", "1.png")
     np.save(tmp_path / "floats.npy", np.zeros((2, 3, 4)))
     np.save(tmp_path / "y_all.npy", np.arange(5))
     (tmp_path / "broken.npz").write_bytes(b"PK\3\4?")

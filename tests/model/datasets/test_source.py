@@ -20,7 +20,7 @@ from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
 from scanline.model.datasets.source import ImageSet, open_data, parse_size
 from scanline.model.training.presets import PRESETS
 from tests.support import blobs
-from tests.support.pictures import encode, noise
+from tests.support.pictures import encode, noise, write_noise
 
 
 def refused(sentence: str, path: Path, **options: Any) -> None:
@@ -61,19 +61,6 @@ def test_published_files_are_found_where_torchvision_and_kaggle_put_them(
         there.parent.mkdir(parents=True, exist_ok=True)
         file.rename(there)
     assert open_data(tmp_path / "moved", classes=True).digest == expected.digest
-
-
-def folder(directory: Path, files: Sequence[str], same: dict[str, str] | None = None) -> Path:
-    """Write a picture of noise to each of the files; `same` names the file
-    whose picture another one repeats.
-    """
-    same = same or {}
-    seeds = {name: seed for seed, name in enumerate(files)}
-    for name in files:
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode(noise(3, 4, seed=seeds[same.get(name, name)])))
-    return directory
 
 
 def pictures(directory: Path, *seeds: int) -> None:
@@ -326,7 +313,7 @@ def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path: 
 
 def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path: Path) -> None:
     files = [f"{name}/{i}.png" for name in ("Red fox", "lynx_lynx", "owl/young") for i in range(12)]
-    found = open_data(folder(tmp_path, files), classes=True)
+    found = open_data(write_noise(tmp_path, *files), classes=True)
     assert found.labels.classes == (("red fox",), ("lynx_lynx", "lynx lynx"), ("owl",))
     for i, name in enumerate(found.labels.names):
         assert of_class(found, name) == {noise(3, 4, seed=12 * i + k).tobytes() for k in range(12)}
@@ -337,7 +324,8 @@ def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(
 ) -> None:
     files = [f"{name}/{i}.png" for name in "ab" for i in range(9)]
     found = open_data(
-        folder(tmp_path, files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}), classes=True
+        write_noise(tmp_path, *files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}),
+        classes=True,
     )
     assert [str(refused) for refused in found.refused] == [
         "a/5.png: it is the same picture as b/3.png, which has another class",
@@ -348,7 +336,7 @@ def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(
 
 def test_folders_of_a_capital_and_its_small_letter_are_two_classes(tmp_path: Path) -> None:
     found = open_data(
-        folder(tmp_path, [f"{name}/{number}.png" for name in "Aab" for number in range(9)]),
+        write_noise(tmp_path, *[f"{name}/{number}.png" for name in "Aab" for number in range(9)]),
         classes=True,
     )
     assert found.labels is not None
@@ -387,11 +375,11 @@ NO_CLASSES: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("case", NO_CLASSES)
 def test_folders_that_are_no_classes_are_refused(tmp_path: Path, case: str) -> None:
     files, sentence = NO_CLASSES[case]
-    refused(sentence.format(tmp_path), folder(tmp_path, files), classes=True)
+    refused(sentence.format(tmp_path), write_noise(tmp_path, *files), classes=True)
 
 
 def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
-    folder(tmp_path, [f"{name}/{i}.png" for name in "ab" for i in range(3)])
+    write_noise(tmp_path, *[f"{name}/{i}.png" for name in "ab" for i in range(3)])
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1.png").write_bytes(b"?")
     (tmp_path / ".hidden").mkdir()
@@ -402,7 +390,7 @@ def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
 
 def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path: Path) -> None:
     files = [f"{name}/{i}.png" for name in ("a b", "a-b", "a_b") for i in range(5)]
-    assert open_data(folder(tmp_path, files), classes=True).labels.classes == (
+    assert open_data(write_noise(tmp_path, *files), classes=True).labels.classes == (
         ("a b",),
         ("a-b",),
         ("a_b",),

@@ -155,7 +155,14 @@ def test_each_row_of_guidance_is_of_the_samples_of_its_weight(found: ClassMeasur
 
 def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
     features = np.array(
-        [[0.0, 0.0], [6.0, 8.0], [100.0, 0.0], [100.0, 2.0], [100.0, 2.0], [100.0, 0.0]]
+        [
+            [0.0, 0.0],
+            [6.0, 8.0],
+            [100.0, 0.0],
+            [100.0, 2.0],
+            [100.0, 2.0],
+            [100.0, 0.0],
+        ]
     )
     assert within_class_distance(features, np.array([3, 3, 7, 7, 7, 7])) == (5 + 1) / 2
     assert within_class_distance(features[[2, 5]], np.array([7, 7])) == 0

@@ -20,7 +20,13 @@ MODEL = small_models.model(CONFIG)
 CLASSIFIER = Classifier(6, 5, 1)
 TRAINING = small_models.images(CONFIG, 150, seed=1)
 TEST = small_models.images(CONFIG, 131, seed=2)
-DATA = LabelledData("mnist", TRAINING, np.zeros(150, np.uint8), TEST, np.zeros(131, np.uint8))
+DATA = LabelledData(
+    "mnist",
+    TRAINING,
+    np.zeros(150, np.uint8),
+    TEST,
+    np.zeros(131, np.uint8),
+)
 
 
 def comparison(samples: int = 60) -> Comparison:
@@ -67,7 +73,15 @@ def test_memorised_images_are_found(found: Comparison) -> None:
 def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Comparison) -> None:
     assert quality(found)["default"] is None, "a model without defaults paints the samples"
     colder = Defaults(temperature=0.5)
-    compared = compare(MODEL, CLASSIFIER, DATA, found.test_bits, 60, seed=4, defaults=colder)
+    compared = compare(
+        MODEL,
+        CLASSIFIER,
+        DATA,
+        found.test_bits,
+        60,
+        seed=4,
+        defaults=colder,
+    )
     as_samples = with_samples(found, paint(MODEL, 60, seed=4, temperature=0.5).images)
     numbers = quality(compared)
     expected = quality(as_samples)

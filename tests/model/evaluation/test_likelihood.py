@@ -34,7 +34,11 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
     model = small_models.model(small_models.config(**small_models.NO_START))
     images = small_models.tensor(model.config, 3)
     expected = [-np.log2(small_models.HISTOGRAM[value]) for value in images[:, 0].tolist()]
-    assert_close("bits", torch.tensor(expected), bits(model, images)[:, 0])
+    assert_close(
+        "bits",
+        torch.tensor(expected),
+        bits(model, images)[:, 0],
+    )
     certain = small_models.config(start_token=False, first_byte_histogram=(1.0,) + (0.0,) * 255)
     assert bits(small_models.model(certain), torch.ones(1, 20, dtype=torch.uint8))[0, 0].isinf()
 
@@ -52,7 +56,11 @@ def test_the_backend_scores_as_the_parallel_view_in_any_batch(
     assert_close("bits", expected, torch.from_numpy(generator.score(images)))
     generator.close()
     found = likelihood.bits_per_dim(model, images, progress=done.append)
-    assert_close("bits per dimension", expected.mean(dim=1), torch.from_numpy(found))
+    assert_close(
+        "bits per dimension",
+        expected.mean(dim=1),
+        torch.from_numpy(found),
+    )
     assert done == [3, 6, 7]
 
 

@@ -21,7 +21,6 @@ from scanline.model.formats.code_file import (
     CodeFile,
     Codes,
     code_file,
-    images_a_code,
     read,
 )
 
@@ -59,7 +58,16 @@ def leb128(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb128(number >> 7)
 
 
-@pytest.mark.parametrize("size", [(1, 1, 1), (1, 128, 11), (300, 7, 1), (300, 1, 11), (40, 20, 1)])
+@pytest.mark.parametrize(
+    "size",
+    [
+        (1, 1, 1),
+        (1, 128, 11),
+        (300, 7, 1),
+        (300, 1, 11),
+        (40, 20, 1),
+    ],
+)
 def test_what_is_written_is_read(size: tuple[int, int, int]) -> None:
     file = some_file(*size)
     assert read(file.to_bytes()) == file
@@ -71,16 +79,6 @@ def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims
     )
     assert read(file.to_bytes()).codes.codes == (bytes(6), b"\1\0\0")
     assert 6 * PIXELS_A_BYTE == 2 * 512 * 512 * 3
-
-
-@pytest.mark.parametrize(("mean", "deviation"), [(62, 28), (1190, 330)])
-def test_what_a_file_adds_to_the_bits_of_its_images(mean: float, deviation: float) -> None:
-    """An image alone less than two bytes, of which 0.6 are those that its code is
-    rounded to; many to a code, 0.1 %.
-    """
-    for length, share in ((1, 1.4), (images_a_code(8 * mean), 0.0006 * mean)):
-        file = some_file(2000, length, mean=mean, deviation=deviation)
-        assert len(file.to_bytes()) - sum(map(len, file.codes.codes)) < share * 2000 + 60
 
 
 def test_the_images_of_whole_blocks_are_decoded_and_checked() -> None:

@@ -89,7 +89,13 @@ def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(
     images = drawings(20)
     bold = np.zeros((28, 28), np.uint8)
     bold[4:-1, 1:] = 254
-    away = np.concatenate([images, bold.reshape(1, -1), coded(images)])
+    away = np.concatenate(
+        [
+            images,
+            bold.reshape(1, -1),
+            coded(images),
+        ]
+    )
     inverted = (paper * (255 - away)).astype(np.uint8)
     other = on_ground(inverted, cleaning)
     assert not cleaning.inverted(on_ground(away, cleaning), CONFIG).any()
@@ -112,7 +118,16 @@ def test_no_inverted_digit_is_named_and_each_other_is() -> None:
 
 
 @GROUNDS
-@pytest.mark.parametrize(("paper", "frame"), [(0.5, 0), (0.4, 0), (0.2, 0), (1.0, 1), (0.8, 2)])
+@pytest.mark.parametrize(
+    ("paper", "frame"),
+    [
+        (0.5, 0),
+        (0.4, 0),
+        (0.2, 0),
+        (1.0, 1),
+        (0.8, 2),
+    ],
+)
 def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(
     cleaning: Cleaning, paper: float, frame: int
 ) -> None:

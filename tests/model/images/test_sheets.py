@@ -20,7 +20,14 @@ from tests.support.small_models import GREY
 
 
 @pytest.mark.parametrize(
-    ("count", "columns", "rows"), [(1, 1, 1), (2, 2, 1), (3, 2, 2), (5, 3, 2), (7, 3, 3)]
+    ("count", "columns", "rows"),
+    [
+        (1, 1, 1),
+        (2, 2, 1),
+        (3, 2, 2),
+        (5, 3, 2),
+        (7, 3, 3),
+    ],
 )
 def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows: int) -> None:
     assert sheet(np.zeros((count, 4, 5), np.uint8)).size == (columns * 5, rows * 4)
@@ -99,14 +106,25 @@ def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_i
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     film = Film(2, scale=1)
     (first, last), _ = film_frames(
-        encode(picture, film.appearance_frame(1, (40, 40))[0], film, "gif")
+        encode(
+            picture,
+            film.appearance_frame(1, (40, 40))[0],
+            film,
+            "gif",
+        )
     )
     assert (first == UNPAINTED).all()
     assert np.abs(last.astype(int) - picture).mean() < 20
 
 
 @pytest.mark.parametrize(
-    ("size", "scale"), [((28, 28), 8), ((224, 224), 2), ((896, 896), 1), ((100, 28), 5)]
+    ("size", "scale"),
+    [
+        ((28, 28), 8),
+        ((224, 224), 2),
+        ((896, 896), 1),
+        ((100, 28), 5),
+    ],
 )
 def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(
     size: tuple[int, int], scale: int

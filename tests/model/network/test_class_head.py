@@ -58,30 +58,37 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
 ) -> None:
     monkeypatch.setitem(READ_STEPS, "cpu", 8)  # of 35
     model = headed(variant)
-    found = []
     images = small_models.images(model.config, 5)
-    for threads, batches in (
-        (1, [[0], [1], [2], [3], [4]]),
-        (1, [[0, 1, 2, 3, 4]]),
-        (3, [[3, 4, 1], [2, 0]]),
-    ):
+
+    def read(threads: int, *batches: list[int]) -> np.ndarray:
         generator = Generator(model, 1, threads, backend=backend)
         logits = np.zeros((5, 3), np.float32)
         for batch in batches:
+            stops = [model.config.bytes] * len(batch)
             state = generator.start_prefill(
-                images[batch], [model.config.bytes] * len(batch), reading=Reading(ClassifiedPrefill)
+                images[batch], stops, reading=Reading(ClassifiedPrefill)
             )
             while not state.done:
                 generator.run_prefill(state, 2).wait()
-            assert state.logits is not None
             logits[batch] = state.logits
         generator.close()
-        found.append(logits)
-    assert (found[0] == found[1]).all()
-    assert (found[0] == found[2]).all()
+        return logits
+
+    together = read(1, [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(
+        read(
+            1,
+            [0],
+            [1],
+            [2],
+            [3],
+            [4],
+        ),
+        together,
+    )
+    np.testing.assert_array_equal(read(3, [3, 4, 1], [2, 0]), together)
     given = features(model, torch.from_numpy(images), FeatureShape((0, 1), 3))
-    assert model.class_head is not None
-    assert_close("logits", model.class_head.logits(given), torch.from_numpy(found[0]))
+    assert_close("logits", model.class_head.logits(given), torch.from_numpy(together))
 
 
 def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> None:

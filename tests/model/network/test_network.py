@@ -65,7 +65,11 @@ def test_images_at_different_positions_step_together(variant: str) -> None:
     for _ in range(5):
         model.step(images[1:], ahead)
     state.put(torch.tensor([1]), ahead)
-    assert_close("parameters", model.parallel(images)[[0, 1], [0, 5]], model.step(images, state))
+    assert_close(
+        "parameters",
+        model.parallel(images)[[0, 1], [0, 5]],
+        model.step(images, state),
+    )
 
 
 def test_a_finished_image_stays_at_its_end() -> None:
@@ -88,12 +92,20 @@ def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) ->
     stepped = State.zeros(model.config, 2)
     expected = model.parallel(images)
     first = model.parallel(images, state, cut)
-    assert_close("parameters", expected, torch.cat((first, model.parallel(images, state)), dim=1))
+    assert_close(
+        "parameters",
+        expected,
+        torch.cat((first, model.parallel(images, state)), dim=1),
+    )
     first = model.parallel(images, stepped, cut)
     steps = [
         model.step(images, stepped) for _ in range(cut, model.config.bytes, model.config.step_bytes)
     ]
-    assert_close("parameters", expected, torch.cat((first, torch.stack(steps, dim=1)), dim=1))
+    assert_close(
+        "parameters",
+        expected,
+        torch.cat((first, torch.stack(steps, dim=1)), dim=1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,7 +178,11 @@ def test_the_vector_of_each_image_s_label_is_added_and_no_labels_are_label_0(var
         for name, table in one.named_parameters():
             if name.rpartition(".")[2] in ("classes", "class_bias"):
                 table[0] = table[label]  # what an image without a label then has
-        assert_close(f"label {label}", one.parallel(images[row : row + 1]), found[row : row + 1])
+        assert_close(
+            f"label {label}",
+            one.parallel(images[row : row + 1]),
+            found[row : row + 1],
+        )
 
 
 @pytest.mark.parametrize("variant", LABELLED)

@@ -27,13 +27,21 @@ def after(*events: Event, images: int = 1) -> PaintTask:
 
 
 def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
-    task = after(BEGIN, Pixels(0, [(0, 10, IMAGE[10:20])]), END)
+    task = after(
+        BEGIN,
+        Pixels(0, [(0, 10, IMAGE[10:20])]),
+        END,
+    )
     assert task.take() == PaintedPart([(0, 0, IMAGE)], [0])
     assert not task.take()
 
 
 def test_each_image_has_a_frame_of_its_own() -> None:
-    task = after(Finished(0, 1, IMAGE, 2.0), Finished(0, 0, OTHER, 3.0), images=2)
+    task = after(
+        Finished(0, 1, IMAGE, 2.0),
+        Finished(0, 0, OTHER, 3.0),
+        images=2,
+    )
     assert task.take() == PaintedPart([(0, 0, OTHER), (1, 0, IMAGE)], [1, 0])
 
 
@@ -45,7 +53,13 @@ def test_a_frame_begins_where_the_last_one_ended() -> None:
 
 
 def test_provisional_bytes_are_here_but_in_no_frame() -> None:
-    task = after(Pixels(0, [(0, 0, IMAGE[:10])], [(0, 10, b"later")]))
+    task = after(
+        Pixels(
+            0,
+            [(0, 0, IMAGE[:10])],
+            [(0, 10, b"later")],
+        )
+    )
     assert task.take() == PaintedPart([(0, 0, IMAGE[:10])], [], provisional=(0,))
     task.receive(Pixels(0, [], [(0, 10, b"other")]))
     assert task.images[0, :15].tobytes() == IMAGE[:10] + b"other"
@@ -55,7 +69,11 @@ def test_provisional_bytes_are_here_but_in_no_frame() -> None:
 
 
 def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte() -> None:
-    anew = Pixels(0, [(0, 0, IMAGE[:4])], [(0, 4, bytes(20))])
+    anew = Pixels(
+        0,
+        [(0, 0, IMAGE[:4])],
+        [(0, 4, bytes(20))],
+    )
     task = after(BEGIN, anew)
     assert task.images[0, :10].tobytes() == IMAGE[:10]
     assert task.painted.tolist() == [10]
@@ -87,7 +105,11 @@ def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_paint
 
 
 def test_the_numbers_of_completions_are_theirs_alone() -> None:
-    task = after(Finished(0, 0, IMAGE, 2.5, 80.5, 3.25), Finished(0, 1, IMAGE, 2.5), images=2)
+    task = after(
+        Finished(0, 0, IMAGE, 2.5, 80.5, 3.25),
+        Finished(0, 1, IMAGE, 2.5),
+        images=2,
+    )
     np.testing.assert_array_equal(task.evidence_bits, [80.5, np.nan])
     np.testing.assert_array_equal(task.effective_particles, [3.25, np.nan])
 

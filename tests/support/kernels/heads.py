@@ -27,4 +27,9 @@ def with_gradients(attention, inputs, rest, weights):
     leaves = [x.clone().requires_grad_() for x in inputs]
     y, s, z = attention(*leaves, *rest)
     gradients = torch.autograd.grad((y * weights).sum(), leaves)
-    return {"y": y, "s": s, "z": z, "gradients": torch.cat([x.flatten() for x in gradients])}
+    return {
+        "y": y,
+        "s": s,
+        "z": z,
+        "gradients": torch.cat([x.flatten() for x in gradients]),
+    }

@@ -102,7 +102,15 @@ def random_case(random):
         fields["step_bytes"] = fields["channels"]
     fields["classes"] = one_of(0, 0, 1, 7)
     return Case(
-        fields, str(random.choice(["float32", "float16", "int8"])), images=one_of(1, 2, 3, 5, 45)
+        fields,
+        str(random.choice(["float32", "float16", "int8"])),
+        images=one_of(
+            1,
+            2,
+            3,
+            5,
+            45,
+        ),
     )
 
 
@@ -308,7 +316,21 @@ def _other_array(call, random):
     call.slots[name] = wrong[random.integers(len(wrong))]
     if random.random() < 0.1:
         del call.slots[name]
-    call.paint(2, [int(random.choice([-1, 0, 1, 2**40]))])
+    call.paint(
+        2,
+        [
+            int(
+                random.choice(
+                    [
+                        -1,
+                        0,
+                        1,
+                        2**40,
+                    ]
+                )
+            )
+        ],
+    )
 
 
 def _other_call(call, random):

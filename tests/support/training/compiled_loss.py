@@ -16,7 +16,13 @@ from tests.support.close import assert_close
 
 def check(preset):
     """Compare them for two images of 7 x 9 pixels and a single layer."""
-    config = replace(PRESETS[preset].model, height=7, width=9, layers=1, blocks=1)
+    config = replace(
+        PRESETS[preset].model,
+        height=7,
+        width=9,
+        layers=1,
+        blocks=1,
+    )
     model = small_models.model(config).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(config, 2))
     found = []

@@ -47,7 +47,14 @@ def model_of(variant: str, **changes: Any) -> Transformer:
 def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     model = model_of(variant)
     config = model.config
-    backend = CudaBackend(model, options=CudaOptions(sizes=(1, 4), steps=2, few=1))
+    backend = CudaBackend(
+        model,
+        options=CudaOptions(
+            sizes=(1, 4),
+            steps=2,
+            few=1,
+        ),
+    )
     slots = SlotPool.empty(config, 5, DEVICE, deferred=3)
     chosen = [0, 2, 3]
     slots.state.position[chosen] = config.first
@@ -106,7 +113,11 @@ def test_images_and_costs_are_those_of_torch(variant: str) -> None:
     assert same[[0, 3, 4]].all()
     assert same.sum() >= 4
     for name in ("bits", "known_bits"):
-        assert_close(name, getattr(expected, name)[:5][same], getattr(found, name)[:5][same])
+        assert_close(
+            name,
+            getattr(expected, name)[:5][same],
+            getattr(found, name)[:5][same],
+        )
     assert found.known_bits[0] == found.bits[0] > 0
     assert 0 < found.known_bits[1] < found.bits[1]
     assert found.known_bits[2] == 0
@@ -141,7 +152,14 @@ CROWDS = [
     Run(PARTICLES, options(2, 8), 1),
 ]
 if ON_GPU:
-    CROWDS += [Run(70, CudaOptions(), 1), Run(5000, CudaOptions(), 1)]
+    CROWDS += [
+        Run(70, CudaOptions(), 1),
+        Run(
+            5000,
+            CudaOptions(),
+            1,
+        ),
+    ]
 SWEEP = ("strokes", "plain", "post", "categorical", "grey pixels", "waves of pixels")
 CASES = and_slow(
     [("strokes", CROWDS if ON_GPU else CROWDS[:1])], *((variant, CROWDS) for variant in SWEEP)

@@ -25,12 +25,25 @@ SLOTS = 9
 GROUPS = Groups(np.array([[7, 2, 5], [1, 0, 4]]), np.array([3, 2]))
 # Of the first group, the particle in slot 5 has nearly all of the
 # weight; in the second, all weigh the same.
-KNOWN_BITS = {7: 40.0, 2: 45.0, 5: 1.0, 1: 2.5, 0: 2.5, 4: 2.5}
+KNOWN_BITS = {
+    7: 40.0,
+    2: 45.0,
+    5: 1.0,
+    1: 2.5,
+    0: 2.5,
+    4: 2.5,
+}
 
 
 def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> CudaBackend:
     return CudaBackend(
-        model, state_dtype, options=CudaOptions((4,), steps=1, prefill_graphs=((1, 4),))
+        model,
+        state_dtype,
+        options=CudaOptions(
+            (4,),
+            steps=1,
+            prefill_graphs=((1, 4),),
+        ),
     )
 
 

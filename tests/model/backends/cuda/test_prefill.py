@@ -147,7 +147,12 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
     for i, found in enumerate(read(backend, images, stops)):
         check(history[i], backend, stops[i], found)
     for stop in range(1, 5):
-        check(history[0], backend, 7, *read(backend, images[:1], [stop], [7]))
+        check(
+            history[0],
+            backend,
+            7,
+            *read(backend, images[:1], [stop], [7]),
+        )
 
 
 def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:

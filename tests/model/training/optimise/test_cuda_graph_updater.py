@@ -35,7 +35,13 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
         )
         position = torch.arange(number % 2, config.steps, 2)[: config.steps // 2].expand(3, -1)
         drawn = Positions(position, torch.full(position.shape, 2.0)).to(torch.device(DEVICE))
-        loss, _ = updater.update(batch, number, 0.01 / (1 + number), labels.to(DEVICE), drawn)
+        loss, _ = updater.update(
+            batch,
+            number,
+            0.01 / (1 + number),
+            labels.to(DEVICE),
+            drawn,
+        )
         losses.append(loss.item())
     return updater, losses
 

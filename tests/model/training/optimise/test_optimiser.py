@@ -28,7 +28,14 @@ def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_laye
     name: str, kind: type
 ) -> None:
     model = small_models.model(small_models.config())
-    found = optimiser(model, TrainingConfig(1, optimiser=name, weight_decay=0.1))
+    found = optimiser(
+        model,
+        TrainingConfig(
+            1,
+            optimiser=name,
+            weight_decay=0.1,
+        ),
+    )
     assert type(found) is kind
     assert_trains_everything(found, model)
     decayed = [
@@ -80,7 +87,14 @@ def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
 
 def rates(schedule: str, **changes: float) -> list[float]:
     config = TrainingConfig(
-        100, learning_rate=1.0, schedule=schedule, **{"warm_up": 10, "decay": 0.3, **changes}
+        100,
+        learning_rate=1.0,
+        schedule=schedule,
+        **{
+            "warm_up": 10,
+            "decay": 0.3,
+            **changes,
+        },
     )
     return [learning_rate(config, update) for update in range(100)]
 
@@ -111,10 +125,20 @@ def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_f
     model.head.weight.add_(1)
     assert torch.equal(average.model.head.weight, before)
     average.move(model, kind(average.share(update)))
-    assert_close("average", before + step, average.model.head.weight)
+    assert_close(
+        "average",
+        before + step,
+        average.model.head.weight,
+    )
 
 
-SHAPES = [(8, 20), (20, 8), (12, 12), (8, 20), (20, 8)]
+SHAPES = [
+    (8, 20),
+    (20, 8),
+    (12, 12),
+    (8, 20),
+    (20, 8),
+]
 MUON = {"lr": 0.01, "weight_decay": 0.1}
 
 
