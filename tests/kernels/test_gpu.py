@@ -4,10 +4,7 @@ import ast
 import logging
 import sys
 import sysconfig
-from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -19,7 +16,7 @@ DEVICE = torch.device("cuda", 0)
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def card(monkeypatch):
     """A GPU that has all that the kernels need, until a test takes something away."""
     gpu.missing.cache_clear()
     monkeypatch.setattr(torch.version, "hip", None)
@@ -50,14 +47,12 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         ),
     ],
 )
-def test_what_cards_lack(
-    card: pytest.MonkeyPatch, holder: object, name: str, value: object, lacks: str | None
-) -> None:
+def test_what_cards_lack(card, holder, name, value, lacks):
     card.setattr(holder, name, value)
     assert gpu.missing(DEVICE) == lacks
 
 
-def test_the_summary_of_an_error_is_one_line_about_what_caused_it_not_where() -> None:
+def test_the_summary_of_an_error_is_one_line_about_what_caused_it_not_where():
     error = RuntimeError("at 40:4:\n    x = tl.zeros(...)\n        ^")
     error.__cause__ = TypeError("gdc_wait() got\nan unexpected keyword argument")
     assert gpu.summary(error) == "TypeError: gdc_wait() got an unexpected keyword argument"
@@ -71,13 +66,11 @@ def test_the_summary_of_an_error_is_one_line_about_what_caused_it_not_where() ->
 
 
 @pytest.fixture
-def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def builder(tmp_path, monkeypatch):
     """Triton's compiler of C modules, in a machine without Python.h
     and with no module in the cache.
     """
-    build: ModuleType = pytest.importorskip(
-        "triton.runtime.build", reason="Triton is not installed"
-    )
+    build = pytest.importorskip("triton.runtime.build", reason="Triton is not installed")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(
@@ -88,7 +81,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return build
 
 
-def cause(builder: ModuleType) -> str:
+def cause(builder):
     """The summary of why a C module of Python is not compiled."""
     with pytest.raises(Exception) as raised:  # noqa: PT011
         builder.compile_module_from_src("#include <Python.h>", "launcher")
@@ -96,9 +89,7 @@ def cause(builder: ModuleType) -> str:
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
-def test_without_python_h_the_summary_names_its_package(
-    builder: ModuleType, tmp_path: Path
-) -> None:
+def test_without_python_h_the_summary_names_its_package(builder, tmp_path):
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     assert cause(builder) == (
         f"CalledProcessError: Triton compiles a C module before its first launch, and {tmp_path / 'include'} has no"
@@ -109,9 +100,7 @@ def test_without_python_h_the_summary_names_its_package(
     assert "does not compile, for the reasons that " in cause(builder)
 
 
-def test_without_a_c_compiler_the_summary_names_it(
-    builder: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_c_compiler_the_summary_names_it(builder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert cause(builder) == (
         "RuntimeError: Triton compiles a C module before its first launch and finds no C compiler: install the package"
@@ -120,8 +109,8 @@ def test_without_a_c_compiler_the_summary_names_it(
 
 
 def test_a_line_says_how_many_kernels_are_compiled_and_where_they_are_kept(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     knobs = pytest.importorskip("triton.knobs", reason="Triton is not installed")
     before = knobs.compilation.listener
     with caplog.at_level(logging.INFO, "scanline.model"):

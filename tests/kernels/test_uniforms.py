@@ -27,11 +27,11 @@ VECTORS = {
 }
 
 
-def words(text: str) -> torch.Tensor:
+def words(text):
     return torch.tensor([int(word, 16) for word in text.split()])
 
 
-def test_known_answers_alone_and_at_once() -> None:
+def test_known_answers_alone_and_at_once():
     for name, vector in VECTORS.items():
         counter, key, answer = map(words, vector)
         assert torch.equal(philox4x32(counter, key), answer), name
@@ -41,11 +41,11 @@ def test_known_answers_alone_and_at_once() -> None:
     assert torch.equal(philox4x32(counters, keys), answers)
 
 
-def draw(seed: int = 1, index: int = 2, position: int = 3) -> torch.Tensor:
+def draw(seed=1, index=2, position=3):
     return uniforms(torch.tensor(seed), torch.tensor(index), torch.tensor(position))
 
 
-def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
+def test_key_is_the_seed_and_counter_is_position_and_index():
     seed = 0x123456789ABCDEF0
     index = 0x1122334455
     position = 783
@@ -62,12 +62,12 @@ def test_key_is_the_seed_and_counter_is_position_and_index() -> None:
 @pytest.mark.parametrize(
     ("index", "position"), [(26, 50395), (173, 245447), (13, 95837), (158, 199429)]
 )
-def test_extreme_words_stay_inside_the_unit_interval(index: int, position: int) -> None:
+def test_extreme_words_stay_inside_the_unit_interval(index, position):
     u = draw(0, index, position)
     assert ((u > 0) & (u < 1)).all()
 
 
-def test_integers_of_python_draw_the_same_bits_as_tensors() -> None:
+def test_integers_of_python_draw_the_same_bits_as_tensors():
     random = torch.Generator().manual_seed(0)
     seeds, indices = (torch.randint(2**63 - 1, (3000,), generator=random) for _ in range(2))
     positions = torch.randint(2**32, (3000,), generator=random)

@@ -10,15 +10,12 @@ from torch import nn
 from scanline.model.bench import correctness, measure
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
-def test_products_are_the_network_s_of_two_flop_a_weight(
-    variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_are_the_network_s_of_two_flop_a_weight(variant, monkeypatch):
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
     monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)
@@ -36,8 +33,8 @@ def test_products_are_the_network_s_of_two_flop_a_weight(
 
 
 def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """By a clock on which every call takes ten seconds."""
     clock = itertools.count(step=10.0)
     calls = []
@@ -52,7 +49,7 @@ def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
-def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant: str) -> None:
+def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant):
     model = model_of(variant)
     config = model.config
     reference = make_reference(model, (2,))
@@ -71,16 +68,16 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
     assert 1e-3 * alone["byte_ms"] * config.bytes == pytest.approx(alone["seconds_median"])
 
 
-def model_of(variant: str) -> Transformer:
+def model_of(variant):
     return small_models.model_of(variant)
 
 
 @pytest.fixture(scope="module", params=["plain", "waves of pixels"])
-def model(request: pytest.FixtureRequest) -> Transformer:
+def model(request):
     return model_of(request.param)
 
 
-def test_the_reference_is_what_painting_gives(model: Transformer) -> None:
+def test_the_reference_is_what_painting_gives(model):
     reference = make_reference(model, (1, 5))
     assert sorted(reference.images) == [0, 1, 4]
     painted = paint(model, 5, seed=SEED).images
@@ -89,8 +86,8 @@ def test_the_reference_is_what_painting_gives(model: Transformer) -> None:
 
 
 def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
-    model: Transformer,
-) -> None:
+    model,
+):
     reference = make_reference(model, (1, 5))
     for index in reference.images:
         wrong = {**reference.images, index: reference.images[index] ^ 1}
@@ -107,7 +104,7 @@ def test_differing_bytes_are_found_in_every_checked_slot_and_in_one_image_alone(
         one_image(model, 0.0, reference)
 
 
-def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_views_that_differ_are_found(model, monkeypatch):
     other = small_models.model(model.config, seed=1)
     bits = correctness.bits
     monkeypatch.setattr(correctness, "bits", lambda _, images: bits(other, images))
@@ -117,7 +114,7 @@ def test_views_that_differ_are_found(model: Transformer, monkeypatch: pytest.Mon
         make_reference(model, (1,))
 
 
-def test_images_near_their_end_are_checked_and_start_again(model: Transformer) -> None:
+def test_images_near_their_end_are_checked_and_start_again(model):
     program = Scanline(model, 2, make_reference(model, (2,)))
     for _ in range(3):  # of three timed calls and one that warms up, 8 of 20 steps each
         program.measure(0.0)

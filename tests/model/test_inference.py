@@ -4,7 +4,6 @@ own shape, one sentence for errors.
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,25 +13,23 @@ from PIL import Image
 import scanline
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.images.given_images import read_completion, read_images
-from scanline.model.inference import Model
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.pictures import decode
 
 
 @pytest.fixture(scope="module")
-def grey_model(grey_directory: Path) -> Model:
+def grey_model(grey_directory):
     return scanline.load(grey_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def colour_model(colour_directory: Path) -> Model:
+def colour_model(colour_directory):
     return scanline.load(colour_directory, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+def pixel_model(tmp_path_factory):
     """4 x 5 pixels, each of three bytes and painted in one step."""
     directory = tmp_path_factory.mktemp("models") / "pixels"
     save_model(
@@ -43,13 +40,11 @@ def pixel_model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 
 @pytest.fixture(scope="module")
-def picture(grey_model: Model) -> np.ndarray:
+def picture(grey_model):
     return grey_model.sample(1, seed=3).array[0]
 
 
-def test_samples_are_those_of_painting_and_of_a_drawn_seed(
-    grey_model: Model, grey: Transformer
-) -> None:
+def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model, grey):
     images = grey_model.sample(5, seed=7, temperature=0.8)
     expected = paint(grey, 5, seed=7, temperature=0.8)
     np.testing.assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
@@ -59,9 +54,7 @@ def test_samples_are_those_of_painting_and_of_a_drawn_seed(
     np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
-def test_images_are_a_sequence_and_an_array_and_a_picture(
-    grey_model: Model, tmp_path: Path
-) -> None:
+def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model, tmp_path):
     images = grey_model.sample(2, seed=7)
     np.testing.assert_array_equal(np.asarray(images), images.array)
     np.testing.assert_array_equal(np.stack(list(images)), images.array)
@@ -79,7 +72,7 @@ def test_images_are_a_sequence_and_an_array_and_a_picture(
     np.testing.assert_array_equal(first, grey_model.complete(images[0], keep_rows=3, seed=1))
 
 
-def _tensor(array: np.ndarray) -> torch.Tensor:
+def _tensor(array):
     """As torchvision has pictures: channels first, float32, divided by 255."""
     many = (
         array.reshape(-1, *array.shape[-3:])
@@ -104,9 +97,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("what", SPELLINGS)
-def test_images_are_the_same_however_they_are_given(
-    grey_model: Model, colour_model: Model, what: str
-) -> None:
+def test_images_are_the_same_however_they_are_given(grey_model, colour_model, what):
     for model in (grey_model, colour_model):
         images = np.random.default_rng(0).integers(0, 256, (3, *model.config.image_shape), np.uint8)
         given = SPELLINGS[what](images)
@@ -117,9 +108,7 @@ def test_images_are_the_same_however_they_are_given(
         )
 
 
-def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(
-    grey_model: Model, picture: np.ndarray
-) -> None:
+def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model, picture):
     config = grey_model.config
     kept = np.arange(35).reshape(7, 5) % 3 > 0
     alpha = np.where(kept, 255, 0).astype(np.uint8)
@@ -135,11 +124,9 @@ def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(
 
 
 @pytest.mark.parametrize("backend", ["cpu", "eager"])
-def test_progress_is_reported_in_bytes_and_changes_nothing(
-    grey_directory: Path, backend: str
-) -> None:
+def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory, backend):
     model = scanline.load(grey_directory, device="cpu", backend=backend)
-    reported: list[tuple[int, int]] = []
+    reported = []
     images = model.sample(
         3,
         seed=1,
@@ -156,15 +143,13 @@ def test_progress_is_reported_in_bytes_and_changes_nothing(
     assert reported[-1] == (70, 70)
 
 
-def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model: Model) -> None:
+def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model):
     first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
     np.testing.assert_array_equal(first, second)
     assert repr(grey_model).startswith("<Model grey: 5x7 grey, ")
 
 
-def test_the_backend_that_is_asked_for_paints_and_streams(
-    grey_directory: Path, grey: Transformer
-) -> None:
+def test_the_backend_that_is_asked_for_paints_and_streams(grey_directory, grey):
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
     expected = paint(grey, 2, seed=7, options={"backend": "eager"})
@@ -175,10 +160,8 @@ def test_the_backend_that_is_asked_for_paints_and_streams(
 
 
 @pytest.mark.parametrize("name", ["grey_model", "pixel_model"])
-def test_scores_are_the_bits_that_painting_counted(
-    name: str, request: pytest.FixtureRequest
-) -> None:
-    model: scanline.Model = request.getfixturevalue(name)
+def test_scores_are_the_bits_that_painting_counted(name, request):
+    model = request.getfixturevalue(name)
     images = model.sample(3, seed=9)
     np.testing.assert_allclose(model.score(images.array), images.bits_per_dim, rtol=1e-5)
     np.testing.assert_allclose(
@@ -196,9 +179,7 @@ def test_scores_are_the_bits_that_painting_counted(
 
 
 @pytest.mark.parametrize("name", ["digits.png", "digits.webp", "digits.npy", "digits"])
-def test_images_are_saved_in_the_form_of_the_name(
-    grey_model: Model, tmp_path: Path, name: str
-) -> None:
+def test_images_are_saved_in_the_form_of_the_name(grey_model, tmp_path, name):
     images = grey_model.sample(4, seed=1)
     images.save(tmp_path / name)
     if name.endswith(".npy"):
@@ -217,11 +198,11 @@ def test_images_are_saved_in_the_form_of_the_name(
     ("name", "value"),
     [("name", "white"), ("device", "tpu"), ("precision", "float8"), ("backend", "gpu")],
 )
-def test_a_model_that_is_not_to_be_had_is_a_value_error(name: str, value: str) -> None:
+def test_a_model_that_is_not_to_be_had_is_a_value_error(name, value):
     with pytest.raises(ValueError, match=value):
         scanline.load(**{name: value})
 
 
-def test_importing_it_needs_no_torch() -> None:
+def test_importing_it_needs_no_torch():
     code = "import scanline, sys; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

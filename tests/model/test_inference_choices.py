@@ -2,9 +2,6 @@
 or refuses it.
 """
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -26,22 +23,22 @@ IMAGE = np.zeros((7, 5), np.uint8)
 same = np.testing.assert_array_equal
 
 
-def model_of(**changes: Any) -> Model:
+def model_of(**changes):
     network = small_models.model(small_models.config(**changes))
     return Model(network, "", "exact", 1, "cpu")
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model():
     return Model(small_models.model(shapes.GUIDED), "", "exact", 1, "cpu")
 
 
 @pytest.fixture(scope="module")
-def picture(model: Model) -> np.ndarray:
+def picture(model):
     return model.sample(1, seed=3).array[0]
 
 
-def last(model: Model, *given: Any, **how: Any) -> np.ndarray:
+def last(model, *given, **how):
     return [*model.stream(*given, **how)][-1].array
 
 
@@ -55,9 +52,7 @@ def last(model: Model, *given: Any, **how: Any) -> np.ndarray:
     ],
     ids=str,
 )
-def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(
-    model: Model, given: dict[str, Any], how: dict[str, Any]
-) -> None:
+def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(model, given, how):
     expected = paint(model.network, 4, seed=7, **how).images.reshape(4, 7, 5)
     images = model.sample(4, seed=7, **given)
     same(images.array, expected)
@@ -65,7 +60,7 @@ def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(
     assert images.evidence_bits is None
 
 
-def test_images_of_any_class_are_each_that_of_its_own(model: Model) -> None:
+def test_images_of_any_class_are_each_that_of_its_own(model):
     images = model.sample(12, class_name="any", seed=7)
     assert {*images.classes} == {*model.class_names} == {"circle", "square", "star"}
     for index, name in enumerate(images.classes):
@@ -87,8 +82,8 @@ def test_images_of_any_class_are_each_that_of_its_own(model: Model) -> None:
     ids=str,
 )
 def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles_that_are_named(
-    model: Model, picture: np.ndarray, given: dict[str, Any], how: dict[str, Any], monkeypatch: Any
-) -> None:
+    model, picture, given, how, monkeypatch
+):
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     monkeypatch.setattr("scanline.model.sampling.streams.FRAME_SECONDS", 0.0)
     found = model.complete(picture, mask=HOLE, n=3, seed=7, **given)
@@ -112,9 +107,7 @@ def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles
         same(step.array.reshape(3, 35), np.where(is_painted, found.array.reshape(3, 35), 0))
 
 
-def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(
-    model: Model, picture: np.ndarray
-) -> None:
+def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(model, picture):
     known = model.score(picture, per_pixel=True)[0, :3].sum()
     estimate = model.score_known(picture, keep_rows=3, repeats=2)
     assert estimate.bits == pytest.approx(known, rel=1e-6)
@@ -122,7 +115,7 @@ def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(
     assert estimate.known_bytes == 15
 
 
-def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None:
+def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path):
     model = scanline.load(shapes.evaluate(shapes.save(tmp_path / "shapes")), device="cpu")
     noisy = np.full((7, 5), 3, np.uint8)
     noisy[2:4] = 252
@@ -149,9 +142,7 @@ def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path: Path) -> None
         (2, "star"),
     ],
 )
-def test_scores_and_classifications_have_the_bits_that_painting_counted(
-    model: Model, column: int, name: str
-) -> None:
+def test_scores_and_classifications_have_the_bits_that_painting_counted(model, column, name):
     images = model.sample(3, class_name=name, seed=1)
     bits = model.score(images.array, class_name=name)
     np.testing.assert_allclose(bits, images.bits_per_dim, rtol=1e-6)
@@ -161,7 +152,7 @@ def test_scores_and_classifications_have_the_bits_that_painting_counted(
 
 
 @pytest.fixture(scope="module")
-def digits() -> Model:
+def digits():
     classes = (("7",), ("2",))
     return model_of(height=7, width=5, layers=1, predicts="categorical", classes=classes)
 
@@ -178,7 +169,7 @@ def digits() -> Model:
     ],
     ids=repr,
 )
-def test_labels_as_data_sets_have_them_are_classes(digits: Model, labels: Any) -> None:
+def test_labels_as_data_sets_have_them_are_classes(digits, labels):
     expected = digits.sample(class_name=["7", "2"], seed=3).array
     same(digits.sample(class_name=labels, seed=3).array, expected)
     data = digits.compress(expected, class_name=labels)
@@ -189,7 +180,7 @@ def test_labels_as_data_sets_have_them_are_classes(digits: Model, labels: Any) -
     )
 
 
-def test_numbers_of_numpy_and_torch_are_numbers(digits: Model) -> None:
+def test_numbers_of_numpy_and_torch_are_numbers(digits):
     plain = digits.complete(
         IMAGE,
         n=2,
@@ -209,7 +200,7 @@ def test_numbers_of_numpy_and_torch_are_numbers(digits: Model) -> None:
     same(found.array, plain.array)
 
 
-WHOLE: dict[str, Callable[[Model, Any], object]] = {
+WHOLE = {
     "n": lambda model, value: model.sample(value),
     "seed": lambda model, value: model.sample(seed=value),
     "particles": lambda model, value: model.complete(IMAGE, keep_rows=1, particles=value),
@@ -221,7 +212,7 @@ WHOLE: dict[str, Callable[[Model, Any], object]] = {
     "frames": lambda model, value: model.sample().save("film.gif", frames=value),
     "scale": lambda model, value: model.sample().save("sheet.png", scale=value),
 }
-OTHERS: dict[str, Callable[[Model, Any], object]] = {
+OTHERS = {
     "temperature": lambda model, value: model.sample(temperature=value),
     "guidance": lambda model, value: model.sample(class_name="7", guidance=value),
     "seconds": lambda model, value: model.sample().save("film.gif", seconds=value),
@@ -252,42 +243,42 @@ NO_CLASSES = [
 ]
 
 
-def refused(name: str, call: Callable[..., object], *given: object) -> None:
+def refused(name, call, *given):
     with pytest.raises(InvalidInput, match=f"^{name} must be ") as caught:
         call(*given)
     assert caught.value.param == name
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *OTHERS])
-def test_what_is_no_number_is_refused_in_one_sentence(digits: Model, name: str) -> None:
+def test_what_is_no_number_is_refused_in_one_sentence(digits, name):
     for value in NO_NUMBERS:
         refused(name, (WHOLE | OTHERS)[name], digits, value)
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_what_is_no_whole_number_is_refused_in_one_sentence(digits: Model, name: str) -> None:
+def test_what_is_no_whole_number_is_refused_in_one_sentence(digits, name):
     refused(name, WHOLE[name], digits, 1.5)
 
 
 @pytest.mark.parametrize("value", NO_CLASSES, ids=repr)
-def test_what_is_no_class_is_refused_in_one_sentence(digits: Model, value: object) -> None:
+def test_what_is_no_class_is_refused_in_one_sentence(digits, value):
     refused("class", lambda: digits.sample(class_name=value))
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview, lambda data: np.frombuffer(data, "u1")])
-def test_bytes_of_any_kind_are_decompressed(digits: Model, kind: Callable[..., Any]) -> None:
+def test_bytes_of_any_kind_are_decompressed(digits, kind):
     images = digits.sample(3, seed=1).array
     found = digits.decompress(kind(digits.compress(images)), images=np.array([2, 0]))
     same(found, images[[2, 0]])
 
 
 @pytest.mark.parametrize("wrong", ["file.scan", 5, [1]])
-def test_what_is_not_bytes_cannot_be_decompressed(digits: Model, wrong: object) -> None:
+def test_what_is_not_bytes_cannot_be_decompressed(digits, wrong):
     assert_says(f"data must be bytes, not {type(wrong).__name__}.", digits.decompress, wrong)
 
 
 @pytest.fixture(scope="module")
-def models() -> dict[str, Model]:
+def models():
     variants = small_models.VARIANTS
     return {
         "histogram": model_of(**variants["histogram"], channels=3),
@@ -298,13 +289,11 @@ def models() -> dict[str, Model]:
 
 @pytest.mark.parametrize("images_a_code", [1, 7])
 @pytest.mark.parametrize("name", ["histogram", "strokes", "pixels"])
-def test_images_come_back_at_the_bits_of_their_score(
-    models: dict[str, Model], name: str, images_a_code: int
-) -> None:
+def test_images_come_back_at_the_bits_of_their_score(models, name, images_a_code):
     model = models[name]
     images = model.sample(12, seed=3).array
     bits = model.score(images) * model.config.bytes
-    done: list[tuple[int, int]] = []
+    done = []
     data = model.compress(
         images, images_a_code=images_a_code, progress=lambda *now: done.append(now)
     )
@@ -320,7 +309,7 @@ def test_images_come_back_at_the_bits_of_their_score(
 
 
 @pytest.mark.parametrize("name", zoo.names())
-def test_a_shipped_model_compresses_what_it_paints(name: str) -> None:
+def test_a_shipped_model_compresses_what_it_paints(name):
     model = scanline.load(name, device="cpu")
     images = model.sample(2, seed=7, class_name="none")
     data = model.compress(images.array)
@@ -330,8 +319,8 @@ def test_a_shipped_model_compresses_what_it_paints(name: str) -> None:
 
 
 def test_an_image_is_encoded_under_its_class_where_that_is_shorter(
-    models: dict[str, Model],
-) -> None:
+    models,
+):
     model = models["pixels"]
     horses = model.sample(12, seed=3, class_name="horse").array
     others = model.sample(6, seed=4).array
@@ -346,13 +335,13 @@ def test_an_image_is_encoded_under_its_class_where_that_is_shorter(
     same(model.decompress(data), images)
 
 
-def test_no_class_is_encoded_where_labels_cost_more_than_it_saves(models: dict[str, Model]) -> None:
+def test_no_class_is_encoded_where_labels_cost_more_than_it_saves(models):
     model = models["strokes"]
     data = model.compress(model.sample(4, seed=4).array, class_name="7")
     assert not read(data).codes.labelled
 
 
-def test_what_cannot_be_decoded_is_a_sentence(models: dict[str, Model]) -> None:
+def test_what_cannot_be_decoded_is_a_sentence(models):
     model = models["pixels"]
     images = model.sample(3, seed=1).array
     data = model.compress(images, images_a_code=1)
@@ -370,9 +359,7 @@ def test_what_cannot_be_decoded_is_a_sentence(models: dict[str, Model]) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, [2]])
-def test_an_image_that_is_not_what_was_encoded_never_leaves(
-    models: dict[str, Model], wanted: list[int] | None
-) -> None:
+def test_an_image_that_is_not_what_was_encoded_never_leaves(models, wanted):
     model = models["pixels"]
     data = bytearray(model.compress(model.sample(3, seed=1).array, images_a_code=1))
     data[-9] ^= 1

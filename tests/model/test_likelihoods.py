@@ -20,24 +20,23 @@ from scanline.model.likelihood.classification import Classification, fitted_temp
 from scanline.model.likelihood.marginal_likelihood import check_repeats, estimate
 from scanline.model.likelihood.typicality import TYPICAL, Typicality
 from scanline.model.network.class_reading import class_logits
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.engine import Engine
 from scanline.model.tasks.classify import ClassifyValues, plan
-from scanline.model.tasks.offline import Progress, nothing, progressing
+from scanline.model.tasks.offline import nothing, progressing
 from tests.support import small_models
 from tests.support.pictures import encode
 
 
 def classify(
-    generator: Generator,
-    images: np.ndarray,
-    tolerances: np.ndarray | None = None,
-    progress: Progress = nothing,
-    info: ModelInfo | None = None,
+    generator,
+    images,
+    tolerances=None,
+    progress=nothing,
+    info=None,
     *,
-    by_bits: bool = True,
-) -> Classification:
+    by_bits=True,
+):
     """Classify images [n, N] uint8, read as they are, to within tolerances [n]."""
     count = len(images)
     task = plan(info or ModelInfo(generator.config), ClassifyValues(count, by_bits))
@@ -61,17 +60,17 @@ CLASSES = (("circle", "disc"), ("square",), ("star",))
 
 
 @pytest.fixture(scope="module")
-def model() -> Transformer:
+def model():
     return small_models.model(small_models.config(classes=CLASSES))
 
 
 @pytest.fixture(scope="module")
-def images(model: Transformer) -> np.ndarray:
+def images(model):
     return small_models.images(model.config, 5)
 
 
 @pytest.fixture(scope="module")
-def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
+def expected(model, images):
     """Bits [5, 3] of each image under each class, by the parallel view."""
     given = torch.from_numpy(images)
     columns = []
@@ -82,9 +81,7 @@ def expected(model: Transformer, images: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_bits_are_of_every_class(
-    model: Transformer, images: np.ndarray, expected: np.ndarray, backend: str
-) -> None:
+def test_bits_are_of_every_class(model, images, expected, backend):
     found = classify(Generator(model, 1, backend=backend), images)
     np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")
@@ -92,15 +89,13 @@ def test_bits_are_of_every_class(
     assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
 
 
-def test_classes_of_mirrored_images_are_compared_by_both_readings(
-    model: Transformer, images: np.ndarray
-) -> None:
+def test_classes_of_mirrored_images_are_compared_by_both_readings(model, images):
     both = small_models.model(replace(model.config, mirrored=True))
     mirror_images = images.reshape(5, model.config.height, model.config.width)[:, :, ::-1].reshape(
         5, -1
     )
     given, mirrored = (classify(Generator(model, 1), each) for each in (images, mirror_images))
-    reports: list[int] = []
+    reports = []
     result = classify(Generator(both, 1), images, progress=reports.append)
     np.testing.assert_array_equal(result.bits, given.bits)
     mean = (given.bits + mirrored.bits) / 2
@@ -111,7 +106,7 @@ def test_classes_of_mirrored_images_are_compared_by_both_readings(
     assert reports[-1] == 2 * 3 * images.size
 
 
-def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
+def test_the_posterior_is_that_of_bayes_with_a_uniform_prior():
     """Of an image that no class allows, too."""
     bits = np.array(
         [
@@ -132,9 +127,7 @@ def test_the_posterior_is_that_of_bayes_with_a_uniform_prior() -> None:
     assert found.best == ("a", "a", "a")
 
 
-def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not_that_of_a_noisy_image() -> (
-    None
-):
+def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not_that_of_a_noisy_image():
     chance = np.random.default_rng(3)
     right = posterior(chance.exponential(4, (4000, 3)))
     classes = (right.cumsum(axis=1) < chance.random((4000, 1))).sum(axis=1)
@@ -164,8 +157,8 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
 def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
-    backend: str,
-) -> None:
+    backend,
+):
     model = small_models.model_of("strokes", classes=CLASSES)
     images = small_models.tensor(model.config, 4)
     tolerances = np.array([0, 5, 255, 40])
@@ -186,8 +179,8 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
 @pytest.mark.parametrize(("by_bits", "readings"), [(False, 5), (True, 5 + 5 * 2 * 3)])
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
 def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_asked_for(
-    backend: str, by_bits: bool, readings: int
-) -> None:
+    backend, by_bits, readings
+):
     model = small_models.model(small_models.config(mirrored=True, **small_models.CLASSES))
     images = small_models.images(model.config, 5)
     generator = Generator(model, 1, backend=backend)
@@ -198,7 +191,7 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
     model.class_head = small_models.class_head(model.config)
     headed = Generator(model, 1, backend=backend)
     info = ModelInfo(model.config, typicality=typical, has_class_head=True)
-    reports: list[int] = []
+    reports = []
     found = classify(
         headed,
         images,
@@ -222,7 +215,7 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
         assert found.bits is found.compared_bits is found.posterior_by_bits is None
 
 
-def test_a_model_without_classes_does_not_classify(grey: Transformer) -> None:
+def test_a_model_without_classes_does_not_classify(grey):
     with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):
         classify(Generator(grey, 1), small_models.images(grey.config, 1))
 
@@ -233,14 +226,14 @@ CLEAN = np.zeros(1001, bool)
 FOUND = Typicality.measure(BITS, IMAGES, np.arange(1001) < 6)
 
 
-def test_test_images_are_typical_but_for_one_in_a_hundred_at_most() -> None:
+def test_test_images_are_typical_but_for_one_in_a_hundred_at_most():
     tails = FOUND.tail_probabilities(BITS, IMAGES, CLEAN)
     assert 0 < (tails < TYPICAL).mean() <= TYPICAL
     assert tails[500] == 1
     assert FOUND.range == pytest.approx((100.5 / 50, 199.5 / 50))
 
 
-def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() -> None:
+def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical():
     fewer_greys = IMAGES[:1].copy()
     fewer_greys[0, 10:] = 0
     for bits, image in (
@@ -252,13 +245,13 @@ def test_too_many_bits_too_few_and_greys_that_cost_too_much_are_not_typical() ->
         assert FOUND.tail_probabilities(np.array([bits]), image, CLEAN[:1]) == [4 / 1002]
 
 
-def test_noise_that_few_test_images_have_is_not_typical() -> None:
+def test_noise_that_few_test_images_have_is_not_typical():
     assert FOUND.tail_probabilities(BITS[500:501], IMAGES[:1], np.ones(1, bool)) == pytest.approx(
         6 / 1001
     )
 
 
-def test_the_figures_are_read_as_they_were_written() -> None:
+def test_the_figures_are_read_as_they_were_written():
     assert Typicality.from_dict(FOUND.to_dict()) == FOUND
     for wrong in (
         [],
@@ -270,9 +263,7 @@ def test_the_figures_are_read_as_they_were_written() -> None:
             Typicality.from_dict(wrong)
 
 
-def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not() -> (
-    None
-):
+def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_and_its_samples_are_not():
     """A transparent canvas is read as white."""
     model = load(zoo.DEFAULT, device="cpu")
     sheet = np.asarray(Image.open(zoo.find(zoo.DEFAULT) / "any.png")).reshape(8, 28, 8, 28)
@@ -287,7 +278,7 @@ def test_a_drawing_on_a_transparent_canvas_is_unlike_the_shipped_models_digits_a
     assert (tails[64:] < TYPICAL).all()
 
 
-def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:
+def test_the_estimate_is_the_logarithm_of_the_mean_probability():
     found = estimate(np.array([1.0, 2.0, 2.0, np.inf]), known_bytes=5)
     assert found.bits == pytest.approx(2.0)  # the mean of 1/2, 1/4, 1/4 and 0 is 1/4
     assert found.bits_per_dim == pytest.approx(0.4)
@@ -297,7 +288,7 @@ def test_the_estimate_is_the_logarithm_of_the_mean_probability() -> None:
     assert shifted.standard_error == pytest.approx(found.standard_error)
 
 
-def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much() -> None:
+def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much():
     exact = estimate(np.full(3, 7.5), known_bytes=3)
     assert (exact.bits, exact.standard_error, exact.bits_per_dim) == (7.5, 0.0, 2.5)
     assert estimate(np.full(3, np.inf), known_bytes=3).bits == math.inf
@@ -307,9 +298,9 @@ def test_equal_evidence_has_no_error_and_impossible_pixels_cost_infinitely_much(
 
 
 @pytest.mark.parametrize("repeats", [0, 1, 257, 2.5, True, "8"])
-def test_repeats_that_give_no_standard_error_are_refused(repeats: object) -> None:
+def test_repeats_that_give_no_standard_error_are_refused(repeats):
     with pytest.raises(
         InvalidInput, match=r"^repeats must be a whole number from 2 to 256, not "
     ) as caught:
-        check_repeats(repeats)  # type: ignore[arg-type]
+        check_repeats(repeats)
     assert caught.value.param == "repeats"

@@ -3,8 +3,6 @@ pipe, is replaced and never followed.
 """
 
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,33 +13,32 @@ from scanline.model.images.saving import save_images
 from tests.support.pictures import noise
 
 
-def _link(path: Path, secret: Path) -> None:
+def _link(path, secret):
     path.symlink_to(secret)
 
 
-def _hard_link(path: Path, secret: Path) -> None:
+def _hard_link(path, secret):
     path.hardlink_to(secret)
 
 
-def _dangling(path: Path, secret: Path) -> None:
+def _dangling(path, secret):
     path.symlink_to(secret.with_name("made"))
 
 
-def _chain(path: Path, secret: Path) -> None:
+def _chain(path, secret):
     path.with_name("next").symlink_to(secret)
     path.symlink_to("next")
 
 
-def _pipe(path: Path, secret: Path) -> None:
+def _pipe(path, secret):
     os.mkfifo(path)
 
 
-Plant = Callable[[Path, Path], None]
 PLANTS = [_link, _hard_link, _dangling, _chain, _pipe]
 
 
 @pytest.fixture
-def secret(tmp_path: Path) -> Path:
+def secret(tmp_path):
     path = tmp_path / "home/secret"
     path.parent.mkdir()
     path.write_text("secret")
@@ -49,15 +46,13 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def _is_kept(secret: Path) -> bool:
+def _is_kept(secret):
     (alone,) = secret.parent.iterdir()
     return alone.read_text() == "secret"
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_pictures_of_a_folder_replace_what_is_there(
-    tmp_path: Path, secret: Path, plant: Plant
-) -> None:
+def test_pictures_of_a_folder_replace_what_is_there(tmp_path, secret, plant):
     out = tmp_path / "out"
     out.mkdir()
     plant(out / "1.png", secret)
@@ -68,9 +63,7 @@ def test_pictures_of_a_folder_replace_what_is_there(
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_file_replaces_what_is_there(
-    tmp_path: Path, secret: Path, plant: Plant, durable: bool
-) -> None:
+def test_a_file_replaces_what_is_there(tmp_path, secret, plant, durable):
     path = tmp_path / "loss.csv"
     plant(path, secret)
     write_file(path, "new", durable=durable)
@@ -79,7 +72,7 @@ def test_a_file_replaces_what_is_there(
     assert _is_kept(secret)
 
 
-def test_a_folder_of_ours_is_no_link(tmp_path: Path, secret: Path) -> None:
+def test_a_folder_of_ours_is_no_link(tmp_path, secret):
     make_folder(tmp_path / "plateau")
     (tmp_path / "planted").symlink_to(secret.parent)
     with pytest.raises(OSError, match="it is a link, which may lead anywhere"):
@@ -87,9 +80,7 @@ def test_a_folder_of_ours_is_no_link(tmp_path: Path, secret: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes another user's links")
-def test_another_users_link_is_not_followed_where_an_output_is_named(
-    tmp_path: Path, secret: Path
-) -> None:
+def test_another_users_link_is_not_followed_where_an_output_is_named(tmp_path, secret):
     path = tmp_path / "sheet.png"
     path.symlink_to(secret)
     os.lchown(path, 4711, 4711)
@@ -98,16 +89,14 @@ def test_another_users_link_is_not_followed_where_an_output_is_named(
     assert _is_kept(secret)
 
 
-def test_the_files_of_a_folder_do_not_wait_for_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
+def test_the_files_of_a_folder_do_not_wait_for_the_disk(tmp_path, monkeypatch):
+    synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     save_images(np.zeros((20, 4, 4), np.uint8), tmp_path / "many")
     assert synced == []
 
 
-def test_a_file_that_cannot_be_made_is_named_as_the_user_named_it(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_made_is_named_as_the_user_named_it(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         write_file(tmp_path / "gone" / "a.png", b"")
     assert raised.value.filename == str(tmp_path / "gone" / "a.png")

@@ -1,18 +1,14 @@
 """What the Python API refuses: a ValueError with one sentence, of the rows of tests/support."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 import scanline
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.inference import Model
 from tests.support import shapes
-from tests.support.refusals import EVERYWHERE, IMAGE, IN_PYTHON, Refusal
+from tests.support.refusals import EVERYWHERE, IMAGE, IN_PYTHON
 
-Models = dict[str, Model]
-METHODS: dict[str, Any] = {
+METHODS = {
     "complete": Model.complete,
     "score": Model.score,
     "estimate": Model.score_known,
@@ -22,13 +18,13 @@ METHODS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, grey_directory: Path) -> Models:
+def models(tmp_path_factory, grey_directory):
     guided = shapes.save(tmp_path_factory.mktemp("models") / "shapes", shapes.GUIDED)
     directories = {"shapes": guided, "grey": grey_directory}
     return {name: scanline.load(each, device="cpu") for name, each in directories.items()}
 
 
-def ask(models: Models, row: Refusal) -> None:
+def ask(models, row):
     options = {name: value for name, value in row.asked.items() if value is not None}
     model = models[options.pop("model", "shapes")]
     image = options.pop("image", IMAGE)
@@ -43,7 +39,7 @@ def ask(models: Models, row: Refusal) -> None:
 
 
 @pytest.mark.parametrize("row", EVERYWHERE + IN_PYTHON, ids=str)
-def test_a_refusal_is_a_value_error(models: Models, row: Refusal) -> None:
+def test_a_refusal_is_a_value_error(models, row):
     with pytest.raises(InvalidInput) as caught:
         ask(models, row)
     assert str(caught.value) == row.sentence

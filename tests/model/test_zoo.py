@@ -21,7 +21,7 @@ from tests.support import small_models
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shelf(tmp_path, monkeypatch):
     """A shelf of two shipped models, and an empty directory to stand in."""
     monkeypatch.setattr(zoo, "HERE", tmp_path / "zoo")
     for name in ("another", zoo.DEFAULT):
@@ -31,9 +31,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "zoo"
 
 
-def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(
-    shelf: Path, tmp_path: Path
-) -> None:
+def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(shelf, tmp_path):
     assert zoo.names() == [zoo.DEFAULT, "another"]
     assert zoo.find("another") == shelf / "another"
     save_model(small_models.model(small_models.config()), tmp_path / "here" / "another")
@@ -45,7 +43,7 @@ def test_a_model_is_found_by_its_shipped_name_or_by_the_path_of_a_directory(
 
 
 @pytest.mark.parametrize("name", ["mnits", "no/such/path", "/no/such/path"])
-def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
+def test_an_unknown_name_lists_the_shipped_ones(shelf, name):
     sentence = f"there is no model '{name}': neither shipped (mnist-small, another) nor a directory"
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         zoo.find(name)
@@ -53,8 +51,8 @@ def test_an_unknown_name_lists_the_shipped_ones(shelf: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", zoo.names())
 def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_its_data(
-    name: str,
-) -> None:
+    name,
+):
     """It needs about as many bits for the samples on its card as for test
     images; untrained weights need 8.
     """
@@ -75,7 +73,7 @@ def test_every_shipped_model_is_the_one_that_its_card_describes_and_has_learned_
     assert bits(model, torch.from_numpy(samples)).mean().item() == pytest.approx(tested, abs=1)
 
 
-def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path):
     target = tmp_path / "target"
     link = tmp_path / "link"
     target.write_bytes(b"old")
@@ -87,7 +85,7 @@ def test_the_target_of_a_link_is_replaced_and_keeps_its_mode(tmp_path: Path) -> 
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to(tmp_path):
     pipe = tmp_path / "pipe"
     read = []
     os.mkfifo(pipe)
@@ -99,7 +97,7 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert is_stream(pipe)
 
 
-def test_a_new_file_has_the_mode_of_any_and_a_long_name(tmp_path: Path) -> None:
+def test_a_new_file_has_the_mode_of_any_and_a_long_name(tmp_path):
     (tmp_path / "other").touch()
     new = tmp_path / ("n" * 255)
     write_output(new, b"new")

@@ -3,7 +3,6 @@ gradients; and to all positions (eq. 4).
 """
 
 from importlib import import_module
-from typing import Any
 
 import pytest
 import torch
@@ -18,16 +17,14 @@ from tests.support.kernels.heads import sequence, state, with_gradients
 
 
 @pytest.fixture(params=["chunked", "triton"])
-def attention(request: pytest.FixtureRequest) -> Any:
+def attention(request):
     if request.param == "triton":
         from tests.support.kernels.gpu import DEVICE  # noqa: F401 -- skips without Triton
     module = import_module(f"scanline.kernels.attention.{request.param}")
     return module.causal_linear_attention
 
 
-def assert_agrees(
-    attention: Any, inputs: Any, rest: Any = (), bound: float = BOUND, of_gradients: float = BOUND
-) -> None:
+def assert_agrees(attention, inputs, rest=(), bound=BOUND, of_gradients=BOUND):
     """Fail where results or gradients are not the reference's. `rest`: s, z and weights."""
     weights = torch.randn_like(inputs[2])
     expected = with_gradients(
@@ -57,17 +54,13 @@ def assert_agrees(
         (130, (8, 5), True),
     ],
 )
-def test_results_and_gradients_agree_with_the_reference(
-    attention: Any, length: int, widths: tuple[int, int], continued: bool
-) -> None:
+def test_results_and_gradients_agree_with_the_reference(attention, length, widths, continued):
     given = state(*widths) if continued else ()
     assert_agrees(attention, sequence(length, *widths), given)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(
-    attention: Any, dtype: torch.dtype
-) -> None:
+def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(attention, dtype):
     if dtype == torch.bfloat16 and "triton" in attention.__module__ and DEVICE == "cpu":
         pytest.skip("Triton's interpreter cannot multiply bfloat16")
     eps = torch.finfo(dtype).eps
@@ -76,7 +69,7 @@ def test_narrow_inputs_give_narrow_outputs_and_a_float32_state(
 
 
 @pytest.mark.parametrize("length", [1, 65, 130])
-def test_weighted_keys_agree_with_the_reference(attention: Any, length: int) -> None:
+def test_weighted_keys_agree_with_the_reference(attention, length):
     inputs = sequence(length)
     weight = torch.randint(0, 14, (2, length), device=DEVICE).float()
     assert_agrees(causal_linear_attention, inputs, (*state(), weight))
@@ -86,7 +79,7 @@ def test_weighted_keys_agree_with_the_reference(attention: Any, length: int) -> 
         assert_close("second keys", reference_, result)
 
 
-def test_an_image_depends_on_no_other_and_no_position_on_later_ones(attention: Any) -> None:
+def test_an_image_depends_on_no_other_and_no_position_on_later_ones(attention):
     q, k, v = sequence(33)
     together, _, _ = attention(q, k, v)
     alone, _, _ = attention(q[1:], k[1:], v[1:])
@@ -97,7 +90,7 @@ def test_an_image_depends_on_no_other_and_no_position_on_later_ones(attention: A
     assert torch.equal(together[:, :, :20], after[:, :, :20])
 
 
-def test_arguments_are_not_changed_and_the_state_carries_no_gradient(attention: Any) -> None:
+def test_arguments_are_not_changed_and_the_state_carries_no_gradient(attention):
     inputs = [*sequence(17), *state()]
     copies = [x.clone() for x in inputs]
     for leaf in inputs[:3]:
@@ -109,7 +102,7 @@ def test_arguments_are_not_changed_and_the_state_carries_no_gradient(attention: 
         assert torch.equal(copy, now)
 
 
-def test_keys_of_zero_give_zeros_and_no_nan(attention: Any) -> None:
+def test_keys_of_zero_give_zeros_and_no_nan(attention):
     q, k, v = sequence(65)
     y, _, _ = attention(q, torch.zeros_like(k), v)
     assert torch.equal(y, torch.zeros_like(y))
@@ -125,9 +118,7 @@ def test_keys_of_zero_give_zeros_and_no_nan(attention: Any) -> None:
         ((2, 3, 9, 8), (1, 3, 9, 5)),  # fewer images
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(
-    attention: Any, keys: tuple[int, ...], values: tuple[int, ...]
-) -> None:
+def test_shapes_that_do_not_fit_are_refused(attention, keys, values):
     for function in (attention, linear_attention):
         with pytest.raises(ValueError, match="do not fit"):
             function(
@@ -137,14 +128,14 @@ def test_shapes_that_do_not_fit_are_refused(
             )
 
 
-def test_weights_that_do_not_fit_are_refused() -> None:
+def test_weights_that_do_not_fit_are_refused():
     q, k, v = sequence(9)
     with pytest.raises(ValueError, match=r"weights \[2, 8\] do not fit keys \[2, 3, 9, 8\]"):
         causal_linear_attention(q, k, v, weight=torch.ones(2, 8))
 
 
 @pytest.mark.parametrize("queries", [13, 7])
-def test_attention_to_all_positions_agrees_with_the_reference(queries: int) -> None:
+def test_attention_to_all_positions_agrees_with_the_reference(queries):
     _, k, v = sequence(13)
     q, _, _ = sequence(queries)
     inputs = [x.requires_grad_() for x in (q, k, v)]
@@ -172,7 +163,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_nothing_of_n_n_or_n_c_m_elements_exists_even_for_a_moment() -> None:
+def test_nothing_of_n_n_or_n_c_m_elements_exists_even_for_a_moment():
     length = 4096
     width = 32
     inputs = [x.requires_grad_() for x in sequence(length, width, width, batch=1)]

@@ -3,7 +3,6 @@ projection, and when they are used. test_attention.py has what they share with t
 """
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -23,9 +22,7 @@ HEADS = 2  # of a projection
 
 
 @pytest.mark.parametrize(("length", "widths"), [(32, (5, 8)), (41, (17, 3))])
-def test_segments_side_by_side_are_equal(
-    length: int, widths: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_segments_side_by_side_are_equal(length, widths, monkeypatch):
     inputs = sequence(length, *widths, batch=1)
     given = state(*widths, batch=1)
     weights = torch.randn_like(inputs[2])
@@ -37,20 +34,20 @@ def test_segments_side_by_side_are_equal(
         assert_close(name, expected[name], result)
 
 
-def test_slices_of_one_projection_need_no_copy() -> None:
+def test_slices_of_one_projection_need_no_copy():
     (projected,) = there(torch.rand(2, 17, 3, 3, 8))
     slices = projected.permute(2, 0, 3, 1, 4).unbind(0)
     expected = causal_linear_attention(*(x.contiguous() for x in slices))
     assert all(map(torch.equal, expected, causal_linear_attention(*slices)))
 
 
-def test_mixed_types_are_refused() -> None:
+def test_mixed_types_are_refused():
     q, k, v = sequence(9)
     with pytest.raises(ValueError, match=r"torch.float32, torch.float32 and torch.float16"):
         causal_linear_attention(q, k, v.half())
 
 
-def of_projection(projected: torch.Tensor, key_width: int, weight: torch.Tensor) -> torch.Tensor:
+def of_projection(projected, key_width, weight):
     """y [B, N, H M] by the literal loop."""
     queries_and_keys = 2 * HEADS * key_width
     v = projected[..., queries_and_keys:].unflatten(-1, (HEADS, -1))
@@ -72,12 +69,12 @@ def of_projection(projected: torch.Tensor, key_width: int, weight: torch.Tensor)
     ],
 )
 def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
-    length: int,
-    widths: tuple[int, int],
-    dtype: torch.dtype,
-    weighted: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    length,
+    widths,
+    dtype,
+    weighted,
+    monkeypatch,
+):
     monkeypatch.setattr(training_triton, "SEGMENT", 32)
     monkeypatch.setattr(training_triton, "CHUNK", 16)
     key_width, value_width = widths
@@ -101,7 +98,7 @@ def test_of_a_projection_results_and_the_gradient_are_those_of_the_reference(
 
 
 @pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def card(monkeypatch):
     """A GPU that lacks nothing, so far as it is asked; without one, the interpreter."""
     attention._best_on_gpu.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)
@@ -111,25 +108,23 @@ def card(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     attention._best_on_gpu.cache_clear()
 
 
-def best(gradients: bool) -> object:
+def best(gradients):
     return attention._best_on_gpu(torch.device(DEVICE), torch.float32, 8, 6, gradients)
 
 
 @pytest.mark.parametrize("gradients", [False, True])
-def test_kernels_that_run_are_used(card: pytest.MonkeyPatch, gradients: bool) -> None:
+def test_kernels_that_run_are_used(card, gradients):
     with torch.inference_mode(not gradients):
         assert best(gradients) is causal_linear_attention
 
 
 @pytest.mark.parametrize("kernel", ["walk_states", "walk_later_states"])
-def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
-    card: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kernel: str
-) -> None:
+def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(card, caplog, kernel):
     class TooLarge:
-        def __getitem__(self, grid: tuple[int]) -> "TooLarge":
+        def __getitem__(self, grid):
             return self
 
-        def __call__(self, *arguments: object, **options: object) -> None:
+        def __call__(self, *arguments, **options):
             raise RuntimeError("out of resource: shared memory, Required: 196608")
 
     card.setattr(kernels, kernel, TooLarge())
@@ -141,9 +136,7 @@ def test_kernels_that_do_not_fit_the_card_are_not_used_and_one_line_says_why(
     ]
 
 
-def test_a_card_that_lacks_something_is_not_tried(
-    card: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_card_that_lacks_something_is_not_tried(card, caplog):
     card.setattr(gpu, "missing", lambda device: "Triton is not installed")
     with caplog.at_level(logging.WARNING):
         assert best(gradients=False) is chunked.causal_linear_attention

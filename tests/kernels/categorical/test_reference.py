@@ -10,7 +10,7 @@ from tests.support.close import assert_close
 LOGITS = 3 * torch.randn(256, generator=torch.Generator().manual_seed(0))
 
 
-def test_probabilities_are_the_softmax() -> None:
+def test_probabilities_are_the_softmax():
     values = torch.arange(256, dtype=torch.uint8).unsqueeze(1)
     found = Categorical().log_prob(LOGITS.expand(256, -1), values).exp().squeeze(1)
     assert_close(
@@ -21,7 +21,7 @@ def test_probabilities_are_the_softmax() -> None:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
-def test_samples_follow_the_probabilities(temperature: float) -> None:
+def test_samples_follow_the_probabilities(temperature):
     count = 60_000
     evenly_spread = (torch.arange(count) + 0.5) / count
     values = torch.zeros(count, 1, dtype=torch.uint8)
@@ -37,7 +37,7 @@ def test_samples_follow_the_probabilities(temperature: float) -> None:
     assert (shares - expected).abs().max() <= 2 / count  # one at either edge
 
 
-def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
+def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range():
     values = torch.full((3, 1), 9, dtype=torch.uint8)
     known = torch.tensor([[True], [False], [False]])
     uniforms = torch.tensor([0.5, 1e-7, 1 - 6e-8]).view(3, 1, 1).expand(-1, 1, 2)
@@ -54,7 +54,7 @@ def test_known_bytes_are_kept_and_extreme_uniforms_stay_in_range() -> None:
     assert painted.flatten().tolist() == [9, 3, 255]
 
 
-def test_guidance_1_gives_the_logits_with_the_class_and_0_those_without() -> None:
+def test_guidance_1_gives_the_logits_with_the_class_and_0_those_without():
     with_class, without = torch.randn(2, 5, 256)
     assert_close("logits", with_class, guided(with_class, without, torch.ones(5)))
     assert torch.equal(guided(with_class, without, torch.zeros(5)), without)

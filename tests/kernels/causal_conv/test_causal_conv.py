@@ -22,20 +22,20 @@ SIZES = pytest.mark.parametrize(
 )
 
 
-def inputs(height: int, width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def inputs(height, width):
     """Two images, weights, and the results of the reference."""
     x = torch.randn(2, height * width, DEPTH)
     conv_weight = torch.randn(NEIGHBOURS, DEPTH)
     return x, conv_weight, torch.stack([reference(image, conv_weight, width) for image in x])
 
 
-def used_state(width: int) -> torch.Tensor:
+def used_state(width):
     """What an image before has left, of which nothing may be read."""
     return torch.full((2, width + BEYOND, DEPTH), torch.nan)
 
 
 @SIZES
-def test_many_pixels_are_the_reference_however_they_are_divided(height: int, width: int) -> None:
+def test_many_pixels_are_the_reference_however_they_are_divided(height, width):
     x, conv_weight, expected = inputs(height, width)
     assert_close("whole", expected, causal_conv(x, conv_weight, 0, width))
     for size in range(1, height * width + 1):
@@ -48,7 +48,7 @@ def test_many_pixels_are_the_reference_however_they_are_divided(height: int, wid
 
 
 @SIZES
-def test_single_pixels_are_the_reference_at_places_of_their_own(height: int, width: int) -> None:
+def test_single_pixels_are_the_reference_at_places_of_their_own(height, width):
     x, conv_weight, expected = inputs(height, width)
     conv_state = used_state(width)
     both = torch.arange(2)

@@ -28,9 +28,7 @@ PIXEL = 1  # that the second image begins with when pixels are read at once
 @pytest.mark.parametrize(
     ("height", "width", "is_normed"), [(5, 1, False), (2, 2, True), (3, 3, True)]
 )
-def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
-    height: int, width: int, is_normed: bool
-) -> None:
+def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(height, width, is_normed):
     pixels = height * width
     x, conv_weight, weight, bias = there(
         torch.randn(pixels, 2, DEPTH) + 1,
@@ -96,7 +94,7 @@ def test_pixels_are_the_reference_and_many_at_once_have_the_same_bits(
     assert torch.equal(conv_state[2].nan_to_num(), before[0].nan_to_num())
 
 
-def inputs(pixels: int, depth: int) -> tuple[torch.Tensor, ...]:
+def inputs(pixels, depth):
     """Two images, scale and shift of the norm, and weights of the convolution."""
     return there(
         torch.randn(2, pixels, depth) * 1.5 + 0.3,
@@ -115,9 +113,7 @@ def inputs(pixels: int, depth: int) -> tuple[torch.Tensor, ...]:
         (3, 4, 20, torch.bfloat16),
     ],
 )
-def test_results_and_gradients_are_the_reference(
-    height: int, width: int, depth: int, dtype: torch.dtype
-) -> None:
+def test_results_and_gradients_are_the_reference(height, width, depth, dtype):
     assert PIXELS < 5 * 7
     leaves = [tensor.requires_grad_() for tensor in inputs(height * width, depth)]
     wide = [tensor.detach().double().requires_grad_() for tensor in leaves]
@@ -136,9 +132,7 @@ def test_results_and_gradients_are_the_reference(
 
 
 @pytest.mark.parametrize("dtype", and_slow([torch.float32], torch.bfloat16))
-def test_the_network_trains_by_them_in_one_graph(
-    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_network_trains_by_them_in_one_graph(dtype, monkeypatch):
     gpu._trains.cache_clear()
     monkeypatch.setattr(gpu, "missing", lambda device: None)
     if not ON_GPU:  # Triton's interpreter cannot multiply bfloat16, which attention is tried in
@@ -150,7 +144,7 @@ def test_the_network_trains_by_them_in_one_graph(
     torch.compiler.assume_constant_result(gpu.trains)  # as compile_loss does
     compiled = torch.compile(loss_of, dynamic=False, fullgraph=not ON_GPU, backend="aot_eager")
 
-    def loss_and_gradients(loss: object, device: str) -> torch.Tensor:
+    def loss_and_gradients(loss, device):
         monkeypatch.setattr(gpu, "TRAINING", device)
         value = loss(model, batch, dtype)
         gradients = torch.autograd.grad(value, list(model.parameters()))
@@ -163,9 +157,7 @@ def test_the_network_trains_by_them_in_one_graph(
     assert gpu._trains.cache_info().currsize == 2 if dtype == torch.float32 or ON_GPU else 1
 
 
-def test_kernels_that_do_not_run_are_unused(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_kernels_that_do_not_run_are_unused(monkeypatch, caplog):
     gpu._trains.cache_clear()
     monkeypatch.setattr(gpu, "TRAINING", DEVICE)
     monkeypatch.setattr(gpu, "missing", lambda device: "Triton is not installed")

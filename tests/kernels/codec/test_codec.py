@@ -25,11 +25,11 @@ SIZES = [
 DISTRIBUTIONS = [Categorical(), *(PixelLogistics(*size) for size in SIZES)]
 
 
-def channels(distribution: Categorical | PixelLogistics) -> int:
+def channels(distribution):
     return getattr(distribution, "channels", 1)
 
 
-def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
+def some_parameters(distribution):
     """Parameters [ROWS, width] such as trained networks have: scales
     of a byte to a fifth of the range.
     """
@@ -42,7 +42,7 @@ def some_parameters(distribution: Categorical | PixelLogistics) -> torch.Tensor:
     return 2 * parameters if isinstance(distribution, Categorical) else parameters
 
 
-def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) -> torch.Tensor:
+def drawn(distribution, parameters):
     c = channels(distribution)
     uniforms = torch.rand(ROWS, c, 2, generator=torch.Generator().manual_seed(2)).clamp(
         1e-6, 1 - 1e-6
@@ -63,8 +63,8 @@ def drawn(distribution: Categorical | PixelLogistics, parameters: torch.Tensor) 
     ids=repr,
 )
 def test_whole_numbers_cost_what_the_distribution_does(
-    distribution: Categorical | PixelLogistics,
-) -> None:
+    distribution,
+):
     parameters = some_parameters(distribution)
     values = drawn(distribution, parameters)
     widths = intervals(distribution, parameters, values)[..., 1]
@@ -79,7 +79,7 @@ def test_whole_numbers_cost_what_the_distribution_does(
     DISTRIBUTIONS,
     ids=repr,
 )
-def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | PixelLogistics) -> None:
+def test_the_values_of_a_byte_divide_the_total(distribution):
     strange = [0.0, 1e30, -1e30, math.inf, -math.inf, math.nan]
     filled = torch.stack([torch.full((distribution.width,), number) for number in strange])
     for parameters in (
@@ -96,7 +96,7 @@ def test_the_values_of_a_byte_divide_the_total(distribution: Categorical | Pixel
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
-def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -> None:
+def test_a_decoder_finds_the_bytes(distribution):
     parameters = some_parameters(distribution)[:20]
     values = torch.randint(256, (20, channels(distribution)), dtype=torch.uint8)
     decoder = Decoder(
@@ -104,7 +104,7 @@ def test_a_decoder_finds_the_bytes(distribution: Categorical | PixelLogistics) -
     )
     decoded = []
 
-    def choose(starts: object) -> torch.Tensor:
+    def choose(starts):
         value = find(starts, torch.tensor([decoder.target()]))
         decoder.take(int(starts(value)), int(starts(value + 1) - starts(value)))
         decoded.append(int(value))
@@ -120,7 +120,7 @@ SYMBOLS = st.lists(PAIRS.map(lambda pair: (pair[0], min(pair[1], TOTAL - pair[0]
 
 
 @given(SYMBOLS)
-def test_a_code_is_as_long_as_its_bits(symbols: list[tuple[int, int]]) -> None:
+def test_a_code_is_as_long_as_its_bits(symbols):
     code = encode(symbols)
     assert (
         len(code)
@@ -134,13 +134,13 @@ def test_a_code_is_as_long_as_its_bits(symbols: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("width", [0, -1])
-def test_an_interval_without_numbers_is_refused(width: int) -> None:
+def test_an_interval_without_numbers_is_refused(width):
     with pytest.raises(ValueError, match="width"):
         encode([(0, TOTAL), (5, width)])
 
 
 @given(st.binary(max_size=50), SYMBOLS)
-def test_any_bytes_are_decoded_to_something(code: bytes, symbols: list[tuple[int, int]]) -> None:
+def test_any_bytes_are_decoded_to_something(code, symbols):
     decoder = Decoder(code)
     for start, width in symbols:
         assert 0 <= decoder.target() < TOTAL
@@ -148,7 +148,7 @@ def test_any_bytes_are_decoded_to_something(code: bytes, symbols: list[tuple[int
         assert decoder.value < decoder.range
 
 
-def test_tables() -> None:
+def test_tables():
     for entry, exact in (
         *((entry, ONE * 2 ** (-j / 256)) for j, entry in enumerate(exp2_table())),
         *((entry, BIT * math.log2(1 + j / 256)) for j, entry in enumerate(log2_table())),

@@ -11,14 +11,12 @@ from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import Decoder
-from scanline.kernels.codec.reference import Starts, find, for_each_channel, intervals
+from scanline.kernels.codec.reference import find, for_each_channel, intervals
 from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
-from scanline.model.network.distribution import Distribution
 from tests.support.engine.pools import (
     BATCH,
     POOL,
-    Pool,
     channels,
     copy,
     pool,
@@ -40,7 +38,7 @@ STEPS = 2  # of an image
 CODED = ("code", "code_at", "code_value", "code_range")
 
 
-def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
+def case(distribution):
     """Parameters [BATCH, width], of scales up to half the range, one row of
     strange ones, and base [BATCH, C].
     """
@@ -55,8 +53,8 @@ def case(distribution: Distribution) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(
-    distribution: Distribution,
-) -> None:
+    distribution,
+):
     (parameters, base), rows = case(distribution), torch.arange(BATCH)
     values = torch.randint(0, 256, (BATCH, channels(distribution)), dtype=torch.uint8)
     values[0], values[1], rows[[3, 7]] = 0, 255, -1
@@ -75,7 +73,7 @@ def test_intervals_are_those_of_the_reference_and_rows_without_an_image_stay(
     assert (out[rows < 0] == -5).all()
 
 
-def coded(distribution: Distribution, slots: torch.Tensor) -> Pool:
+def coded(distribution, slots):
     """Slots of which every third has a code, of noise of another length; every
     second byte of the last one is known.
     """
@@ -96,16 +94,14 @@ def coded(distribution: Distribution, slots: torch.Tensor) -> Pool:
     return before
 
 
-def decode_by_reference(
-    distribution: Distribution, parameters: torch.Tensor, pool: Pool, slot: int
-) -> None:
+def decode_by_reference(distribution, parameters, pool, slot):
     """Decode a step of one slot by the reference, IN PLACE."""
     decoder = Decoder(
         bytes(pool["code"][slot].tolist()), *(int(pool[name][slot]) for name in CODED[1:])
     )
     place = int(pool["position"][slot])
 
-    def choose(starts: Starts) -> torch.Tensor:
+    def choose(starts):
         nonlocal place
         if pool["known"][slot, place]:
             value = pool["images"][slot, place, None].long()
@@ -124,8 +120,8 @@ def decode_by_reference(
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=repr)
 def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(
-    distribution: Distribution,
-) -> None:
+    distribution,
+):
     (parameters, base), slots = case(distribution), some_slots()
     expected = coded(distribution, slots)
     found = copy(expected)
@@ -138,12 +134,12 @@ def test_bytes_and_states_are_those_of_the_decoder_of_the_reference(
 
 
 def launch(
-    distribution: Distribution,
-    parameters: torch.Tensor,
-    base: torch.Tensor,
-    slots: torch.Tensor,
-    pool: Pool,
-) -> None:
+    distribution,
+    parameters,
+    base,
+    slots,
+    pool,
+):
     """Decode a step by the kernel, IN PLACE."""
     arrays = {name: pool[name] for name in ("images", "known", "position", *CODED)}
     decode(parameters, base, slots, **arrays, distribution=distribution)

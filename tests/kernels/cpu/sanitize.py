@@ -34,7 +34,7 @@ OPTIONS = {
 }
 
 
-def build(kind: str) -> Path:
+def build(kind):
     folder = ROOT / "build" / "sanitized" / kind
     command = [
         sys.executable,
@@ -53,7 +53,7 @@ def build(kind: str) -> Path:
     return library
 
 
-def run(library: Path, kind: str, arguments: list[str]) -> int:
+def run(library, kind, arguments):
     """Run this file again with the sanitizer's runtime loaded before all else; its exit status."""
     runtimes = [
         subprocess.run(
@@ -67,7 +67,7 @@ def run(library: Path, kind: str, arguments: list[str]) -> int:
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
-def test_and_fuzz(library: Path, seconds: float, seed: int) -> int:
+def test_and_fuzz(library, seconds, seed):
     """In the process with the runtime: the exit status of the
     tests, or 0 after `seconds` of fuzz.
     """
@@ -99,7 +99,7 @@ def test_and_fuzz(library: Path, seconds: float, seed: int) -> int:
     return 0
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sanitizer", choices=list(KINDS), default="address")
     parser.add_argument("--seconds", type=float, default=60, help="how long to fuzz")

@@ -2,8 +2,6 @@
 this machine's library computes.
 """
 
-from pathlib import Path
-
 import pytest
 
 from scanline.kernels import cpu as cpu_kernels
@@ -22,17 +20,17 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(tmp_path_factory):
     """Less optimised, which is compiled in two thirds of the time."""
     return program_with_the_library(tmp_path_factory.mktemp("aarch64"), "-O1")
 
 
 @pytest.fixture(scope="module")
-def released_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def released_program(tmp_path_factory):
     return program_with_the_library(tmp_path_factory.mktemp("released"), "")
 
 
-def program_with_the_library(folder: Path, flags: str) -> Path:
+def program_with_the_library(folder, flags):
     """vectors.cpp, linked with the library that setup.py makes when
     the compiler is one for aarch64.
     """
@@ -47,7 +45,7 @@ def program_with_the_library(folder: Path, flags: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def plain_program(tmp_path_factory):
     """vectors.cpp with the portable code as a processor without vectors
     has it: no intrinsics of any kind.
     """
@@ -64,8 +62,8 @@ def plain_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
-    name: str, isa: str, fixture: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+    name, isa, fixture, request, tmp_path
+):
     case = CASES[name]
     native_vectors.record(case, tmp_path / "case")
     run_program(
@@ -81,7 +79,7 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
 
 
 @pytest.mark.slow
-def test_its_arithmetic_is_that_of_this_processor(tmp_path: Path) -> None:
+def test_its_arithmetic_is_that_of_this_processor(tmp_path):
     native = run_program(
         compile_program(str(compilers.COMPILER), "arithmetic.cpp", tmp_path, "-DISA=tested"), "1000"
     )

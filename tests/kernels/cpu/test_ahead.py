@@ -4,8 +4,6 @@ The distributions are made to have a favourite byte, so that many guesses are ri
 not, wherever the favourite is not drawn.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,7 @@ from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.cpu import Passes
 from tests.support.kernels import native_vectors
 from tests.support.kernels.compilers import COMPILER, compile_program, run_program
-from tests.support.kernels.native_vectors import CASES, Arrays, Case
+from tests.support.kernels.native_vectors import CASES, Case
 
 pytestmark = pytest.mark.skipif(
     not cpu_kernels.available(), reason="the cpu kernel was not compiled"
@@ -26,32 +24,30 @@ TILE = 42
 WIDTHS = [0, 2, 3, 7, TILE, 1000]
 
 
-def network(case: Case, isa: str, threads: int = 1) -> cpu_kernels.Network:
+def network(case, isa, threads=1):
     """A network whose draws are mostly one byte."""
     tensors = native_vectors.with_favourite(case, native_vectors.tensors(case))
     return cpu_kernels.Network(case.shape(), tensors, case.weights, threads, isa)
 
 
-def unknown(case: Case) -> torch.Tensor:
+def unknown(case):
     return torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8)
 
 
-def runs_known(case: Case) -> torch.Tensor:
+def runs_known(case):
     """Hidden bytes, then known ones, and so on, of other lengths in each image."""
     length = case.shape().bytes
     pair = torch.arange(case.images) // (2 if case.guided else 1)
     return ((torch.arange(length) + pair[:, None]) // 5 % 2).to(torch.uint8)
 
 
-def paint(
-    native: cpu_kernels.Network, slots: Arrays, widest: int, passes: int = 1 << 40
-) -> tuple[Arrays, Passes]:
+def paint(native, slots, widest, passes=1 << 40):
     painted = {name: tensor.clone() for name, tensor in slots.items()}
     done = native.advance(painted, passes, widest=widest)
     return painted, done
 
 
-def assert_equal(painted: Arrays, expected: Arrays, what: object) -> None:
+def assert_equal(painted, expected, what):
     for name, tensor in expected.items():
         assert np.array_equal(tensor, painted[name], equal_nan=tensor.is_floating_point()), (
             name,
@@ -62,9 +58,9 @@ def assert_equal(painted: Arrays, expected: Arrays, what: object) -> None:
 @pytest.mark.parametrize("known", [unknown, runs_known])
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
-def test_passes_leave_what_single_steps_do(name: str, isa: str, known: object) -> None:
+def test_passes_leave_what_single_steps_do(name, isa, known):
     case = CASES[name]
-    slots = native_vectors.slots(case, known=known(case))  # type: ignore[operator]
+    slots = native_vectors.slots(case, known=known(case))
     native = network(case, isa)
     expected, steps = paint(native, slots, widest=1)
     images = case.images // (2 if case.guided else 1)
@@ -79,7 +75,7 @@ def test_passes_leave_what_single_steps_do(name: str, isa: str, known: object) -
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_most_steps_of_flat_images_share_a_pass(name: str) -> None:
+def test_most_steps_of_flat_images_share_a_pass(name):
     case = CASES[name]
     few = Case(case.fields, case.weights, images=2, guided=case.guided)
     native = network(few, ISAS[0])
@@ -91,7 +87,7 @@ def test_most_steps_of_flat_images_share_a_pass(name: str) -> None:
 
 @pytest.mark.parametrize("threads", [2, 5])
 @pytest.mark.parametrize("name", CASES)
-def test_passes_stop_where_they_are_told_and_go_on(name: str, threads: int) -> None:
+def test_passes_stop_where_they_are_told_and_go_on(name, threads):
     case, shape = CASES[name], CASES[name].shape()
     random = np.random.default_rng(len(name) + threads)
     slots = native_vectors.slots(case, known=runs_known(case))
@@ -115,7 +111,7 @@ def test_passes_stop_where_they_are_told_and_go_on(name: str, threads: int) -> N
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.guided])
-def test_images_are_painted_from_codes_alike(name: str) -> None:
+def test_images_are_painted_from_codes_alike(name):
     case, random = CASES[name], np.random.default_rng(2)
     slots = native_vectors.slots(case, known=unknown(case))
     code = random.integers(0, 256, (case.images, 99), np.uint8)
@@ -135,7 +131,7 @@ def test_images_are_painted_from_codes_alike(name: str) -> None:
         assert done.passes < steps.passes or case.images > TILE / 2
 
 
-def test_a_pass_paints_a_run_of_known_bytes() -> None:
+def test_a_pass_paints_a_run_of_known_bytes():
     case = Case({**native_vectors.PIXELS, "height": 6, "width": 7}, images=2)
     native = network(case, ISAS[0])
     slots = native_vectors.slots(case, known=torch.ones(2, 42, dtype=torch.uint8))
@@ -145,14 +141,14 @@ def test_a_pass_paints_a_run_of_known_bytes() -> None:
     assert done == Passes(passes=6, computed=36, painted=36, wrong=0)
 
 
-def test_stops_of_another_size_are_refused() -> None:
+def test_stops_of_another_size_are_refused():
     case = CASES["odd"]
     with pytest.raises(ValueError, match=r"stop must be \[3\], not \[2\]"):
         network(case, ISAS[0]).advance(native_vectors.slots(case), 1, stop=np.zeros(2, np.int64))
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
-def test_a_row_is_taken_where_it_costs_less_than_the_steps_it_saves(tmp_path: Path) -> None:
+def test_a_row_is_taken_where_it_costs_less_than_the_steps_it_saves(tmp_path):
     """What ahead.h decides of costs and chances that are given."""
     program = compile_program(str(COMPILER), "ahead.cpp", tmp_path, "-DISA=tested")
     assert run_program(program).splitlines() == [

@@ -5,8 +5,6 @@ is returned, and nothing crashes.
 import ctypes
 import shutil
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import safetensors
@@ -18,28 +16,28 @@ REAL = bindings.LIBRARY
 
 
 @pytest.fixture
-def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def library(tmp_path, monkeypatch):
     """Where the bindings look for their library."""
     monkeypatch.setattr(bindings, "LIBRARY", tmp_path / REAL.name)
     yield tmp_path / REAL.name
     bindings._load.cache_clear()
 
 
-def reason() -> str:
+def reason():
     """Why the library that is there now is not used."""
     bindings._load.cache_clear()
     assert not bindings.available()
     return bindings.unavailable_reason() or ""
 
 
-def end_of_segments(elf: bytes) -> int:
+def end_of_segments(elf):
     """The first length at which the dynamic loader finds all that it maps."""
     (table,), (entry, count) = struct.unpack_from("<Q", elf, 32), struct.unpack_from("<HH", elf, 54)
     segments = [struct.unpack_from("<IIQQQQQQ", elf, table + i * entry) for i in range(count)]
     return max(offset + size for _, _, offset, _, _, size, _, _ in segments)
 
 
-def test_the_library_loads_where_it_was_compiled(library: Path) -> None:
+def test_the_library_loads_where_it_was_compiled(library):
     assert reason() == "the cpu kernel was not compiled at install (no C++ compiler?)"
     shutil.copy(REAL, library)
     bindings._load.cache_clear()
@@ -50,9 +48,7 @@ def test_the_library_loads_where_it_was_compiled(library: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["_step.abi1.so", "_step.cpython-311-x86_64-linux-gnu.so", "_step.so"]
 )
-def test_another_version_is_refused_by_either_name(
-    library: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_another_version_is_refused_by_either_name(library, monkeypatch, name):
     shutil.copy(REAL, library.with_name(name))
     assert reason() == f"the cpu kernel was compiled by another version ({name}), install it again"
     shutil.copy(REAL, library)
@@ -64,10 +60,8 @@ def test_another_version_is_refused_by_either_name(
 
 
 @pytest.mark.parametrize("changed", ["Shape", "_Slots", "_Tensor"])
-def test_a_struct_of_another_size_is_refused(
-    library: Path, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
-    class Larger(getattr(bindings, changed)):  # type: ignore[misc]
+def test_a_struct_of_another_size_is_refused(library, monkeypatch, changed):
+    class Larger(getattr(bindings, changed)):
         _fields_ = (("one_more", ctypes.c_int64),)
 
     shutil.copy(REAL, library)
@@ -76,8 +70,8 @@ def test_a_struct_of_another_size_is_refused(
 
 
 def test_a_library_that_is_foreign_for_another_processor_or_truncated_is_refused(
-    library: Path,
-) -> None:
+    library,
+):
     shutil.copy(safetensors._safetensors_rust.__file__, library)
     assert "undefined symbol: scanline_abi" in reason()
     elf = REAL.read_bytes()

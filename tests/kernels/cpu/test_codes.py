@@ -13,7 +13,7 @@ from scanline.kernels.codec.reference import intervals as expected_intervals
 from scanline.kernels.cpu.shape import PREDICTS
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
-from tests.support.kernels.native_vectors import CASES, Case
+from tests.support.kernels.native_vectors import CASES
 
 pytestmark = pytest.mark.skipif(
     not cpu_kernels.available(), reason="the cpu kernel was not compiled"
@@ -23,7 +23,7 @@ ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 NAMES = [name for name, case in CASES.items() if not case.guided]
 
 
-def distribution(case: Case) -> Categorical | PixelLogistics:
+def distribution(case):
     shape = case.shape()
     if shape.predicts == PREDICTS["categorical"]:
         return Categorical()
@@ -34,7 +34,7 @@ def distribution(case: Case) -> Categorical | PixelLogistics:
     )
 
 
-def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Tensor]:
+def coded(case, decoders, width):
     slots = native_vectors.slots(
         case, known=torch.zeros(case.images, case.shape().bytes, dtype=torch.uint8)
     )
@@ -47,7 +47,7 @@ def coded(case: Case, decoders: list[Decoder], width: int) -> dict[str, torch.Te
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
+def test_a_code_paints_its_image_on_every_instruction_set(name):
     case = CASES[name]
     shape = CASES[name].shape()
     images = torch.randint(
@@ -83,7 +83,7 @@ def test_a_code_paints_its_image_on_every_instruction_set(name: str) -> None:
 
 
 @pytest.mark.parametrize("coefficient", [255.0, 256.0, 257.0])
-def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient: float) -> None:
+def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient):
     case = CASES["colour pixels"]
     shape = case.shape()
     k = shape.components
@@ -106,7 +106,7 @@ def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient:
         assert torch.equal(expected, intervals.long()), isa
 
 
-def test_what_is_no_decoder_is_refused() -> None:
+def test_what_is_no_decoder_is_refused():
     case = CASES["categorical"]
     network = native_vectors.network(case, ISAS[0], threads=1)
     for value, range_, at in (

@@ -4,7 +4,6 @@ says, and threads that share a tile.
 
 import platform
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +29,7 @@ LARGEST_ERRORS = {  # in units of the last place: those that elementwise.h state
 }
 
 
-def arithmetic(folder: Path, isa: str) -> str:
+def arithmetic(folder, isa):
     """What arithmetic.cpp prints on that instruction set: a line for each
     function. It fails at a wrong fma.
     """
@@ -42,11 +41,11 @@ def arithmetic(folder: Path, isa: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
+def baseline(tmp_path_factory):
     return arithmetic(tmp_path_factory.mktemp("baseline"), "portable")
 
 
-def test_fast_math_is_refused_because_it_would_change_the_bytes() -> None:
+def test_fast_math_is_refused_because_it_would_change_the_bytes():
     command = [
         str(COMPILER),
         "-ffast-math",
@@ -60,14 +59,14 @@ def test_fast_math_is_refused_because_it_would_change_the_bytes() -> None:
     assert "compile without it" in refused.stderr
 
 
-def test_fma_is_exact_and_errors_are_as_small_as_stated(baseline: str) -> None:
+def test_fma_is_exact_and_errors_are_as_small_as_stated(baseline):
     for name, _, error in map(str.split, baseline.splitlines()):
         assert 0 < float(error) <= LARGEST_ERRORS[name], name
     assert {line.split()[0] for line in baseline.splitlines()} == LARGEST_ERRORS.keys()
 
 
 @pytest.mark.parametrize("isa", [isa for isa in ISAS if isa in PROCESSORS and isa != "portable"])
-def test_every_instruction_set_gives_the_same_bits(isa: str, baseline: str, tmp_path: Path) -> None:
+def test_every_instruction_set_gives_the_same_bits(isa, baseline, tmp_path):
     assert arithmetic(tmp_path, isa) == baseline
 
 
@@ -75,13 +74,13 @@ CALLS = 4000
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(tmp_path_factory):
     return compile_program(
         str(COMPILER), "group_size.cpp", tmp_path_factory.mktemp("group"), "-DISA=tested"
     )
 
 
-def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[int]]:
+def chosen(program, most, *seconds):
     """How often each size was chosen in the last half of the calls, for each of the
     times given one after the other.
     """
@@ -104,14 +103,12 @@ def chosen(program: Path, most: int, *seconds: tuple[float, ...]) -> list[list[i
         (1, (1.0,), 0),
     ],
 )
-def test_the_fastest_size_is_taken_mostly(
-    program: Path, most: int, seconds: tuple[float, ...], best: int
-) -> None:
+def test_the_fastest_size_is_taken_mostly(program, most, seconds, best):
     (counts,) = chosen(program, most, seconds)
     assert counts[best] >= 0.99 * CALLS / 2
 
 
-def test_a_size_that_becomes_faster_is_found(program: Path) -> None:
+def test_a_size_that_becomes_faster_is_found(program):
     slow = (4.0, 3.0, 2.0)
     fast = (1.0, 2.0, 3.0)
     for counts, best in zip(chosen(program, 4, slow, fast, slow), (2, 0, 2), strict=True):

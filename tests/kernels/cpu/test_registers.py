@@ -27,7 +27,7 @@ ON_THE_STACK = re.compile(
 SPILLED = re.compile(r"(?:avx2|avx512)::int8_block|portable::")
 
 
-def loops(code: str) -> list[list[str]]:
+def loops(code):
     """The instructions of each innermost loop that multiplies."""
     lines = LINE.findall(code)
     place = {address: index for index, (address, _) in enumerate(lines)}
@@ -44,7 +44,7 @@ def loops(code: str) -> list[list[str]]:
     return [loop for loop in found if sum(bool(PRODUCT.match(text)) for text in loop) > 1]
 
 
-def test_sums_stay_in_registers() -> None:
+def test_sums_stay_in_registers():
     command = ["objdump", "--disassemble", "--demangle", "--no-show-raw-insn", str(LIBRARY)]
     code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     blocks = {name: loops(body) for name, body in FUNCTION.findall(code)}

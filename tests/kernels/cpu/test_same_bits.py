@@ -8,7 +8,6 @@ longer in sanitize.py of this folder.
 
 import os
 import resource
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -54,15 +53,15 @@ DIGESTS = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instruction_set(
-    name: str,
-) -> None:
+    name,
+):
     for isa in ISAS:
         results = native_vectors.run(CASES[name], isa)
         assert all(np.isfinite(array).all() for array in results.values()), isa
         assert native_vectors.digest(results) == DIGESTS[name], isa
 
 
-def summed(bits: torch.Tensor, start: float = 0.0) -> torch.Tensor:
+def summed(bits, start=0.0):
     """Sums [B] of bits [B, n] in the order in which steps add them."""
     total = torch.full((len(bits),), start).double()
     for column in bits.T:
@@ -72,7 +71,7 @@ def summed(bits: torch.Tensor, start: float = 0.0) -> torch.Tensor:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
-def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
+def test_prefilled_bytes_leave_what_forced_ones_do(name, isa):
     case = CASES[name]
     shape = CASES[name].shape()
     network = native_vectors.network(case, isa, threads=2)
@@ -89,7 +88,7 @@ def test_prefilled_bytes_leave_what_forced_ones_do(name: str, isa: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name: str) -> None:
+def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name):
     case = CASES[name]
     painted = native_vectors.slots(CASES[name])
     painted["known_bits"].fill_(3.25)
@@ -103,7 +102,7 @@ def test_known_bits_are_the_cost_of_the_known_bytes_that_steps_have_passed(name:
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", CASES)
-def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -> None:
+def test_an_image_follows_its_own_bytes_as_far_as_they_go(name, isa):
     """Its next bytes are drawn from the parameters of a read, not from those of its steps."""
     case = CASES[name]
     shape = CASES[name].shape()
@@ -132,9 +131,7 @@ def test_an_image_follows_its_own_bytes_as_far_as_they_go(name: str, isa: str) -
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("images", [5, 300], ids=["few", "more than a thread copies"])
-def test_copied_slots_have_the_state_image_and_bits_of_their_sources(
-    images: int, threads: int
-) -> None:
+def test_copied_slots_have_the_state_image_and_bits_of_their_sources(images, threads):
     sizes = {"layers": 3, "heads": 2, "key_width": 17, "value_width": 33}
     case = Case({**native_vectors.WINDOW, "causal_conv": 1, **sizes}, images=images)
     random = torch.Generator().manual_seed(0)
@@ -174,18 +171,18 @@ ONE = replace(CASES["ten components, colour"], images=1)
 CALLS = 30
 
 
-def network_of_one(threads: int) -> cpu_kernels.Network:
+def network_of_one(threads):
     return native_vectors.network(ONE, ISAS[0], threads)
 
 
-def image_by(network: cpu_kernels.Network) -> torch.Tensor:
+def image_by(network):
     slots = native_vectors.slots(ONE)
     network.advance(slots, ONE.shape().bytes)
     return slots["images"]
 
 
 @pytest.fixture
-def one_core() -> Iterator[None]:
+def one_core():
     """Keep this process on one core for the length of a test, with all threads that it starts."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
@@ -194,9 +191,7 @@ def one_core() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])
-def test_threads_that_share_one_core_cost_little_and_change_no_byte(
-    one_core: None, threads: int
-) -> None:
+def test_threads_that_share_one_core_cost_little_and_change_no_byte(one_core, threads):
     """An image has 36 steps of 21 barriers: few of them send a thread to
     sleep, which costs a time slice.
     """
@@ -208,7 +203,7 @@ def test_threads_that_share_one_core_cost_little_and_change_no_byte(
     assert resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before < 21 * 36 * CALLS / 10
 
 
-def test_many_networks_at_once_do_not_block_each_other() -> None:
+def test_many_networks_at_once_do_not_block_each_other():
     expected = image_by(network_of_one(threads=1))
     assert all(
         torch.equal(image_by(network), expected)
@@ -218,13 +213,11 @@ def test_many_networks_at_once_do_not_block_each_other() -> None:
 
 @pytest.mark.parametrize("odd", [False, True], ids=["finite", "not finite"])
 @pytest.mark.parametrize("check", [native_fuzz.check_painting, native_fuzz.check_reading])
-def test_bytes_and_numbers_depend_on_no_thread_call_or_instruction_set(
-    check: Callable[..., None], odd: bool
-) -> None:
+def test_bytes_and_numbers_depend_on_no_thread_call_or_instruction_set(check, odd):
     for seed in range(15):
         check(np.random.default_rng(seed), odd)
 
 
-def test_wrong_arguments_are_refused_with_a_sentence() -> None:
+def test_wrong_arguments_are_refused_with_a_sentence():
     for seed in range(60):
         native_fuzz.check_wrong_arguments(np.random.default_rng(seed))

@@ -24,7 +24,7 @@ COLOUR = PixelLogistics(4, 3)
 BYTES = torch.arange(256, dtype=torch.uint8)
 
 
-def parameters(mixture: PixelLogistics, seed: int = 0) -> torch.Tensor:
+def parameters(mixture, seed=0):
     """Parameters [P] float32: means over the range and beyond, scales from narrow to wide,
     coefficients of any sign.
     """
@@ -40,9 +40,7 @@ def parameters(mixture: PixelLogistics, seed: int = 0) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def conditionals(
-    mixture: PixelLogistics, parameters: torch.Tensor, pixel: list[int], temperature: float = 1.0
-) -> torch.Tensor:
+def conditionals(mixture, parameters, pixel, temperature=1.0):
     """Return [C, 256] float64: the probabilities of each byte of a pixel, given its earlier bytes
     in `pixel`, with logits divided and scales multiplied by the temperature."""
     k = mixture.components
@@ -72,7 +70,7 @@ def conditionals(
     return torch.stack(found)
 
 
-def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
+def assert_fits(counts, probabilities):
     """Chi-square of counts against probabilities, values of fewer than ten expected draws taken
     together.
     """
@@ -97,7 +95,7 @@ def assert_fits(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
     ],
     ids=str,
 )
-def test_probabilities_are_those_of_the_formula(mixture: PixelLogistics) -> None:
+def test_probabilities_are_those_of_the_formula(mixture):
     for seed, pixel in enumerate(PIXELS[mixture.channels]):
         given = parameters(mixture, seed)
         expected = conditionals(mixture, given, pixel)
@@ -109,7 +107,7 @@ def test_probabilities_are_those_of_the_formula(mixture: PixelLogistics) -> None
 
 
 @pytest.mark.parametrize("scale", ["exp", "elu"])
-def test_narrow_and_wide_scales_leave_probabilities_that_sum_to_one(scale: str) -> None:
+def test_narrow_and_wide_scales_leave_probabilities_that_sum_to_one(scale):
     mixture = PixelLogistics(5, 1, scale)
     for raw in (-50.0, -7.0, -3.0, 0.0, 3.0, 20.0):
         given = parameters(mixture)
@@ -118,7 +116,7 @@ def test_narrow_and_wide_scales_leave_probabilities_that_sum_to_one(scale: str) 
         assert logarithms.double().exp().sum() == pytest.approx(1, abs=1e-4), raw
 
 
-def test_scales_below_the_floor_are_the_floor() -> None:
+def test_scales_below_the_floor_are_the_floor():
     mixture = PixelLogistics(5, 1)
     floor = parameters(mixture)
     floor[10:] = LOG_SCALE_FLOOR
@@ -129,15 +127,13 @@ def test_scales_below_the_floor_are_the_floor() -> None:
     assert torch.equal(expected, mixture.log_prob(narrow.expand(256, -1), values))
 
 
-def test_an_unknown_scale_is_refused() -> None:
+def test_an_unknown_scale_is_refused():
     sentence = "unknown scale parametrisation 'softplus'; known: exp, elu"
     with pytest.raises(ValueError, match=sentence):
         PixelLogistics(5, 1, "softplus")
 
 
-def sampled(
-    mixture: PixelLogistics, given: torch.Tensor, temperature: float, known: list[int]
-) -> torch.Tensor:
+def sampled(mixture, given, temperature, known):
     """DRAWS x C bytes, of which the first are `known`."""
     random = torch.Generator().manual_seed(1)
     uniforms = torch.rand(DRAWS, mixture.channels, 2, generator=random).clamp(1e-6, 1 - 1e-6)
@@ -160,9 +156,7 @@ def sampled(
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
 @pytest.mark.parametrize("mixture", [GREY, COLOUR], ids=str)
-def test_samples_follow_the_probabilities_given_what_came_before(
-    mixture: PixelLogistics, temperature: float
-) -> None:
+def test_samples_follow_the_probabilities_given_what_came_before(mixture, temperature):
     given = parameters(mixture, seed=2)
     pixel = PIXEL[: mixture.channels]
     expected = conditionals(mixture, given, pixel, temperature)
@@ -174,9 +168,7 @@ def test_samples_follow_the_probabilities_given_what_came_before(
 
 @pytest.mark.parametrize("guidance", [0.0, 1.0, 2.5])
 @pytest.mark.parametrize("mixture", [GREY, COLOUR], ids=str)
-def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(
-    mixture: PixelLogistics, guidance: float
-) -> None:
+def test_a_guided_byte_divides_the_interval_as_mixed_logarithms_do(mixture, guidance):
     """Guidance 1 is the distribution with the class, 0 that without."""
     with_class = parameters(mixture, seed=2)
     without = parameters(mixture, seed=3)
@@ -209,9 +201,7 @@ NOTHING = torch.zeros(1, 1, dtype=torch.uint8)
 @pytest.mark.parametrize(
     ("mean", "other_mean", "byte"), [(159 / 127.5 - 1, 1 - 159 / 127.5, 159), (1e38, 1e38, 255)]
 )
-def test_guidance_chooses_no_byte_that_both_mixtures_rule_out(
-    mean: float, other_mean: float, byte: int
-) -> None:
+def test_guidance_chooses_no_byte_that_both_mixtures_rule_out(mean, other_mean, byte):
     """Logarithms of their probabilities there differ by hundreds, or are both infinite."""
     painted = PixelLogistics(1, 1).sample_guided(
         torch.tensor([[0.0, mean, -6.0]]),
@@ -225,7 +215,7 @@ def test_guidance_chooses_no_byte_that_both_mixtures_rule_out(
     assert painted.item() == byte
 
 
-def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with() -> None:
+def test_two_channels_painted_together_have_the_probabilities_that_they_are_scored_with():
     """Counts of all (red, green), in 32 x 32 classes of 8 x 8 values."""
     given = parameters(COLOUR, seed=2)
     red_and_green = torch.cartesian_prod(BYTES, BYTES)
@@ -241,7 +231,7 @@ def test_two_channels_painted_together_have_the_probabilities_that_they_are_scor
     assert_fits(coarse_counts, coarse_scored)
 
 
-def painted_byte(given: list[float], u: tuple[float, float], temperature: float = 1.0) -> int:
+def painted_byte(given, u, temperature=1.0):
     painted = PixelLogistics(1, 1).sample(
         torch.tensor([given]),
         torch.tensor([[u]]),
@@ -260,16 +250,16 @@ def painted_byte(given: list[float], u: tuple[float, float], temperature: float 
         (0.9, 0.6),
     ],
 )
-def test_a_narrow_component_gives_its_own_byte(u: tuple[float, float]) -> None:
+def test_a_narrow_component_gives_its_own_byte(u):
     assert painted_byte([0.0, 100 / 127.5 - 1, -50.0], u) == 100
 
 
 @pytest.mark.parametrize(("u", "byte"), [(2.0**-24, 0), (1 - 2.0**-24, 255)])
-def test_the_ends_of_the_unit_interval_give_the_outer_bytes(u: float, byte: int) -> None:
+def test_the_ends_of_the_unit_interval_give_the_outer_bytes(u, byte):
     assert painted_byte([0.0, 0.0, 0.0], (u, u)) == byte
 
 
-def test_a_higher_temperature_is_further_from_the_mean() -> None:
+def test_a_higher_temperature_is_further_from_the_mean():
     painted = [painted_byte([0.0, 0.0, -2.0], (0.3, 0.7), t) for t in (0.5, 1.0, 1.7)]
     assert 127 < painted[0] < painted[1] < painted[2]
 
@@ -284,9 +274,7 @@ def test_a_higher_temperature_is_further_from_the_mean() -> None:
         (-30.0, 50.0),
     ],
 )
-def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(
-    scale: str, mean: float, raw: float
-) -> None:
+def test_pixels_far_from_every_mean_have_finite_logarithms_and_gradients(scale, mean, raw):
     mixture = PixelLogistics(2, 3, scale)
     pixels = torch.tensor(
         [

@@ -20,7 +20,7 @@ from tests.support.kernels.heads import sequence, state
     ],
 )
 @pytest.mark.parametrize("batch", [1, 33])
-def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
+def test_agrees_with_the_reference(batch, widths):
     q, k, v = sequence(1, *widths, batch=batch)
     step = [x[:, :, 0].contiguous() for x in (q, k, v)]
     s, z = state(*widths, batch=batch)
@@ -33,7 +33,7 @@ def test_agrees_with_the_reference(batch: int, widths: tuple[int, int]) -> None:
     assert_close("z", expected_z, z)
 
 
-def test_many_steps_are_the_attention() -> None:
+def test_many_steps_are_the_attention():
     q, k, v = (x.double() for x in sequence(70))
     y, s, z = attention.causal_linear_attention(q, k, v)
     stepped_s = torch.zeros_like(s)

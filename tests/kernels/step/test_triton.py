@@ -16,10 +16,9 @@ from tests.support.close import BOUND, assert_close
 
 HEADS = 3
 POOL = 7
-Tensors = tuple[torch.Tensor, ...]
 
 
-def inputs(batch: int, key_width: int, value_width: int) -> Tensors:
+def inputs(batch, key_width, value_width):
     """A projection before the feature map, s, z, no deferred steps, positions and slots, one of
     them none.
     """
@@ -36,9 +35,7 @@ def inputs(batch: int, key_width: int, value_width: int) -> Tensors:
     )
 
 
-def assert_steps(
-    state_dtype: torch.dtype, bound: float, batch: int, widths: tuple[int, int]
-) -> None:
+def assert_steps(state_dtype, bound, batch, widths):
     """Fail where a step is not the reference's, in float64, or changes another slot."""
     key_width, value_width = widths
     projected, s, z, deferred, position, slots = inputs(batch, *widths)
@@ -78,18 +75,16 @@ def assert_steps(
     ],
 )
 @pytest.mark.parametrize("batch", [1, 5])
-def test_chosen_slots_agree_with_the_reference_and_others_stay(
-    batch: int, widths: tuple[int, int]
-) -> None:
+def test_chosen_slots_agree_with_the_reference_and_others_stay(batch, widths):
     assert_steps(torch.float32, BOUND, batch, widths)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_a_state_stored_in_16_bits_is_rounded_once_a_step(dtype: torch.dtype) -> None:
+def test_a_state_stored_in_16_bits_is_rounded_once_a_step(dtype):
     assert_steps(dtype, torch.finfo(dtype).eps * 4, 5, (8, 5))
 
 
-def test_a_step_does_not_depend_on_the_batch() -> None:
+def test_a_step_does_not_depend_on_the_batch():
     projected, s, z, *rest, slots = inputs(5, 33, 17)
     alone_s = s.clone()
     alone_z = z.clone()
@@ -103,9 +98,7 @@ def test_a_step_does_not_depend_on_the_batch() -> None:
 
 @pytest.mark.parametrize("deferred", [1, 3])
 @pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
-def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(
-    state_dtype: torch.dtype, deferred: int
-) -> None:
+def test_deferred_steps_are_those_that_write_the_state_bit_for_bit(state_dtype, deferred):
     """Slots at different positions, of steps of two bytes; 16-bit states are rounded where they
     are written alone.
     """
@@ -139,7 +132,7 @@ IMAGES = 3
 POSITIONS = 9
 
 
-def sequences(widths: tuple[int, int], state_dtype: torch.dtype, deferred: int) -> Tensors:
+def sequences(widths, state_dtype, deferred):
     """Projections, s, z, deferred steps, and the first position of each image and the one after
     its last: the last image has none."""
     key_width, value_width = widths
@@ -167,8 +160,8 @@ def sequences(widths: tuple[int, int], state_dtype: torch.dtype, deferred: int) 
     ],
 )
 def test_outputs_and_states_are_those_of_single_steps_bit_for_bit(
-    widths: tuple[int, int], deferred: int, at: int, state_dtype: torch.dtype
-) -> None:
+    widths, deferred, at, state_dtype
+):
     """Of steps of two bytes, `at` of them before position 0."""
     projected, *arrays, begin, end = sequences(widths, state_dtype, deferred)
     expected = [array.clone() for array in arrays]

@@ -15,9 +15,7 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 from unittest import mock
 
 import torch
@@ -40,20 +38,19 @@ from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda import CudaOptions
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.slots import SlotPool
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.precision import DEFERRED
 from scanline.model.base.state import State
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
 # before any kernel
-from tests.support.kernels.compiled_kernels import SHARED, Compiled, compiling, launched
+from tests.support.kernels.compiled_kernels import SHARED, compiling, launched
 from tests.support.kernels.ttgir import sums
 
 # as the authors' checkpoints are
 PLAIN = {"norm": "post", "activation": "relu", "embedding_join": "concat"}
 # name: configuration, and the type that its weights are stored in
-MODELS: dict[str, tuple[ModelConfig, torch.dtype]] = {
+MODELS = {
     "mnist-small": (PRESETS["mnist-small"].model, torch.float16),
     "cifar10-small": (PRESETS["cifar10-small"].model, torch.float16),
     "mnist": (PRESETS["mnist"].model, torch.float16),
@@ -69,7 +66,7 @@ TOO_NEW = {110: (3, 6)}
 SMALL = [capability for capability, shared in SHARED.items() if shared == min(SHARED.values())]
 
 
-def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) -> None:
+def step(config, stored, batch, capability):
     """Launches one step of a batch, with classes and without; each launch differs from the others
     of its kernel in one layer of a kind."""
     for classes in ((), (("7", "seven"),)):
@@ -83,7 +80,7 @@ def step(config: ModelConfig, stored: torch.dtype, batch: int, capability: int) 
         codes(kernels, buffers)
 
 
-def codes(kernels: KernelSequence, buffers: Buffers) -> None:
+def codes(kernels, buffers):
     """Launches what a step does with codes, and without. Images that are drawn must have the same
     bits beside decoded ones, so the layouts that decide the order of sums must be the same; and
     nothing may change the one product of the quantised CDF that is no whole number."""
@@ -107,7 +104,7 @@ def codes(kernels: KernelSequence, buffers: Buffers) -> None:
     assert not any("fma.rn" in ptx or "ftz" in ptx for ptx in decoding)
 
 
-def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
+def states(capability, dtypes=STATES):
     """Launches the recurrent step with heads of 32, as all shipped
     models have, and of other widths.
     """
@@ -116,9 +113,7 @@ def states(capability: int, dtypes: tuple[torch.dtype, ...] = STATES) -> None:
             recur(heads, width, dtype, capability >= 90)
 
 
-def recur(
-    heads: int, width: int, dtype: torch.dtype = torch.float32, chained: bool = False
-) -> None:
+def recur(heads, width, dtype=torch.float32, chained=False):
     """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
     two = torch.arange(2)
     deferred = torch.zeros(2, DEFERRED, heads * 2 * width)
@@ -133,7 +128,7 @@ def recur(
     fused_recurrent_sequence(projected, *arrays, two, two, two)
 
 
-def orders(*cases: tuple[int, int, torch.dtype]) -> None:
+def orders(*cases):
     """Launches steps one by one and at once; the layouts that decide the order of their
     sums must be the same, and no product may be contracted with a sum. Offsets must be 64
     bits wide, since states may have 2^31 numbers and more. A head of 32 is one warp, of
@@ -153,7 +148,7 @@ def orders(*cases: tuple[int, int, torch.dtype]) -> None:
             assert all("warpsPerCTA = [1, 1" in layout for _, layout in sums(step["ttgir"]))
 
 
-def copies() -> None:
+def copies():
     """Launches copies of whole slots of images and their states, at the sizes of all presets."""
     slots = torch.arange(2)
     for config in (preset.model for preset in PRESETS.values()):
@@ -167,7 +162,7 @@ def copies() -> None:
         draw_uniforms(slots[first:], slots[first:], slots[first:])
 
 
-def known_rows() -> None:
+def known_rows():
     """Launches what a pass over known bytes begins with, of grey pixels and of colour."""
     two = torch.arange(2)
     for size in (1, 3):
@@ -182,7 +177,7 @@ def known_rows() -> None:
         )
 
 
-def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
+def attention(lengths=(100, 1024)):
     for dtype, widths in ((torch.float32, (32, 64)), (torch.bfloat16, (32, 64))):
         for width in widths:
             for length in lengths:
@@ -192,7 +187,7 @@ def attention(lengths: tuple[int, ...] = (100, 1024)) -> None:
                 causal_linear_attention(*leaves)[0].sum().backward()
 
 
-def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None:
+def convolutions(capability, widths=(192, 1024)):
     """Launches the causal convolution of known pixels and of one pixel of each image."""
     two = torch.arange(2)
     for width in widths:
@@ -209,7 +204,7 @@ def convolutions(capability: int, widths: tuple[int, ...] = (192, 1024)) -> None
             launch(x, conv_weight, two, two, conv_state, 1, x.clone(), chained=capability >= 90)
 
 
-def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
+def training(depths=(160, 192, 256, 512)):
     """Launches norm and causal convolution of whole images, attention of
     projections, and their gradients.
     """
@@ -225,7 +220,7 @@ def training(depths: tuple[int, ...] = (160, 192, 256, 512)) -> None:
             ).sum().backward()
 
 
-def prefixes() -> None:
+def prefixes():
     """Launches attention over prefixes of images, of whichever length: each kernel
     is compiled once for all of them.
     """
@@ -233,7 +228,7 @@ def prefixes() -> None:
         causal_linear_attention(*(torch.rand(1, 8, length, 32) for _ in range(3)))
 
 
-def quick(capability: int) -> None:
+def quick(capability):
     """Launches a kernel of each kind, at the paper's sizes."""
     chained = capability >= 90
     x = torch.zeros(4096, 256)
@@ -277,7 +272,7 @@ WIDE_BYTES = 656
 SMALL_CARD_BYTES = 120  # of any kernel, on cards with the least shared memory
 
 
-def known(kernel: Compiled) -> bool:
+def known(kernel):
     """Whether the only fault is a known spill. No preset and no shipped model
     has heads of 64 float32 numbers.
     """
@@ -292,7 +287,7 @@ def known(kernel: Compiled) -> bool:
     )
 
 
-def largest_product() -> None:
+def largest_product():
     """Launches the product that needs the most shared memory: a wide one,
     with float32 weights and a norm.
     """
@@ -313,14 +308,14 @@ def largest_product() -> None:
     )
 
 
-def sizes(capability: int) -> None:
+def sizes(capability):
     """Asserts that no graph needs a kernel that those of one image
     and of the most images do not have.
     """
     options = CudaOptions()
     found = set[object]()
 
-    def record(function: JITFunction, *args: Any, grid: Any, warmup: bool, **how: Any) -> None:
+    def record(function, *args, grid, warmup, **how):
         found.add((function.__name__, _kinds(function, args), tuple(how.items())))
 
     for name in ("mnist-small", "cifar10-small"):
@@ -340,8 +335,8 @@ def sizes(capability: int) -> None:
             assert fewer <= kinds[1] | kinds[most]
 
 
-def compile_all(capability: int, only: list[str]) -> list[Compiled]:
-    parts: dict[str, Callable[[], None]] = {
+def compile_all(capability, only):
+    parts = {
         f"{name} {batch}": lambda c=config, s=stored, b=batch: step(c, s, b, capability)
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
@@ -376,7 +371,7 @@ def compile_all(capability: int, only: list[str]) -> list[Compiled]:
     return found
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--capability", type=int, nargs="+", choices=SHARED, default=list(SHARED))
     parser.add_argument(
@@ -385,7 +380,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Triton {triton.__version__}", flush=True)
     version = tuple(int(number) for number in triton.__version__.split(".")[:2])
-    found: list[Compiled] = []
+    found = []
     for capability in options.capability:
         if version <= TOO_NEW.get(capability, (0, 0)):
             print(f"sm_{capability} needs a newer Triton")

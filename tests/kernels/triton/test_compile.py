@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 SMALL = ("86", "89", "120", "121")  # cards with 99 KB of shared memory for a program
 
 
-def compiled(*arguments: str) -> list[str]:
+def compiled(*arguments):
     """Return what the compiler made of each kernel, a line each; fail where it has faults."""
     pytest.importorskip("triton", reason="Triton is not installed")
     command = [sys.executable, "-m", "tests.kernels.triton.compile", *arguments]
@@ -30,9 +30,7 @@ def compiled(*arguments: str) -> list[str]:
 
 
 @pytest.mark.compilers
-def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths() -> (
-    None
-):
+def test_a_kernel_of_each_kind_has_no_faults_one_order_of_sums_and_one_variant_for_all_lengths():
     """On cards with the least shared memory, the product that needs the most of it."""
     lines = compiled("--only", "quick", "--capability", "90", *SMALL)
     names = [line.split()[1].rstrip(":") for line in lines if line.startswith("sm_90")]
@@ -75,7 +73,7 @@ COPY = "ttg.async_copy_global_to_local"
 WAIT = 'tt.elementwise_inline_asm "griddepcontrol.wait"'
 
 
-def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found() -> None:
+def test_a_copy_before_the_wait_and_a_wait_in_a_loop_are_found():
     for lines, found in {
         (WAIT, COPY): False,
         (COPY, WAIT): True,

@@ -14,12 +14,10 @@ from scanline.kernels import LN2, philox
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.triton.sampling import draw_uniforms
-from scanline.model.network.distribution import Distribution
 from tests.support.close import assert_close
 from tests.support.engine.pools import (
     BATCH,
     POOL,
-    Pool,
     channels,
     copy,
     guiding,
@@ -35,9 +33,7 @@ STEPS = 4  # of an image
 MIXTURES = [PixelLogistics(*size) for size in [(5, 3), (1, 3), (5, 1), (5, 1, "elu")]]
 
 
-def case(
-    distribution: Distribution, spread: float | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def case(distribution, spread=None):
     """Parameters [BATCH, width], logits as large as `spread` or scales
     around e^spread, and base [BATCH, C].
     """
@@ -52,13 +48,11 @@ def case(
     return there(parameters, torch.randn(BATCH, channels(distribution)) / 2)
 
 
-def pool_of(distribution: Distribution) -> Pool:
+def pool_of(distribution):
     return pool(STEPS * channels(distribution), channels(distribution))
 
 
-def painted(
-    distribution: Distribution, parameters: torch.Tensor, slots: torch.Tensor, before: Pool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def painted(distribution, parameters, slots, before):
     """Return the images [POOL, N] after a step by the reference in float64, and of the chosen the
     cost [n] in bits, of all bytes and of those that are known."""
     slot = slots[slots >= 0]
@@ -75,12 +69,12 @@ def painted(
 
 
 def same_images(
-    distribution: Distribution,
-    parameters: torch.Tensor,
-    slots: torch.Tensor,
-    before: Pool,
-    after: Pool,
-) -> torch.Tensor:
+    distribution,
+    parameters,
+    slots,
+    before,
+    after,
+):
     """Return which images [POOL] the reference paints, too. Fail where others differ but for a step
     of one in the first byte of a mixture's that is rounded from within 1e-3 of a half, which
     another logarithm may round the other way."""
@@ -109,9 +103,7 @@ def same_images(
     ],
     ids=str,
 )
-def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
-    distribution: Distribution, spread: float
-) -> None:
+def test_bytes_and_costs_are_the_reference_and_other_slots_stay(distribution, spread):
     (parameters, base), slots, before = (
         case(distribution, spread),
         some_slots(),
@@ -135,7 +127,7 @@ def test_bytes_and_costs_are_the_reference_and_other_slots_stay(
 
 
 @pytest.mark.parametrize("distribution", [Categorical(), MIXTURES[0]], ids=str)
-def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
+def test_an_image_alone_has_the_same_bits(distribution):
     parameters, base = case(distribution)
     slots = some_slots()
     together = pool_of(distribution)
@@ -159,9 +151,7 @@ def test_an_image_alone_has_the_same_bits(distribution: Distribution) -> None:
         (0, 1.0, -60.0, (2 - 1 / 255) * e**7 / log(2)),
     ],
 )
-def test_costs_of_extreme_scales_are_exact_and_finite(
-    byte: int, mean: float, raw: float, cost: float
-) -> None:
+def test_costs_of_extreme_scales_are_exact_and_finite(byte, mean, raw, cost):
     state = {name: tensor[:1].clone() for name, tensor in pool(STEPS).items()}
     state["known"][:], state["images"][:] = True, byte
     state["bits"][:] = state["known_bits"][:] = 0
@@ -171,7 +161,7 @@ def test_costs_of_extreme_scales_are_exact_and_finite(
     assert torch.equal(state["bits"], state["known_bits"])
 
 
-def with_pairs(before: Pool) -> Pool:
+def with_pairs(before):
     """The pool, whose slots 9 and 2, and 4 and 6, become those of guided images."""
     for one, other in ((9, 2), (4, 6)):
         for name in ("images", "known", "seed", "index", "temperature", "position"):
@@ -185,9 +175,7 @@ def with_pairs(before: Pool) -> Pool:
 @pytest.mark.parametrize(
     ("distribution", "value"), [(Categorical(), nan), (PixelLogistics(5, 3), inf)]
 )
-def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(
-    distribution: Distribution, value: float
-) -> None:
+def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(distribution, value):
     before = with_pairs(pool_of(distribution))
     parameters, base = (part[:4].contiguous() for part in case(distribution))
     parameters[1, 30] = value
@@ -213,9 +201,7 @@ def test_a_guided_image_costs_nan_where_its_other_slot_is_not_finite(
     ],
     ids=str,
 )
-def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
-    distribution: Distribution, value: float
-) -> None:
+def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(distribution, value):
     parameters, base = case(distribution)
     slots = some_slots()
     sound = pool(6, 3)
@@ -234,7 +220,7 @@ def test_a_parameter_that_is_not_finite_shows_in_its_image_s_bits(
         assert torch.equal(sound[name][good], unsound[name][good])
 
 
-def test_uniforms_are_philox_bit_for_bit() -> None:
+def test_uniforms_are_philox_bit_for_bit():
     count = 200  # more than a program has
     seed = torch.randint(0, 2**63 - 1, (count,))
     index = torch.randint(0, 2**63 - 1, (count,))

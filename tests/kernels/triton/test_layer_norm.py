@@ -11,7 +11,7 @@ from tests.support.close import assert_close
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 1), (5, 20), (9, 33), (4, 256)])
-def test_agrees_with_torch(rows: int, width: int) -> None:
+def test_agrees_with_torch(rows, width):
     x, weight, bias = there(
         torch.randn(rows, width) * 3 + 10,
         torch.randn(width),

@@ -13,7 +13,7 @@ from tests.support.close import assert_close
 ACTIVATIONS = {"none": lambda x: x, "relu": F.relu, "gelu": F.gelu}
 
 
-def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
+def inputs(batch, depth, width):
     """x, weight, bias, scale and shift of a norm, residual."""
     return there(
         torch.randn(batch, depth) * 2 + 1,
@@ -34,7 +34,7 @@ def inputs(batch: int, depth: int, width: int) -> tuple[torch.Tensor, ...]:
         ((1, 1, 1), False, "gelu"),
     ],
 )
-def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation: str) -> None:
+def test_agrees_with_torch(sizes, normed, activation):
     x, weight, bias, scale, shift, residual = inputs(*sizes)
     wide = x.double()
     norm = None
@@ -56,7 +56,7 @@ def test_agrees_with_torch(sizes: tuple[int, int, int], normed: bool, activation
     assert_close("product", expected, out)
 
 
-def test_factors_have_21_bits() -> None:
+def test_factors_have_21_bits():
     x, weight, bias, _, _, residual = inputs(16, 256, 32)
     reference = F.linear(x.double(), weight.double(), bias.double())
     ours = linear(x, Halves.of(weight), bias, torch.empty_like(residual))
@@ -65,7 +65,7 @@ def test_factors_have_21_bits() -> None:
     assert (ours - reference).abs().max() < bound.max()
 
 
-def test_both_halves_are_the_weight_and_one_is_enough_for_float16() -> None:
+def test_both_halves_are_the_weight_and_one_is_enough_for_float16():
     weight = torch.randn(50, 70)
     halves = Halves.of(weight)
     both = halves.high.double() + halves.low.double() / 2048
@@ -75,7 +75,7 @@ def test_both_halves_are_the_weight_and_one_is_enough_for_float16() -> None:
         Halves.of(torch.tensor([[1e5]]))
 
 
-def test_a_row_has_the_bias_of_its_label() -> None:
+def test_a_row_has_the_bias_of_its_label():
     x, weight, _, scale, shift, residual = inputs(5, 20, 70)
     halves = Halves.of(weight)
     slots, labels, biases = there(
@@ -96,7 +96,7 @@ def test_a_row_has_the_bias_of_its_label() -> None:
 @pytest.mark.parametrize(
     ("rows", "stored"), [(1, torch.float16), (16, torch.float32), (70, torch.float16)]
 )
-def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torch.dtype) -> None:
+def test_wide_programs_and_narrow_ones_are_the_same_bits(rows, stored):
     x, weight, bias, scale, shift, residual = inputs(rows, 130, 140)
     halves = Halves.of(weight.to(stored).float())
     assert (halves.low is None) == (stored == torch.float16)
@@ -120,7 +120,7 @@ def test_wide_programs_and_narrow_ones_are_the_same_bits(rows: int, stored: torc
     assert torch.equal(*results)
 
 
-def test_a_row_that_is_not_finite_stays_alone() -> None:
+def test_a_row_that_is_not_finite_stays_alone():
     x, weight, bias, _, _, residual = inputs(5, 20, 33)
     halves = Halves.of(weight)
     sound = linear(x, halves, bias, torch.empty_like(residual), activation="relu")
@@ -131,7 +131,7 @@ def test_a_row_that_is_not_finite_stays_alone() -> None:
     assert torch.equal(sound[others], found[others])
 
 
-def test_the_result_may_take_the_place_of_the_residual() -> None:
+def test_the_result_may_take_the_place_of_the_residual():
     x, weight, bias, _, _, residual = inputs(5, 20, 33)
     halves = Halves.of(weight)
     apart = linear(x, halves, bias, torch.empty_like(residual), residual=residual)

@@ -13,7 +13,7 @@ from scanline.kernels.triton.copy_slots import copy_slots
 BEYOND_INT32 = 2**31
 
 
-def zeros(*shape: int) -> torch.Tensor:
+def zeros(*shape):
     """Zeros. On a CPU only the pages that are written take memory."""
     return (
         torch.zeros(shape, device=DEVICE)
@@ -22,11 +22,11 @@ def zeros(*shape: int) -> torch.Tensor:
     )
 
 
-def last(slots: int) -> torch.Tensor:
+def last(slots):
     return torch.tensor([slots - 1], device=DEVICE)
 
 
-def test_a_step_of_the_last_slot_and_its_copy() -> None:
+def test_a_step_of_the_last_slot_and_its_copy():
     heads = 8
     width = 32
     slots = BEYOND_INT32 // (heads * width * width) + 2

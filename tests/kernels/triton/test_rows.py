@@ -21,7 +21,7 @@ START = 256  # the row of the table for the byte before the image
 
 
 @pytest.mark.parametrize("concat", [False, True])
-def test_vectors_are_rows_of_tables_with_their_moments(concat: bool) -> None:
+def test_vectors_are_rows_of_tables_with_their_moments(concat):
     """One slot empty, one image done, two at their first byte."""
     slots, images, position, values, places = there(
         torch.tensor([4, -1, 0, 2, 1]),
@@ -64,7 +64,7 @@ STOPS = torch.tensor([18, 3, 18, 0])  # the last one is not there
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("begin", [0, 3, 12])
-def test_rows_are_those_of_torch(begin: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_those_of_torch(begin, size, monkeypatch):
     monkeypatch.setattr(known_rows, "ROWS", 8)  # more than one program
     images = torch.randint(0, 256, (IMAGES + 1, BYTES), dtype=torch.uint8)
     given = there(torch.tensor([begin]), POSITION, STOPS, images)
@@ -115,9 +115,7 @@ AFTER = [2, 1, 2, 3, 2, 6, 6]  # which slot each of the seven holds then
     ],
     ids=str,
 )
-def test_targets_become_sources(
-    dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_targets_become_sources(dtype, shape, monkeypatch):
     monkeypatch.setattr(module, "NUMBERS", 64)  # more than one program for a slot of 144 numbers
     numbers = torch.randint(0, 100, shape).to(dtype)
     sources, targets, array = there(SOURCES, TARGETS, numbers)
@@ -126,7 +124,7 @@ def test_targets_become_sources(
     assert torch.equal(expected, array)
 
 
-def test_all_layers_of_a_state_are_copied() -> None:
+def test_all_layers_of_a_state_are_copied():
     sources, targets, array = there(SOURCES, TARGETS, torch.randn(3, 7, 2, 5).half())
     expected = array[:, AFTER]
     copy_slots(array, sources, targets, layered=True)

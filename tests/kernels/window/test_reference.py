@@ -29,22 +29,22 @@ WINDOWS = {
 }
 
 
-def random_image(window: Window) -> torch.Tensor:
+def random_image(window):
     length = window.height * window.width * window.channels
     return torch.randint(0, 256, (1, length), dtype=torch.uint8)
 
 
-def as_written(window: Window, image: torch.Tensor, row: int, column: int) -> list[float]:
+def as_written(window, image, row, column):
     """The inputs of one pixel, number by number."""
     picture = image.view(window.height, window.width, window.channels).tolist()
 
-    def value(up: int, right: int, channel: int) -> float:
+    def value(up, right, channel):
         y = row - up
         x = column + right
         inside = y >= 0 and 0 <= x < window.width
         return (picture[y][x][channel] if inside else window.outside) / 127.5 - 1
 
-    def around(rows: int, columns: int) -> list[tuple[int, int]]:
+    def around(rows, columns):
         """The pixels above and before this one."""
         places = []
         for up in range(rows, -1, -1):
@@ -78,7 +78,7 @@ def as_written(window: Window, image: torch.Tensor, row: int, column: int) -> li
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_every_input_is_the_number_that_the_text_says(name: str) -> None:
+def test_every_input_is_the_number_that_the_text_says(name):
     window = WINDOWS[name]
     image = random_image(window)
     pixels = window.height * window.width
@@ -95,7 +95,7 @@ def test_every_input_is_the_number_that_the_text_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_a_pixel_reads_nothing_of_itself_or_of_later_ones(name: str) -> None:
+def test_a_pixel_reads_nothing_of_itself_or_of_later_ones(name):
     window = WINDOWS[name]
     image = random_image(window)
     for pixel in range(window.height * window.width):
@@ -108,7 +108,7 @@ def test_a_pixel_reads_nothing_of_itself_or_of_later_ones(name: str) -> None:
         assert torch.equal(reference, other_reference)
 
 
-def test_waves_are_correctly_rounded_sines_and_cosines() -> None:
+def test_waves_are_correctly_rounded_sines_and_cosines():
     table = wave_table(10)
     assert table.shape == (256, 20)
     for byte in (0, 1, 64, 127, 128, 200, 255):

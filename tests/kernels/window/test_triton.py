@@ -32,7 +32,7 @@ PADDING = 2
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_inputs_are_those_of_the_reference_bit_for_bit(name: str) -> None:
+def test_inputs_are_those_of_the_reference_bit_for_bit(name):
     """An image at every pixel and one that is done, in slots of any order; one slot empty."""
     window = WINDOWS[name]
     pixels = window.height * window.width

@@ -2,9 +2,7 @@
 parallel view and against itself.
 """
 
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from scanline.kernels import cpu as cpu_kernels
 from scanline.model import zoo
 from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
 from scanline.model.backends.prefill_batch import PrefillBatch
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.precision import PRECISIONS
 from scanline.model.base.state import State
 from scanline.model.evaluation.likelihood import bits
@@ -29,7 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
-Change = Callable[[list[torch.Tensor]], list[torch.Tensor]]
 SIZES = {
     "odd": {},
     "vectors of 16": {
@@ -44,9 +40,7 @@ SIZES = {
 }
 
 
-def read(
-    config: ModelConfig, isa: str, precision: str = "exact", threads: int = 2, count: int = 3
-) -> tuple[torch.Tensor, torch.Tensor, State]:
+def read(config, isa, precision="exact", threads=2, count=3):
     """Bits, parameters and final state of some images, which have
     labels where the model has classes.
     """
@@ -55,20 +49,18 @@ def read(
     )
 
 
-def backend_read(
-    backend: CpuBackend, config: ModelConfig, count: int = 3
-) -> tuple[torch.Tensor, torch.Tensor, State]:
+def backend_read(backend, config, count=3):
     state = State.zeros(config, count)
     images = small_models.tensor(config, count)
     batch = PrefillBatch.of(images, state, np.full(count, config.bytes), labels_of(config, count))
     return *backend.prefill_parameters(batch), state
 
 
-def labels_of(config: ModelConfig, count: int) -> torch.Tensor:
+def labels_of(config, count):
     return (torch.arange(count) + 2) % (len(config.classes) + 1)
 
 
-def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
+def reference(config):
     """What `read` returns, by the parallel view."""
     model = small_models.model(config)
     images = small_models.tensor(config, 3)
@@ -81,7 +73,7 @@ def reference(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, State]:
     )
 
 
-def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
+def test_parameters_bits_and_states_are_those_of_the_parallel_view():
     """On one instruction set: all have the same bits (tests/kernels/cpu/test_same_bits.py)."""
     for (variant, options), (size, sizes) in product(small_models.VARIANTS.items(), SIZES.items()):
         if size != "odd" and variant not in small_models.CORE:
@@ -98,7 +90,7 @@ def test_parameters_bits_and_states_are_those_of_the_parallel_view() -> None:
 
 
 @pytest.mark.parametrize("isa", ISAS)
-def test_small_features_keep_their_digits(isa: str) -> None:
+def test_small_features_keep_their_digits(isa):
     config = small_models.config()
     model = small_models.with_small_features(small_models.model(config))
     _, parameters, _ = backend_read(CpuBackend(model, 2, isa=isa), config)
@@ -107,8 +99,8 @@ def test_small_features_keep_their_digits(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", ISAS)
 def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float32_do(
-    isa: str,
-) -> None:
+    isa,
+):
     config = small_models.config(**SIZES["the paper's heads"])
     model = small_models.model(config)
     assert "weights float32" in CpuBackend(model).name
@@ -124,7 +116,7 @@ def test_weights_that_fit_float16_are_stored_so_and_compute_what_those_in_float3
 
 
 @pytest.mark.parametrize("variant", ["plain", "window", "waves of pixels"])
-def test_int8_costs_little(variant: str) -> None:
+def test_int8_costs_little(variant):
     config = small_models.config(**SIZES["the paper's heads"], **small_models.VARIANTS[variant])
     exact = read(config, ISAS[0])[0].mean()
     coarse = read(config, ISAS[0], "int8")[0].mean()
@@ -139,7 +131,7 @@ def test_int8_costs_little(variant: str) -> None:
         ({"precision": PRECISIONS["bfloat16-state"]}, "precision 'bfloat16-state' needs a GPU"),
     ],
 )
-def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sentence: str) -> None:
+def test_what_this_processor_cannot_run_is_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         CpuBackend(small_models.model(small_models.config()), **options)
 
@@ -154,7 +146,7 @@ def test_what_this_processor_cannot_run_is_refused(options: dict[str, Any], sent
     ],
     ids=["one too few", "none", "one too many", "one too short"],
 )
-def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
+def test_tensors_that_do_not_fit_the_shape_are_refused(change):
     model = small_models.model_of("waves of pixels")
     with pytest.raises(
         ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"
@@ -162,7 +154,7 @@ def test_tensors_that_do_not_fit_the_shape_are_refused(change: Change) -> None:
         cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
 
 
-def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps() -> None:
+def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps():
     model = load_model(zoo.find("mnist-small"), "cpu")
     generators = [Generator(model, 3, 1, backend="cpu") for _ in range(2)]
     mask = np.arange(784) % 112 < 56  # two rows of pixels known, two hidden, and so on

@@ -3,27 +3,19 @@ self-test; the others log why not.
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.kernels.triton.linear import NARROW, Halves
+from scanline.kernels.triton.linear import NARROW
 from scanline.model import backends
 from scanline.model.backends import TRITON, NoRoomError, cuda_step, open_backend
-from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend
-from scanline.model.backends.pending import Pending
-from scanline.model.backends.slots import SlotPool
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
 
-Break = Callable[..., None]  # breaks backends of some names at one of PLACES
 ALL = "cuda,cuda-unchained,cuda-narrow,eager"
 MODEL = small_models.config(height=1, width=2, layers=1, heads=1)  # the interpreter takes its time
 PLACES = {
@@ -33,41 +25,39 @@ PLACES = {
 }
 
 
-def broken(
-    place: str, names: tuple[str, ...], made: Callable[..., Backend]
-) -> Callable[..., Backend]:
+def broken(place, names, made):
     """`made`, but what it makes of these names fails at that place."""
 
-    def fail_to_start(pool: SlotPool) -> None:
+    def fail_to_start(pool):
         raise RuntimeError("out of resource: shared memory\nReducing block sizes may help.")
 
-    def make(name: str, *arguments: Any) -> Backend:
+    def make(name, *arguments):
         if name in names and place == "construction":
             raise RuntimeError("no kernel image is available\nCompile with TORCH_USE_CUDA_DSA.")
         backend = made(name, *arguments)
         advance = backend.advance
 
-        def charge_more(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+        def charge_more(pool, slots, steps):
             pending = advance(pool, slots, steps)
             pool.bits.add_(0.5)
             return pending
 
         if name in names and place == "warm-up":
-            backend.warm_up = fail_to_start  # type: ignore[method-assign]
+            backend.warm_up = fail_to_start
         elif name in names and place == "self-test":
-            backend.advance = charge_more  # type: ignore[method-assign]
+            backend.advance = charge_more
         return backend
 
     return make
 
 
 @pytest.fixture
-def model() -> Transformer:
+def model():
     return small_models.model(MODEL).to(DEVICE)
 
 
 @pytest.fixture
-def break_backends(monkeypatch: pytest.MonkeyPatch) -> Break:
+def break_backends(monkeypatch):
     made = backends._new_backend
     backends._log_once.cache_clear()
     return lambda place, *names: monkeypatch.setattr(
@@ -75,7 +65,7 @@ def break_backends(monkeypatch: pytest.MonkeyPatch) -> Break:
     )
 
 
-def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
+def test_the_first_backend_is_used_where_it_works(model):
     opened = open_backend(model, 3, backend=ALL)
     assert (opened.name, opened.fallbacks) == ("cuda", ())
     assert len(opened.slots.images) == 3
@@ -84,8 +74,8 @@ def test_the_first_backend_is_used_where_it_works(model: Transformer) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says_why(
-    model: Transformer, break_backends: Break, caplog: pytest.LogCaptureFixture, place: str
-) -> None:
+    model, break_backends, caplog, place
+):
     break_backends(place, "cuda")
     with caplog.at_level(logging.WARNING):
         opened = open_backend(model, 3, backend="cuda,eager")
@@ -98,26 +88,20 @@ def test_a_backend_that_fails_anywhere_is_followed_by_the_next_and_one_line_says
     ]
 
 
-def names(fallbacks: tuple[str, ...]) -> list[str]:
+def names(fallbacks):
     return [fallback.partition(":")[0] for fallback in fallbacks]
 
 
-def test_torch_is_used_where_no_kernel_of_ours_works(
-    model: Transformer, break_backends: Break
-) -> None:
+def test_torch_is_used_where_no_kernel_of_ours_works(model, break_backends):
     break_backends("warm-up", *TRITON)
     generator = Generator(model, 3, backend=ALL)
     assert (generator.backend_name, names(generator.fallbacks)) == ("eager", [*TRITON])
 
 
-def test_where_programs_round_apart_narrow_ones_are_used(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_programs_round_apart_narrow_ones_are_used(model, monkeypatch):
     multiply = cuda_step.linear
 
-    def rounded_up(
-        x: torch.Tensor, weight: Halves, bias: torch.Tensor, out: torch.Tensor, *how: Any
-    ) -> None:
+    def rounded_up(x, weight, bias, out, *how):
         """As if several rows had wide programs, in which the last bit of each result is another."""
         multiply(x, weight, bias, out, *how)
         if NARROW not in how and len(x) > 1:
@@ -135,7 +119,7 @@ def test_where_programs_round_apart_narrow_ones_are_used(
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-def test_the_cpu_is_used_where_no_gpu_works(model: Transformer, break_backends: Break) -> None:
+def test_the_cpu_is_used_where_no_gpu_works(model, break_backends):
     break_backends("construction", *TRITON, "eager")
     opened = open_backend(
         model, 3, backend=None if DEVICE == "cuda" else ",".join((*TRITON, "cpu"))
@@ -144,9 +128,7 @@ def test_the_cpu_is_used_where_no_gpu_works(model: Transformer, break_backends: 
     assert {*names(opened.fallbacks)} >= {*TRITON}
 
 
-def test_the_only_backend_asked_for_is_used_or_an_error(
-    model: Transformer, break_backends: Break
-) -> None:
+def test_the_only_backend_asked_for_is_used_or_an_error(model, break_backends):
     """And where none of several works one sentence names all reasons."""
     break_backends("warm-up", "cuda-unchained")
     assert open_backend(model, 1, backend="eager").name == "eager"
@@ -162,9 +144,7 @@ def test_the_only_backend_asked_for_is_used_or_an_error(
 
 
 @pytest.mark.parametrize("backend", ["cuda", "eager", "cpu"])
-def test_slots_that_do_not_fit_are_one_sentence_with_numbers(
-    model: Transformer, backend: str
-) -> None:
+def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model, backend):
     """And no reason for another backend, on which they would fit no better."""
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
@@ -173,10 +153,8 @@ def test_slots_that_do_not_fit_are_one_sentence_with_numbers(
         open_backend(model, 10**12, backend=f"{backend},eager")
 
 
-def test_no_memory_for_a_prefill_is_the_same_sentence(
-    model: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(backend: CudaBackend, pool: SlotPool) -> None:
+def test_no_memory_for_a_prefill_is_the_same_sentence(model, monkeypatch):
+    def fail(backend, pool):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(CudaBackend, "warm_up", fail)
@@ -187,15 +165,13 @@ def test_no_memory_for_a_prefill_is_the_same_sentence(
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-def test_backends_without_the_precision_are_not_tried(
-    model: Transformer, break_backends: Break
-) -> None:
+def test_backends_without_the_precision_are_not_tried(model, break_backends):
     break_backends("construction", "eager")
     assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="the reasons of a machine with a GPU are others")
-def test_a_cpu_without_our_library_has_torch_and_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cpu_without_our_library_has_torch_and_a_reason(monkeypatch):
     monkeypatch.setattr(cpu_kernels, "unavailable_reason", lambda: "it was not compiled")
     opened = open_backend(small_models.model(MODEL), 1)
     assert (opened.name, opened.fallbacks) == ("eager", ("cpu: it was not compiled",))
@@ -203,7 +179,7 @@ def test_a_cpu_without_our_library_has_torch_and_a_reason(monkeypatch: pytest.Mo
         open_backend(small_models.model(MODEL), 1, backend="cpu")
 
 
-def test_opening_a_backend_draws_no_random_numbers(model: Transformer) -> None:
+def test_opening_a_backend_draws_no_random_numbers(model):
     """A training evaluates its model between updates, and must draw the same images afterwards."""
     before = torch.get_rng_state()
     open_backend(model, 1, backend="eager")

@@ -3,7 +3,6 @@ plain Python.
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ INDEX = 5
 IMPOSSIBLE = math.inf
 
 
-def pool_with(slots: list[int], known_bits: list[float], index: int = INDEX) -> SlotPool:
+def pool_with(slots, known_bits, index=INDEX):
     """Slots of noise, of which `slots` are the particles of one image, whose known bytes have cost
     `known_bits` each.
     """
@@ -56,37 +55,37 @@ def pool_with(slots: list[int], known_bits: list[float], index: int = INDEX) -> 
     return pool
 
 
-def group_of(slots: list[int], position: int = POSITION) -> Groups:
+def group_of(slots, position=POSITION):
     return Groups(np.array([slots]), np.array([position]))
 
 
-def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
+def contents(pool):
     arrays = {name: getattr(pool, name) for name in ARRAYS} | vars(pool.state)
     return {name: array.clone() for name, array in arrays.items()}
 
 
-def uniform(index: int = INDEX, position: int = POSITION) -> float:
+def uniform(index=INDEX, position=POSITION):
     given = (SEED, index + (particles.RESAMPLING << 32), position)
     return float(uniforms(*map(torch.tensor, given))[0])
 
 
-def weights_of(known_bits: list[float]) -> list[float]:
+def weights_of(known_bits):
     least = min(known_bits)
     if least == IMPOSSIBLE:
         return [1.0 for _ in known_bits]
     return [2.0 ** (least - bits) for bits in known_bits]
 
 
-def effective_of(known_bits: list[float]) -> float:
+def effective_of(known_bits):
     weights = weights_of(known_bits)
     return sum(weights) ** 2 / sum(weight**2 for weight in weights)
 
 
-def mean_bits(known_bits: list[float]) -> float:
+def mean_bits(known_bits):
     return min(known_bits) - math.log2(sum(weights_of(known_bits)) / len(known_bits))
 
 
-def drawn(weights: list[float], point: float) -> int:
+def drawn(weights, point):
     """The particle in whose part of the weights laid end to end the point from 0 to 1 lies."""
     end = 0.0
     for particle, weight in enumerate(weights):
@@ -96,7 +95,7 @@ def drawn(weights: list[float], point: float) -> int:
     raise AssertionError("the point is beyond the weights")
 
 
-def ancestors_of(known_bits: list[float], uniform: float) -> list[int]:
+def ancestors_of(known_bits, uniform):
     """By systematic resampling, each particle that is drawn staying itself."""
     count = len(known_bits)
     weights = weights_of(known_bits)
@@ -129,8 +128,8 @@ def ancestors_of(known_bits: list[float], uniform: float) -> list[int]:
     ids=["one has all the weight", "two share it", "some are impossible", "thirty-six"],
 )
 def test_few_effective_particles_are_resampled_as_the_reference_does(
-    known_bits: list[float],
-) -> None:
+    known_bits,
+):
     order = torch.randperm(SLOTS, generator=torch.Generator().manual_seed(1)).tolist()
     slots = order[: len(known_bits)]
     others = order[len(known_bits) :]
@@ -155,7 +154,7 @@ def test_few_effective_particles_are_resampled_as_the_reference_does(
         assert after["effective_particles"][slot].item() == pytest.approx(effective)
 
 
-def test_not_a_number_is_impossible() -> None:
+def test_not_a_number_is_impossible():
     slots = [4, 5, 6]
     not_finite = pool_with(slots, [math.nan, 4.0, 30.0])
     impossible = pool_with(
@@ -173,7 +172,7 @@ def test_not_a_number_is_impossible() -> None:
         assert torch.equal(expected[name].nan_to_num(), array.nan_to_num()), name
 
 
-def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> None:
+def test_many_effective_particles_keep_all_but_the_smallest_number_of_them():
     known_bits = [3.0, 3.5, 4.0, 3.0]
     slots = [9, 1, 5, 2]
     pool = pool_with(slots, known_bits)
@@ -189,7 +188,7 @@ def test_many_effective_particles_keep_all_but_the_smallest_number_of_them() -> 
     assert torch.equal(pool.effective_particles, effective)
 
 
-def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
+def test_particles_that_all_rule_out_a_known_byte_weigh_the_same():
     slots = [4, 5, 6]
     pool = pool_with(slots, [IMPOSSIBLE] * 3)
     before = contents(pool)
@@ -202,7 +201,7 @@ def test_particles_that_all_rule_out_a_known_byte_weigh_the_same() -> None:
     assert torch.equal(pool.images[4], before["images"][chosen])
 
 
-def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None:
+def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot():
     slots = [8, 3, 11, 30]
     known_bits = [5.0, 4.0, 4.5, 20.0]
     others = [slot for slot in range(SLOTS) if slot != 8]
@@ -225,7 +224,7 @@ def test_the_chosen_particle_s_image_and_bits_end_in_the_leader_s_slot() -> None
 
 
 @pytest.mark.parametrize("particles", [2, 3, 4, 7, 16, 64])
-def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles: int) -> None:
+def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles):
     """Weights of many sizes, equal ones, impossible particles and groups in which all are."""
     random = np.random.default_rng(particles)
     count = 300
@@ -239,7 +238,7 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
     groups = Groups(slots, random.integers(0, 5000, count))
     whose = torch.arange(slots.size)
 
-    def decided(act: Callable[..., None], *how: object) -> SlotPool:
+    def decided(act, *how):
         pool = SlotPool.empty(CONFIG, slots.size)
         rows = torch.from_numpy(slots)
         pool.bits.copy_(whose)
@@ -261,7 +260,7 @@ def test_numpy_on_the_host_and_torch_on_a_device_decide_the_same_bits(particles:
         assert (by_torch.bits != whose).any() == (particles > 2 or act is choose)
 
 
-def test_the_exact_functions_are_close_to_torch_s_own() -> None:
+def test_the_exact_functions_are_close_to_torch_s_own():
     x = -torch.rand(4000, dtype=torch.float64) * 99
     y = torch.rand(4000, dtype=torch.float64) * 64
     assert (particles.power_of_two(x) / torch.exp2(x) - 1).abs().max() < 1e-13

@@ -1,27 +1,19 @@
 """The self-test passes every backend that computes the model, and no other."""
 
-from collections.abc import Callable
-
-import numpy as np
 import pytest
-import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.comparison import WrongResultsError
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.eager import EagerBackend
-from scanline.model.backends.pending import Pending
-from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.self_test import run_self_test
 from scanline.model.backends.slots import SlotPool
-from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.sweeps import and_slow
 
 # more steps than the self-test takes
 CONFIG = small_models.config(height=6, layers=1, **small_models.CLASSES)
 SLOTS = 64
-Fault = Callable[[SlotPool], object]
 
 
 class FaultyBackend(EagerBackend):
@@ -29,23 +21,23 @@ class FaultyBackend(EagerBackend):
 
     def __init__(
         self,
-        model: Transformer,
-        before: Fault = lambda slots: None,
-        after: Fault = lambda slots: None,
-        read: Fault = lambda bits: None,
-    ) -> None:
+        model,
+        before=lambda slots: None,
+        after=lambda slots: None,
+        read=lambda bits: None,
+    ):
         super().__init__(model)
         self.before = before
         self.after = after
         self.read = read
 
-    def advance(self, pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+    def advance(self, pool, slots, steps):
         self.before(pool)
         pending = super().advance(pool, slots, steps)
         self.after(pool)
         return pending
 
-    def prefill(self, batch: PrefillBatch) -> torch.Tensor:
+    def prefill(self, batch):
         bits = super().prefill(batch)
         self.read(bits)
         return bits
@@ -53,7 +45,7 @@ class FaultyBackend(EagerBackend):
 
 OTHER_BYTES = "bytes are not those that the reference draws"
 # before or after a step, or of what is read; and what is found
-FAULTS: dict[str, tuple[str, Fault, str]] = {
+FAULTS = {
     "all are stopped": (
         "before",
         lambda s: s.state.position.fill_(CONFIG.bytes),
@@ -84,7 +76,7 @@ FAULTS: dict[str, tuple[str, Fault, str]] = {
 }
 
 
-def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
+def proven(backend, model):
     slots = SlotPool.empty(model.config, SLOTS)
     run_self_test(backend, slots, model)
     return slots
@@ -94,17 +86,17 @@ def proven(backend: EagerBackend | CpuBackend, model: Transformer) -> SlotPool:
     "variant", and_slow(["authors", "waves of pixels"], "plain", "strokes", *small_models.REST)
 )
 def test_backends_that_compute_the_model_pass_and_all_slots_are_free_afterwards(
-    variant: str,
-) -> None:
+    variant,
+):
     model = small_models.model_of(variant, **small_models.CLASSES)
-    backends: list[EagerBackend | CpuBackend] = [EagerBackend(model)]
+    backends = [EagerBackend(model)]
     backends += [CpuBackend(model, threads=1)] if cpu_kernels.available() else []
     for backend in backends:
         assert (proven(backend, model).state.position == model.config.bytes).all()
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_wrong_inputs_and_results_of_a_step_are_found(kind: str) -> None:
+def test_wrong_inputs_and_results_of_a_step_are_found(kind):
     when, fault, sentence = FAULTS[kind]
     model = small_models.model(CONFIG)
     with pytest.raises(WrongResultsError, match=sentence):
@@ -119,9 +111,7 @@ def test_wrong_inputs_and_results_of_a_step_are_found(kind: str) -> None:
         ("put_codes", "images are not painted again from their codes"),
     ],
 )
-def test_faults_of_particles_and_codes_are_found(
-    act: str, sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_of_particles_and_codes_are_found(act, sentence, monkeypatch):
     backend = EagerBackend(small_models.model(CONFIG))
     monkeypatch.setattr(backend, act, lambda *_: None)
     with pytest.raises(WrongResultsError, match=sentence):
@@ -129,12 +119,12 @@ def test_faults_of_particles_and_codes_are_found(
 
 
 @pytest.mark.parametrize("slots", [1, 5])
-def test_few_slots_are_enough(slots: int) -> None:
+def test_few_slots_are_enough(slots):
     model = small_models.model(CONFIG)
     run_self_test(CpuBackend(model, threads=1), SlotPool.empty(CONFIG, slots), model)
 
 
-def test_of_weights_that_have_diverged_nothing_is_asked_that_the_reference_cannot_compute() -> None:
+def test_of_weights_that_have_diverged_nothing_is_asked_that_the_reference_cannot_compute():
     model = small_models.model(CONFIG)
     model.head.bias.fill_(float("nan"))
     proven(EagerBackend(model), model)

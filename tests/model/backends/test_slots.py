@@ -17,7 +17,7 @@ CONFIG = small_models.config()
 SLOTS = 6
 
 
-def used_pool() -> SlotPool:
+def used_pool():
     """A pool in which every number is one that an earlier image has left."""
     pool = SlotPool.empty(CONFIG, SLOTS)
     pool.state.s.fill_(torch.nan)
@@ -27,14 +27,14 @@ def used_pool() -> SlotPool:
     return pool
 
 
-def prefix(value: float) -> State:
+def prefix(value):
     state = State.zeros(CONFIG, 1)
     state.s.fill_(value)
     state.z.fill_(-value)
     return state
 
 
-def arrivals() -> Arrivals:
+def arrivals():
     """Five images in slots of any order, two of them from one prefix and one from another."""
     block = Arrivals.empty(5, CONFIG.bytes, [prefix(1.5), prefix(2.5)], [1, 0, 1])
     block.slots.copy_(torch.tensor([4, 1, 0, 5, 2]))
@@ -46,13 +46,13 @@ def arrivals() -> Arrivals:
     return block
 
 
-def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
+def contents(pool):
     return vars(pool.state) | {
         name: tensor for name, tensor in vars(pool).items() if name != "state"
     }
 
 
-def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> None:
+def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else():
     pool = used_pool()
     block = arrivals()
     expected = contents(used_pool())
@@ -67,7 +67,7 @@ def test_what_arrives_replaces_all_that_its_slots_held_and_nothing_else() -> Non
         assert torch.equal(expected[name].nan_to_num(-9), tensor.nan_to_num(-9)), name
 
 
-def test_a_gpu_s_operations_place_the_same() -> None:
+def test_a_gpu_s_operations_place_the_same():
     on_host = used_pool()
     by_torch = used_pool()
     on_host._place_by_numpy(arrivals())
@@ -76,7 +76,7 @@ def test_a_gpu_s_operations_place_the_same() -> None:
         assert torch.equal(tensor.nan_to_num(-9), contents(by_torch)[name].nan_to_num(-9)), name
 
 
-def test_images_and_numbers_are_fetched_together_as_they_are() -> None:
+def test_images_and_numbers_are_fetched_together_as_they_are():
     pool = used_pool()
     pool.place(arrivals())
     pool.known_bits.copy_(torch.arange(SLOTS))
@@ -96,12 +96,12 @@ def test_images_and_numbers_are_fetched_together_as_they_are() -> None:
             )
 
 
-def test_only_the_slots_asked_for_are_advanced() -> None:
+def test_only_the_slots_asked_for_are_advanced():
     pool = used_pool()
     pool.place(arrivals())
-    seen: list[list[int]] = []
+    seen = []
 
-    def advance(chosen: SlotPool) -> None:
+    def advance(chosen):
         seen.append(chosen.state.position.tolist())
         chosen.state.position += chosen.state.position < CONFIG.bytes
 
@@ -116,12 +116,12 @@ def test_only_the_slots_asked_for_are_advanced() -> None:
 
 @pytest.mark.parametrize("variant", ["plain", "colour", "authors", "pixels"])
 def test_what_a_pool_holds_is_as_large_as_the_configuration_states_and_never_grows(
-    variant: str,
-) -> None:
+    variant,
+):
     config = small_models.config_of(variant)
     generator = Generator(small_models.model(config), 64)
 
-    def sizes() -> dict[str, int]:
+    def sizes():
         tensors = contents(generator.pool)
         return {name: tensor.untyped_storage().nbytes() for name, tensor in tensors.items()}
 

@@ -5,8 +5,6 @@ not say; generation_config.json.
 import json
 import time
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,6 @@ from scanline.model.base.class_names import (
     label_of_prompt,
     listed_in,
 )
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.base.sampling_options import Defaults, DrawnLabel, SamplingParams
 from scanline.model.formats.checkpoint import save_model
@@ -31,7 +28,7 @@ CLASSES = (*((str(digit), word) for digit, word in enumerate(DIGITS)), *NAMED)
 
 
 @pytest.fixture(scope="module")
-def config() -> ModelConfig:
+def config():
     return small_models.config(classes=CLASSES)
 
 
@@ -39,9 +36,7 @@ def config() -> ModelConfig:
     ("text", "label"),
     [("7", 8), ("seven", 8), ("SEVEN", 8), (" 0 ", 1), ("Sports  Car", 12), ("Cafe\u0301", 13)],
 )
-def test_a_class_has_any_of_its_words_in_any_case(
-    config: ModelConfig, text: str, label: int
-) -> None:
+def test_a_class_has_any_of_its_words_in_any_case(config, text, label):
     assert label_of_class(config, text) == label
     assert label_of_prompt(config, text) == label
 
@@ -62,13 +57,11 @@ def test_a_class_has_any_of_its_words_in_any_case(
         ("+", 14),
     ],
 )
-def test_a_prompt_means_the_one_class_that_it_names(
-    config: ModelConfig, prompt: str, label: int
-) -> None:
+def test_a_prompt_means_the_one_class_that_it_names(config, prompt, label):
     assert label_of_prompt(config, prompt) == label
 
 
-def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes() -> None:
+def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes():
     config = small_models.config(classes=(("A",), ("a",), ("B",), ("two", "2")))
     named = {"A": 1, "a": 2, "B": 3, "b": 3, "TWO": 4}
     assert {text: label_of_class(config, text) for text in named} == named
@@ -80,16 +73,14 @@ def test_a_capital_is_another_class_than_the_small_letter_where_both_are_classes
 
 
 @pytest.mark.parametrize("name", ["any", "None"])
-def test_any_and_none_are_no_list_of_letters(name: str) -> None:
+def test_any_and_none_are_no_list_of_letters(name):
     config = small_models.config(classes=tuple((letter,) for letter in "anyoe"))
     assert not listed_in(config, name)
     assert listed_in(config, name.lower(), "prompt") == [*name.lower()]
 
 
 @pytest.mark.parametrize("text", ["", "sevens", "17", "a seven", "ten"])
-def test_a_class_that_is_not_known_is_refused_with_those_that_are(
-    config: ModelConfig, text: str
-) -> None:
+def test_a_class_that_is_not_known_is_refused_with_those_that_are(config, text):
     with pytest.raises(InvalidInput) as error:
         label_of_class(config, text)
     names = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, car, sports car, café, c++"
@@ -106,15 +97,13 @@ TWO_CLASSES = r"^prompt must name one class, not 3 and 7; this model knows 0, 1,
     [(prompt, NO_CLASS) for prompt in ("a handwritten digit", "seventeen 17s", "racecar")]
     + [(prompt, TWO_CLASSES) for prompt in ("a seven or a three", "7 3 7", "Three. Seven. Nine.")],
 )
-def test_a_prompt_without_one_class_is_refused_with_the_names(
-    config: ModelConfig, prompt: str, sentence: str
-) -> None:
+def test_a_prompt_without_one_class_is_refused_with_the_names(config, prompt, sentence):
     with pytest.raises(InvalidInput, match=sentence) as error:
         label_of_prompt(config, prompt)
     assert (error.value.param, error.value.code) == ("prompt", "prompt_not_supported")
 
 
-def test_a_model_without_classes_takes_an_empty_prompt_and_no_class() -> None:
+def test_a_model_without_classes_takes_an_empty_prompt_and_no_class():
     config = small_models.config()
     assert label_of_prompt(config, "") == 0
     with pytest.raises(InvalidInput, match=r"^This model knows no classes; leave class out\.$"):
@@ -126,7 +115,7 @@ def test_a_model_without_classes_takes_an_empty_prompt_and_no_class() -> None:
     assert error.value.code == "prompt_not_supported"
 
 
-def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time() -> None:
+def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time():
     config = small_models.config(
         classes=tuple((f"kind {number}", f"number {number}") for number in range(1000))
     )
@@ -139,8 +128,8 @@ def test_a_message_lists_a_hundred_names_and_long_prompts_take_little_time() -> 
 @pytest.mark.parametrize(
     "prompt", ["number 7 " * 3500, "a " * 16_000, "of kind " * 4000, "kind" * 8000]
 )
-def test_a_prompt_takes_as_long_with_32_000_words_as_with_two(prompt: str) -> None:
-    def seconds(classes: int, words: int) -> float:
+def test_a_prompt_takes_as_long_with_32_000_words_as_with_two(prompt):
+    def seconds(classes, words):
         named = (
             tuple(f"kind {number} {word}" for word in range(words)) for number in range(classes)
         )
@@ -186,7 +175,7 @@ SENTENCES = {  # the label of the one class that each names, 0 for none, -1 for 
 
 
 @pytest.mark.parametrize(("prompt", "label"), SENTENCES.items())
-def test_the_longest_word_at_a_place_is_meant_and_only_whole_words(prompt: str, label: int) -> None:
+def test_the_longest_word_at_a_place_is_meant_and_only_whole_words(prompt, label):
     config = small_models.config(classes=NESTED)
     if label > 0:
         assert label_of_prompt(config, prompt) == label
@@ -196,7 +185,7 @@ def test_the_longest_word_at_a_place_is_meant_and_only_whole_words(prompt: str, 
         label_of_prompt(config, f"{prompt} ")
 
 
-def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: ModelConfig) -> None:
+def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config):
     """But where a class has that name. No class is asked for by
     None, and a number is its digits.
     """
@@ -214,20 +203,18 @@ def test_any_class_is_drawn_for_images_that_are_painted_from_nothing(config: Mod
         (config, 7, 8),
         (config, None, 0),
     ):
-        painted = Defaults().to_paint(config_, name).label  # type: ignore[arg-type]
+        painted = Defaults().to_paint(config_, name).label
         assert painted == label_of_class(config_, name) == label
 
 
-def test_a_drawn_label_never_changes() -> None:
+def test_a_drawn_label_never_changes():
     """Seeds are promises: these are the classes that earlier versions drew."""
     assert [drawn_label(10, 7, index) for index in range(8)] == [8, 9, 8, 4, 7, 7, 10, 1]
 
 
 @pytest.mark.parametrize("marks", ["\u0301\u0323", "\u0301", "\u0f73", "\u0344"])
 @pytest.mark.parametrize("name", ["class", "prompt"])
-def test_many_combining_marks_in_a_row_are_refused_unsorted(
-    config: ModelConfig, name: str, marks: str
-) -> None:
+def test_many_combining_marks_in_a_row_are_refused_unsorted(config, name, marks):
     label_of = label_of_class if name == "class" else label_of_prompt
     for text in ("".join(sorted(marks * 16_000)) + " seven", "a" + 31 * marks[-1] + " seven"):
         with pytest.raises(InvalidInput) as error:
@@ -263,11 +250,11 @@ sampling = partial(SamplingParams, temperature=0.9)
         ({"guidance": 3.0}, "", sampling(label=DrawnLabel(DRAWN), guidance=3.0)),
     ],
 )
-def test_images_from_nothing(asked: dict[str, Any], prompt: str, expected: SamplingParams) -> None:
+def test_images_from_nothing(asked, prompt, expected):
     assert DEFAULTS.to_paint(GUIDED, **asked, prompt=prompt) == expected
 
 
-def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
+def test_a_completion_has_no_class_unless_one_is_asked_for():
     assert DEFAULTS.to_complete(GUIDED) == sampling(particles=4)
     assert DEFAULTS.to_complete(GUIDED, "star", guidance=2.0) == sampling(label=STAR, guidance=2.0)
     assert DEFAULTS.to_complete(GUIDED, particles=2).particles == 2
@@ -275,11 +262,11 @@ def test_a_completion_has_no_class_unless_one_is_asked_for() -> None:
         TypeError,
         match=r"^Defaults\.to_complete\(\) got an unexpected keyword argument 'temprature'$",
     ):
-        DEFAULTS.to_complete(GUIDED, temprature=1)  # type: ignore[call-arg]
+        DEFAULTS.to_complete(GUIDED, temprature=1)
 
 
 @pytest.mark.parametrize("class_name", ["none", "circle"])
-def test_a_class_against_the_prompt_is_refused(class_name: str) -> None:
+def test_a_class_against_the_prompt_is_refused(class_name):
     with pytest.raises(InvalidInput, match=r"^class and prompt name different classes"):
         DEFAULTS.to_paint(GUIDED, class_name, prompt="star")
 
@@ -300,20 +287,18 @@ def test_a_class_against_the_prompt_is_refused(class_name: str) -> None:
         ([], "must hold a JSON object"),
     ],
 )
-def test_a_wrong_file_is_refused_with_a_sentence(
-    tmp_path: Path, file: object, sentence: str
-) -> None:
+def test_a_wrong_file_is_refused_with_a_sentence(tmp_path, file, sentence):
     (tmp_path / "generation_config.json").write_text(json.dumps(file))
     with pytest.raises(ModelDirectoryError, match=r"generation_config\.json") as caught:
         read_defaults(tmp_path, GUIDED)
     assert sentence in str(caught.value)
 
 
-def test_the_largest_guidance_is_a_default_without_a_class() -> None:
+def test_the_largest_guidance_is_a_default_without_a_class():
     assert Defaults.from_dict({"guidance": 10}, GUIDED) == Defaults(guidance=10)
 
 
-def test_python_paints_with_the_defaults_and_says_so(tmp_path: Path) -> None:
+def test_python_paints_with_the_defaults_and_says_so(tmp_path):
     save_model(small_models.model(GUIDED), tmp_path)
     (tmp_path / "generation_config.json").write_text(json.dumps(DEFAULTS.to_dict()))
     model = load(tmp_path, device="cpu")
@@ -324,6 +309,6 @@ def test_python_paints_with_the_defaults_and_says_so(tmp_path: Path) -> None:
     assert model.sample(3, seed=1, class_name="none").classes == ()
 
 
-def test_the_shipped_digits_are_guided() -> None:
+def test_the_shipped_digits_are_guided():
     directory = zoo.find("mnist-small")
     assert read_defaults(directory, load_config(directory)) == Defaults("any", 2)

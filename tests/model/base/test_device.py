@@ -1,21 +1,17 @@
 """Devices, backends and precisions by name."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
 from scanline.model.backends import open_backend
 from scanline.model.base import device as devices
 from scanline.model.base.device import resolve_backend, resolve_device
-from scanline.model.base.precision import DEFERRED, PRECISIONS, PrecisionName
+from scanline.model.base.precision import DEFERRED, PRECISIONS
 from scanline.model.base.state import State
 from tests.support import small_models
 
-Has = Callable[[str | None], None]
 
-
-def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
+def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu():
     expected = "cuda" if torch.cuda.is_available() else "cpu"
     assert (
         torch.zeros(1, device=resolve_device("auto")).device.type
@@ -40,9 +36,7 @@ def test_a_resolved_device_holds_tensors_and_cpu_is_the_cpu() -> None:
         ("cpu", "tpu"),
     ],
 )
-def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(
-    backend: str, devices: str
-) -> None:
+def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(backend, devices):
     for device in devices.split():
         with pytest.raises(
             ValueError, match=r"^the backend (must be one of auto, cuda|\S+ runs on --device)"
@@ -51,7 +45,7 @@ def test_a_device_and_a_backend_that_exclude_each_other_are_an_error(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_a_gpu_it_and_its_backends_are_an_error() -> None:
+def test_without_a_gpu_it_and_its_backends_are_an_error():
     assert resolve_backend("auto") == ("cpu", None)
     for device, backend in (
         ("cuda", "auto"),
@@ -63,17 +57,17 @@ def test_without_a_gpu_it_and_its_backends_are_an_error() -> None:
 
 
 @pytest.fixture
-def gpu_of(monkeypatch: pytest.MonkeyPatch) -> Has:
+def gpu_of(monkeypatch):
     """A machine with a GPU that does not work for the reason given, or works."""
 
-    def has(reason: str | None) -> None:
+    def has(reason):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
         monkeypatch.setattr(devices, "_unusable_gpu", lambda: reason)
 
     return has
 
 
-def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of: Has) -> None:
+def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of):
     gpu_of(None)
     assert resolve_backend("auto") == ("cuda", None)
     assert resolve_backend("cuda") == ("cuda", "cuda,cuda-unchained,cuda-narrow,eager")
@@ -81,9 +75,7 @@ def test_all_backends_of_a_gpu_are_tried_and_the_cpu_only_on_device_auto(gpu_of:
     assert resolve_backend("auto", "eager") == ("cuda", "eager")
 
 
-def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(
-    gpu_of: Has, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(gpu_of, caplog):
     gpu_of("AcceleratorError: CUDA error: no kernel image is available")
     assert resolve_backend("auto") == ("cpu", None)
     assert [record.message for record in caplog.records if record.name == "scanline.model"] == [
@@ -106,9 +98,7 @@ def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(
         ("int8", "eager", "precision 'int8' needs the cpu kernel"),
     ],
 )
-def test_a_precision_that_cannot_run_here_is_refused(
-    name: str, backend: str | None, sentence: str
-) -> None:
+def test_a_precision_that_cannot_run_here_is_refused(name, backend, sentence):
     with pytest.raises(ValueError, match=sentence):
         open_backend(
             small_models.model(small_models.config()), 1, precision_name=name, backend=backend
@@ -117,7 +107,7 @@ def test_a_precision_that_cannot_run_here_is_refused(
 
 @pytest.mark.parametrize("name", PRECISIONS)
 @pytest.mark.parametrize("variant", ["plain", "pixels"])
-def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, variant: str) -> None:
+def test_the_bytes_of_a_state_are_those_that_it_takes(name, variant):
     config = small_models.config_of(variant)
     precision = PRECISIONS[name]
     for device, deferred in (("cpu", 0), ("cuda", DEFERRED)):
@@ -142,7 +132,5 @@ def test_the_bytes_of_a_state_are_those_that_it_takes(name: PrecisionName, varia
         ("Tesla T4", None),
     ],
 )
-def test_the_peak_is_that_of_the_card_and_not_of_one_with_a_like_name(
-    name: str, peak: int | None
-) -> None:
+def test_the_peak_is_that_of_the_card_and_not_of_one_with_a_like_name(name, peak):
     assert devices.peak_of(name) == peak

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -18,10 +17,9 @@ V1_CPU = "34 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpua
 V1_MEMORY = "35 30 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
 V1_GROUP = "5:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/docker/abc\n"
 ONE_CPU = "100000 100000\n"
-Files = dict[str, object]
 
 
-def tree(root: Path, groups: str, mounts: str, files: Files) -> Path:
+def tree(root, groups, mounts, files):
     """A tree with /proc and /sys: `files` by their paths under /sys/fs/cgroup. 8 GiB are free."""
     files = {
         "proc/self/cgroup": groups,
@@ -35,13 +33,13 @@ def tree(root: Path, groups: str, mounts: str, files: Files) -> Path:
     return root
 
 
-def test_without_groups_they_are_the_machines(tmp_path: Path) -> None:
+def test_without_groups_they_are_the_machines(tmp_path):
     for root in (tmp_path / "nothing", tree(tmp_path, "0::/\n", V2, {"cgroup.procs": ""})):
         assert cores(root) == ALLOWED
     assert free_memory(tmp_path) == 8 * GIB
 
 
-def version_1(quota: int) -> Files:
+def version_1(quota):
     return {
         "cpu,cpuacct/docker/abc/cpu.cfs_quota_us": quota,
         "cpu,cpuacct/docker/abc/cpu.cfs_period_us": 100000,
@@ -50,7 +48,7 @@ def version_1(quota: int) -> Files:
 
 WIDE = dict.fromkeys(("cpu.max", "pod/cpu.max", "pod/inner/cpu.max"), "1600000 100000\n")
 # groups, mounts, files, and the cores that they leave
-CORES: dict[str, tuple[str, str, Files, int]] = {
+CORES = {
     "no quota of version 2": ("0::/pod\n", V2, {"pod/cpu.max": "max 100000\n"}, ALLOWED),
     "a quota": ("0::/pod\n", V2, {"pod/cpu.max": ONE_CPU}, 1),
     "a part of a core counts as one": ("0::/pod\n", V2, {"pod/cpu.max": "20000 100000\n"}, 1),
@@ -96,15 +94,15 @@ CORES: dict[str, tuple[str, str, Files, int]] = {
 
 
 @pytest.mark.parametrize("case", CORES)
-def test_quotas_limit_cores(tmp_path: Path, case: str) -> None:
+def test_quotas_limit_cores(tmp_path, case):
     *machine_of, expected = CORES[case]
     assert cores(tree(tmp_path, *machine_of)) == expected
 
 
 def test_memory_below_the_limit_of_version_2_is_free_and_so_are_pages_of_files(
-    tmp_path: Path,
-) -> None:
-    files: Files = {
+    tmp_path,
+):
+    files = {
         "pod/memory.max": 2 * GIB,
         "pod/memory.high": "max\n",
         "pod/memory.current": GIB,
@@ -114,16 +112,16 @@ def test_memory_below_the_limit_of_version_2_is_free_and_so_are_pages_of_files(
     assert (
         free_memory(tree(tmp_path, "0::/pod\n", V2, files | {"pod/memory.high": GIB})) == GIB // 4
     )
-    in_another_namespace: Files = {"memory.max": GIB, "memory.current": 0}
+    in_another_namespace = {"memory.max": GIB, "memory.current": 0}
     assert free_memory(tree(tmp_path / "other", "0::/../other\n", V2, in_another_namespace)) == GIB
-    beyond_the_machine: Files = {"memory.max": 12 * GIB, "memory.current": 0}
+    beyond_the_machine = {"memory.max": 12 * GIB, "memory.current": 0}
     assert free_memory(tree(tmp_path / "large", "0::/\n", V2, beyond_the_machine)) == 8 * GIB
 
 
 def test_the_tightest_memory_limit_of_version_1_counts_beside_an_empty_version_2(
-    tmp_path: Path,
-) -> None:
-    files: Files = {
+    tmp_path,
+):
+    files = {
         "memory/memory.limit_in_bytes": NO_LIMIT_1,
         "memory/memory.usage_in_bytes": 3 * GIB,
         "memory/docker/memory.limit_in_bytes": 2 * GIB,
@@ -139,7 +137,7 @@ def test_the_tightest_memory_limit_of_version_1_counts_beside_an_empty_version_2
 
 
 @pytest.mark.parametrize("text", ["", "max\n", "nonsense\n", "1 2 3\n", "100000 0\n"])
-def test_what_cannot_be_read_is_no_limit(tmp_path: Path, text: str) -> None:
+def test_what_cannot_be_read_is_no_limit(tmp_path, text):
     root = tree(
         tmp_path, "0::/\n", V2, dict.fromkeys(("cpu.max", "memory.max", "memory.current"), text)
     )
@@ -168,15 +166,15 @@ assert "torch._dynamo" not in sys.modules  # the compiler, which takes 150 MB; m
 
 
 def test_a_fork_paints_the_same_and_cannot_go_on_with_what_its_parent_paints(
-    grey_directory: Path,
-) -> None:
+    grey_directory,
+):
     command = [sys.executable, "-c", FORKED, str(grey_directory)]
     logged = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stderr
     assert "load the model after a fork" in logged
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Path:
+def repository(tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "file").write_text("one")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org"]
@@ -189,14 +187,14 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def commit_of_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str | None:
+def commit_of_package(folder, monkeypatch):
     monkeypatch.setattr(machine, "__file__", str(folder / "model" / "base" / "machine.py"))
     return machine.facts()["commit"]
 
 
 def test_the_commit_is_that_of_our_own_clone_and_marked_when_files_differ(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+    repository, monkeypatch, tmp_path_factory
+):
     head = subprocess.run(
         ["git", "-C", str(repository), "rev-parse", "HEAD"], capture_output=True, text=True
     ).stdout

@@ -4,7 +4,6 @@ is named and the others are read.
 
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from PIL import Image
 
 from scanline.model.datasets import DataError
 from scanline.model.datasets.files import LARGEST_FILE
-from scanline.model.datasets.folder import Pictures, load
+from scanline.model.datasets.folder import load
 from tests.support.pictures import encode, noise
 from tests.support.server import hostile_pictures as hostile
 
@@ -20,7 +19,7 @@ GREY = noise(7, 5)
 COLOUR = noise(7, 5, 3)
 
 
-def folder(directory: Path, files: dict[str, bytes]) -> Path:
+def folder(directory, files):
     for name, data in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,13 +27,13 @@ def folder(directory: Path, files: dict[str, bytes]) -> Path:
     return directory
 
 
-def reasons(found: Pictures) -> dict[str, str]:
+def reasons(found):
     return {refused.file: refused.reason for refused in found.refused}
 
 
 def test_pictures_of_any_format_in_any_subfolder_in_the_order_of_their_names(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     kinds = ("PNG", "BMP", "TIFF", "PPM", "TGA", "PCX", "ICO", "DDS", "SGI")
     images = [noise(16, 16, 3, seed=i) for i in range(len(kinds))]
     # without a suffix: the bytes say what they are
@@ -51,7 +50,7 @@ def test_pictures_of_any_format_in_any_subfolder_in_the_order_of_their_names(
     assert (found.images == np.stack(expected).reshape(len(kinds), -1)).all()
 
 
-def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_path: Path) -> None:
+def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_path):
     whole = encode(COLOUR)
     files = {
         "text.txt": b"not a picture",
@@ -108,7 +107,7 @@ def test_each_refused_file_is_named_with_a_reason_and_the_others_are_read(tmp_pa
     assert not any("\n" in str(refused) for refused in found.refused)
 
 
-def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path: Path) -> None:
+def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path):
     wide = np.zeros((20, 60, 3), np.uint8)
     wide[:, 20:40] = 200  # the centre square
     folder(
@@ -129,7 +128,7 @@ def test_pictures_are_cropped_to_the_centre_and_resized(tmp_path: Path) -> None:
     )
 
 
-def test_grey(tmp_path: Path) -> None:
+def test_grey(tmp_path):
     luma = np.asarray(Image.fromarray(COLOUR).convert("L"))
     folder(tmp_path, {"colour.png": encode(COLOUR), "grey.png": encode(GREY)})
     # of that size: not changed
@@ -140,7 +139,7 @@ def test_grey(tmp_path: Path) -> None:
     assert load(tmp_path).channels == 3
 
 
-def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_path: Path) -> None:
+def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_path):
     smooth = np.tile(np.linspace(0, 255, 16).astype(np.uint8), (16, 1))
     rgb = np.repeat(smooth[..., None], 3, axis=2)
     lossy = {"a.jpg": encode(rgb, "JPEG", quality=90), "b.webp": encode(rgb, "WEBP", quality=90)}
@@ -156,13 +155,13 @@ def test_pictures_without_colour_are_grey_in_whatever_mode_they_are_stored(tmp_p
         ), name
 
 
-def test_an_animation_is_its_first_frame(tmp_path: Path) -> None:
+def test_an_animation_is_its_first_frame(tmp_path):
     first, second = (Image.fromarray(np.full((4, 4), value, np.uint8)) for value in (30, 200))
     first.save(tmp_path / "a.gif", save_all=True, append_images=[second])
     assert (load(tmp_path).images == 30).all()
 
 
-def test_mixed_sizes_are_one_sentence_that_names_two(tmp_path: Path) -> None:
+def test_mixed_sizes_are_one_sentence_that_names_two(tmp_path):
     folder(
         tmp_path,
         {
@@ -183,7 +182,7 @@ def test_mixed_sizes_are_one_sentence_that_names_two(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_no_picture_is_one_sentence(tmp_path: Path) -> None:
+def test_no_picture_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match=re.escape(f"{tmp_path} holds no files")):
         load(tmp_path)
     folder(tmp_path, {"a.txt": b"text", "b.txt": b"text"})
@@ -196,8 +195,8 @@ def test_no_picture_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_picture_that_no_model_can_paint_is_refused_before_others_are_read(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     folder(tmp_path, {"a.png": encode(np.zeros((700, 800, 3), np.uint8)), "b.png": b"never read"})
     with pytest.raises(DataError, match="has 800x700 pixels, too many for a model; give --size"):
         load(tmp_path)

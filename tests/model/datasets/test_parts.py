@@ -2,18 +2,16 @@
 test on is trained on in silence.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from scanline.model.datasets import DataError
 from scanline.model.datasets.parts import parts_among
-from scanline.model.datasets.source import ImageSet, open_data
+from scanline.model.datasets.source import open_data
 from tests.support.pictures import encode, noise, write_noise
 
 
-def sizes(found: ImageSet) -> tuple[int, int]:
+def sizes(found):
     return len(found.train), len(found.test)
 
 
@@ -35,17 +33,16 @@ SPLIT = [
 
 
 @pytest.mark.parametrize(("train", "test"), SPLIT)
-def test_parts_are_known_by_their_words(tmp_path: Path, train: str, test: str) -> None:
+def test_parts_are_known_by_their_words(tmp_path, train, test):
     files = [f"{train}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(4)]
     files += [f"{test}/{name}/{number}.png" for name in ("cats", "dogs") for number in range(2)]
     found = open_data(write_noise(tmp_path, *files), classes=True)
     assert sizes(found) == (8, 4)
-    assert found.labels is not None
     assert found.labels.names == ("cats", "dogs")
     assert found.refused == ()
 
 
-def test_parts_may_be_below_classes(tmp_path: Path) -> None:
+def test_parts_may_be_below_classes(tmp_path):
     files = [
         f"{name}/{part}/{n}.png"
         for name in ("cats", "dogs")
@@ -54,11 +51,10 @@ def test_parts_may_be_below_classes(tmp_path: Path) -> None:
     ]
     found = open_data(write_noise(tmp_path, *files), classes=True)
     assert sizes(found) == (6, 6)
-    assert found.labels is not None
     assert found.labels.names == ("cats", "dogs")
 
 
-def test_names_with_other_words_are_parts_together_alone() -> None:
+def test_names_with_other_words_are_parts_together_alone():
     assert parts_among(("steam_train", "test_tube", "bridge", "contest", "latest")) == {}
     assert parts_among(("stage1_train", "stage1_test")) == {
         "stage1_train": "train",
@@ -66,7 +62,7 @@ def test_names_with_other_words_are_parts_together_alone() -> None:
     }
 
 
-def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
+def test_a_class_of_trains_is_a_class(tmp_path):
     files = [
         f"{part}/{name}/{n}.png"
         for part in ("train", "test")
@@ -80,7 +76,7 @@ def test_a_class_of_trains_is_a_class(tmp_path: Path) -> None:
     assert (found.has_parts, found.labels and found.labels.names) == (False, ("car", "train"))
 
 
-def test_a_class_called_test_is_one_within_parts(tmp_path: Path) -> None:
+def test_a_class_called_test_is_one_within_parts(tmp_path):
     files = [
         f"{part}/{name}/{n}.png"
         for part in ("train", "test")
@@ -95,14 +91,14 @@ def test_a_class_called_test_is_one_within_parts(tmp_path: Path) -> None:
     assert len(found.refused) == 20
 
 
-def test_files_of_one_folder_are_parts_by_their_names_where_all_are(tmp_path: Path) -> None:
+def test_files_of_one_folder_are_parts_by_their_names_where_all_are(tmp_path):
     files = [f"{part}_{number}.png" for part in ("train", "test") for number in range(5)]
     found = open_data(write_noise(tmp_path / "all", *files))
     assert (sizes(found), found.has_parts, len(found.notes)) == ((5, 5), True, 1)
     assert not open_data(write_noise(tmp_path / "some", *files, "0.png")).has_parts
 
 
-def test_a_set_of_copies_says_what_is_left_out(tmp_path: Path) -> None:
+def test_a_set_of_copies_says_what_is_left_out(tmp_path):
     write_noise(tmp_path, "0.png")
     (tmp_path / "1.png").write_bytes(b"version https://git-lfs.github.com/spec/v1")
     (tmp_path / "@eaDir").mkdir()
@@ -113,7 +109,7 @@ def test_a_set_of_copies_says_what_is_left_out(tmp_path: Path) -> None:
         open_data(tmp_path)
 
 
-def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Path) -> None:
+def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path):
     colours = noise(2, 5, 4, 3)
     np.save(tmp_path / "a.npy", colours[0])
     np.save(tmp_path / "b.npy", colours[1])
@@ -128,7 +124,6 @@ def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Pat
     ):
         np.save(tmp_path / "labelled" / "labels.npy", labels)
         found = open_data(tmp_path / "labelled", classes=True)
-        assert found.labels is not None
         assert len(found.labels.names) == 2
     np.save(tmp_path / "labelled" / "labels.npy", labels / 3)
     with pytest.raises(DataError, match="has no labels that are known as such"):
@@ -136,8 +131,8 @@ def test_an_array_that_ends_in_3_is_one_image_and_words_are_labels(tmp_path: Pat
 
 
 def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trained_on(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     found = open_data(
         write_noise(tmp_path / "a", "train/0.png", "train/1.png", "test/2.png", "samples/3.png")
     )
@@ -153,13 +148,12 @@ def test_what_is_in_no_part_is_named_and_a_test_folder_beside_others_is_not_trai
 
 
 def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     files = [f"train/{name}/images/{number}.png" for name in ("n1", "n2") for number in range(20)]
     found = open_data(
         write_noise(tmp_path, *files, "val/images/40.png", "test/images/41.png"), classes=True
     )
-    assert found.labels is not None
     assert (sum(sizes(found)), found.labels.names, found.has_parts) == (40, ("n1", "n2"), False)
     reason = "unlabelled, or of a class that no training picture has"
     assert [str(refused) for refused in found.refused] == [
@@ -167,7 +161,7 @@ def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
     ]
 
 
-def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
+def test_arrays_are_split_and_labelled_by_their_names(tmp_path):
     images = noise(12, 3, 4)
     labels = np.arange(12) % 2
     arrays = {
@@ -198,14 +192,13 @@ def test_arrays_are_split_and_labelled_by_their_names(tmp_path: Path) -> None:
     ):
         found = open_data(path, classes=True)
         assert sizes(found) == (8, 4), path
-        assert found.labels is not None
         assert found.labels.names == ("0", "1")
         assert found.labels.train.tolist() == [1, 2] * 4
     assert (found.channels, found.height, found.width) == (3, 5, 5)
     assert (found.train[:1].reshape(5, 5, 3) == np.moveaxis(colours[0], 0, -1)).all()
 
 
-def test_idx_files_of_any_set_are_arrays(tmp_path: Path) -> None:
+def test_idx_files_of_any_set_are_arrays(tmp_path):
     images = noise(12, 3, 4)
     labels = np.uint8(range(12)) % 3
     for part, rows in (("train", slice(9)), ("test", slice(9, 12))):
@@ -218,7 +211,7 @@ def test_idx_files_of_any_set_are_arrays(tmp_path: Path) -> None:
     assert (sizes(found), found.labels and found.labels.names) == ((9, 3), ("0", "1", "2"))
 
 
-def test_arrays_of_anything_else_are_named(tmp_path: Path) -> None:
+def test_arrays_of_anything_else_are_named(tmp_path):
     write_noise(tmp_path, "0.png", "1.png")
     np.save(tmp_path / "floats.npy", np.zeros((2, 3, 4)))
     np.save(tmp_path / "y_all.npy", np.arange(5))
@@ -248,7 +241,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_folder_without_pictures_says_what_it_is(tmp_path: Path, name: str) -> None:
+def test_a_folder_without_pictures_says_what_it_is(tmp_path, name):
     begin, what = KNOWN[name]
     (tmp_path / name).write_bytes(begin)
     (tmp_path / "LICENSE.txt").write_bytes(b"text")

@@ -10,8 +10,6 @@ import pickle
 import re
 import struct
 import tarfile
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,30 +34,30 @@ TEST = "t10k-images-idx3-ubyte"
 LABELS = "t10k-labels-idx1-ubyte"
 
 
-def refused(sentence: str, read: Callable[..., object], *arguments: object) -> None:
+def refused(sentence, read, *arguments):
     with pytest.raises(DataError, match=re.escape(sentence)) as error:
         read(*arguments)
     assert "\n" not in str(error.value)
 
 
 def idx(
-    images: np.ndarray = IMAGES,
-    magic: int = 0x803,
-    count: int | None = None,
-    height: int = 28,
-    width: int = 28,
-) -> bytes:
+    images=IMAGES,
+    magic=0x803,
+    count=None,
+    height=28,
+    width=28,
+):
     return (
         struct.pack(">IIII", magic, len(images) if count is None else count, height, width)
         + images.tobytes()
     )
 
 
-def idx_labels(digits: np.ndarray = DIGITS, magic: int = 0x801, count: int | None = None) -> bytes:
+def idx_labels(digits=DIGITS, magic=0x801, count=None):
     return struct.pack(">II", magic, len(digits) if count is None else count) + digits.tobytes()
 
 
-def test_mnist_is_read_plain_or_gzipped(tmp_path: Path) -> None:
+def test_mnist_is_read_plain_or_gzipped(tmp_path):
     (tmp_path / TRAINING).write_bytes(idx())
     (tmp_path / f"{TEST}.gz").write_bytes(gzip.compress(idx(IMAGES[:2])))
     (tmp_path / LABELS).write_bytes(idx_labels())
@@ -70,7 +68,7 @@ def test_mnist_is_read_plain_or_gzipped(tmp_path: Path) -> None:
         np.testing.assert_array_equal(labels("mnist", tmp_path, split, np.empty((5, 784))), DIGITS)
 
 
-WRONG: dict[str, tuple[str, bytes, str]] = {
+WRONG = {
     "half a header": (
         TRAINING,
         idx()[:15],
@@ -112,13 +110,13 @@ WRONG: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_file_of_images(tmp_path: Path, case: str) -> None:
+def test_a_wrong_file_of_images(tmp_path, case):
     name, data, sentence = WRONG[case]
     (tmp_path / name).write_bytes(data)
     refused(sentence, load, "mnist", tmp_path, "train")
 
 
-WRONG_LABELS: dict[str, tuple[bytes | None, str]] = {
+WRONG_LABELS = {
     "missing": (None, f"has neither {LABELS} nor {LABELS}.gz"),
     "images": (
         idx_labels(magic=0x803),
@@ -131,16 +129,14 @@ WRONG_LABELS: dict[str, tuple[bytes | None, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG_LABELS)
-def test_a_wrong_file_of_labels(tmp_path: Path, case: str) -> None:
+def test_a_wrong_file_of_labels(tmp_path, case):
     data, sentence = WRONG_LABELS[case]
     if data is not None:
         (tmp_path / LABELS).write_bytes(data)
     refused(sentence, labels, "mnist", tmp_path, "test", np.empty((5, 1)))
 
 
-def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(tmp_path, monkeypatch):
     refused("nowhere is not a directory", load, "mnist", tmp_path / "nowhere", "train")
     assert (of_shape(28, 28, 1), of_shape(32, 32, 3)) == ("mnist", "cifar10")
     refused("no data set has images of 28 x 28 x 3", of_shape, 28, 28, 3)
@@ -149,7 +145,7 @@ def test_no_directory_a_shape_of_no_set_and_a_bomb_are_refused(
     refused("gz unpacks to more than 1,000 bytes", load, "mnist", tmp_path, "train")
 
 
-def write_batches(directory: Path) -> None:
+def write_batches(directory):
     directory.mkdir(exist_ok=True)
     for i, name in enumerate(TRAIN):
         (directory / f"{name}.bin").write_bytes(binary(planes(i), label=2 * i))
@@ -157,7 +153,7 @@ def write_batches(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", "cifar-10-batches-bin"])
-def test_cifar10_s_batches_in_order_with_channels_innermost(tmp_path: Path, folder: str) -> None:
+def test_cifar10_s_batches_in_order_with_channels_innermost(tmp_path, folder):
     write_batches(tmp_path / folder)
     expected = np.concatenate([interleaved(planes(i)) for i in range(5)])
     np.testing.assert_array_equal(load("cifar10", tmp_path, "train"), expected)
@@ -181,7 +177,7 @@ def test_cifar10_s_batches_in_order_with_channels_innermost(tmp_path: Path, fold
     ],
     ids=["a byte short", "wrong label", "missing batch"],
 )
-def test_a_wrong_batch(tmp_path: Path, data: bytes | None, sentence: str) -> None:
+def test_a_wrong_batch(tmp_path, data, sentence):
     write_batches(tmp_path)
     (tmp_path / "data_batch_3.bin").unlink()
     if data is not None:
@@ -189,7 +185,7 @@ def test_a_wrong_batch(tmp_path: Path, data: bytes | None, sentence: str) -> Non
     refused(sentence, load, "cifar10", tmp_path, "train")
 
 
-WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
+WRITERS = {
     "python 2": python_2,
     "python 3": python_3,
     "python 3, data by bytes": lambda images: python_3(images, b"data"),
@@ -202,7 +198,7 @@ WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_pickled_batch_and_its_labels(tmp_path: Path, writer: str) -> None:
+def test_a_pickled_batch_and_its_labels(tmp_path, writer):
     write_tar(tmp_path, {"readme.html": b"hello", "test_batch": WRITERS[writer](planes(9, 3))})
     np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
     np.testing.assert_array_equal(
@@ -210,7 +206,7 @@ def test_a_pickled_batch_and_its_labels(tmp_path: Path, writer: str) -> None:
     )
 
 
-def test_batches_in_order_whatever_their_order_in_the_tar(tmp_path: Path) -> None:
+def test_batches_in_order_whatever_their_order_in_the_tar(tmp_path):
     write_tar(tmp_path, {name: python_2(planes(i)) for i, name in reversed(list(enumerate(TRAIN)))})
     expected = np.concatenate([interleaved(planes(i)) for i in range(5)])
     np.testing.assert_array_equal(load("cifar10", tmp_path, "train"), expected)
@@ -219,17 +215,15 @@ def test_batches_in_order_whatever_their_order_in_the_tar(tmp_path: Path) -> Non
 class Calls:
     """Pickles as a call of a function, which plain unpickling would make."""
 
-    def __init__(self, function: Callable[..., object], *arguments: object) -> None:
+    def __init__(self, function, *arguments):
         self.call = function, arguments
 
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+    def __reduce__(self):
         return self.call
 
 
 @pytest.mark.parametrize("function", [os.system, eval, exec, open])
-def test_a_pickle_that_calls_is_refused_and_nothing_runs(
-    tmp_path: Path, function: Callable[..., object]
-) -> None:
+def test_a_pickle_that_calls_is_refused_and_nothing_runs(tmp_path, function):
     trace = tmp_path / "trace"
     code = {os.system: f"touch {trace}", open: str(trace)}.get(
         function, f"open({str(trace)!r}, 'w')"
@@ -246,7 +240,7 @@ def test_a_pickle_that_calls_is_refused_and_nothing_runs(
 NO_BATCH = "test_batch is not a CIFAR-10 batch"
 NO_ROWS = "test_batch does not hold rows of 3,072 bytes"
 BEYOND = python_2(planes(9, 3)).replace(b"J\x03\x00\x00\x00M", b"J\xff\xff\xff\x7fM")
-PICKLES: dict[str, tuple[bytes, str]] = {
+PICKLES = {
     "not a pickle": (b"hello", NO_BATCH),
     "no data": (pickle.dumps({"labels": [1]}), NO_BATCH),
     "a number": (pickle.dumps(1), NO_BATCH),
@@ -258,27 +252,27 @@ PICKLES: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("case", PICKLES)
-def test_a_wrong_pickle(tmp_path: Path, case: str) -> None:
+def test_a_wrong_pickle(tmp_path, case):
     data, sentence = PICKLES[case]
     write_tar(tmp_path, {"test_batch": data})
     refused(sentence, load, "cifar10", tmp_path, "test")
 
 
 @pytest.mark.parametrize("wrong", [None, [1], [1, 10], [1, "2"]])
-def test_pickled_labels_that_are_none(tmp_path: Path, wrong: object) -> None:
+def test_pickled_labels_that_are_none(tmp_path, wrong):
     write_tar(tmp_path, {"test_batch": pickle.dumps({"labels": wrong, "data": planes(9)}, 2)})
     sentence = "test_batch does not hold a label from 0 to 9 for each of its 2 images"
     refused(sentence, labels, "cifar10", tmp_path, "test", np.empty((2, 1)))
 
 
-def test_a_pickle_cut_anywhere_is_refused(tmp_path: Path) -> None:
+def test_a_pickle_cut_anywhere_is_refused(tmp_path):
     whole = python_2(planes(9, 1))
     for size in [*range(0, 300, 7), *range(300, len(whole), 500), len(whole) - 1]:
         write_tar(tmp_path, {"test_batch": whole[:size]})
         refused(NO_BATCH, load, "cifar10", tmp_path, "test")
 
 
-def test_missing_batch_or_a_directory_in_its_place(tmp_path: Path) -> None:
+def test_missing_batch_or_a_directory_in_its_place(tmp_path):
     path = write_tar(tmp_path, {"data_batch_1": python_2(planes(1))})
     lacks = "cifar-10-python.tar.gz lacks cifar-10-batches-py/test_batch"
     refused(lacks, load, "cifar10", tmp_path, "test")
@@ -289,7 +283,7 @@ def test_missing_batch_or_a_directory_in_its_place(tmp_path: Path) -> None:
     refused(lacks, load, "cifar10", tmp_path, "test")
 
 
-def test_a_truncated_or_corrupt_tar(tmp_path: Path) -> None:
+def test_a_truncated_or_corrupt_tar(tmp_path):
     path = write_tar(tmp_path, {"test_batch": python_2(planes(9, 3))})
     data = path.read_bytes()
     for keep in (0, 10, 100, 3000, 9000):
@@ -306,7 +300,7 @@ def test_a_truncated_or_corrupt_tar(tmp_path: Path) -> None:
         refused("cifar-10-python.tar.gz", load, "cifar10", tmp_path, "test")
 
 
-def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path: Path) -> None:
+def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path):
     """Pickles are programs: one wrong byte may say anything, and numpy's
     own classes crash on some of it.
     """
@@ -323,20 +317,20 @@ def test_a_pickle_with_a_random_byte_is_refused_or_harmless(tmp_path: Path) -> N
 SPLIT_IMAGES = noise(3000, 12)
 
 
-def sides(images: np.ndarray) -> tuple[set[bytes], set[bytes]]:
+def sides(images):
     split = split_by_content(images, "set")
     train, test = ({row.tobytes() for row in images[rows]} for rows in (split.train, split.test))
     return train, test
 
 
-def test_a_tenth_is_on_the_test_side_and_nothing_on_both() -> None:
+def test_a_tenth_is_on_the_test_side_and_nothing_on_both():
     train, test = sides(SPLIT_IMAGES)
     assert not train & test
     assert len(train) + len(test) == 3000
     assert len(test) / 3000 == pytest.approx(TEST_SHARE, abs=0.02)
 
 
-def test_order_and_additions_move_no_picture() -> None:
+def test_order_and_additions_move_no_picture():
     train, test = sides(SPLIT_IMAGES[:2000])
     assert sides(SPLIT_IMAGES[:2000][::-1].copy()) == (train, test)
     assert all(side <= more for side, more in zip((train, test), sides(SPLIT_IMAGES), strict=True))
@@ -347,7 +341,7 @@ def test_order_and_additions_move_no_picture() -> None:
     assert split.digest != split_by_content(SPLIT_IMAGES[1:], "set").digest
 
 
-def test_duplicates_are_counted_and_left_out() -> None:
+def test_duplicates_are_counted_and_left_out():
     images = np.concatenate((SPLIT_IMAGES[:50], SPLIT_IMAGES[10:30], SPLIT_IMAGES[20:25]))
     split = split_by_content(images, "set")
     assert split.duplicates == 25
@@ -355,7 +349,7 @@ def test_duplicates_are_counted_and_left_out() -> None:
     assert sides(images) == sides(SPLIT_IMAGES[:50])
 
 
-def test_two_pictures_are_enough_and_there_is_always_one_on_each_side() -> None:
+def test_two_pictures_are_enough_and_there_is_always_one_on_each_side():
     for seed in range(12):
         split = split_by_content(noise(2, 4, seed=seed), "set")
         assert (len(split.train), len(split.test)) == (1, 1)
@@ -365,7 +359,7 @@ def test_two_pictures_are_enough_and_there_is_always_one_on_each_side() -> None:
     refused(sentence, split_by_content, np.repeat(SPLIT_IMAGES[:1], 5, axis=0), "photos")
 
 
-def test_a_subset_is_indexed_as_an_array_and_copies() -> None:
+def test_a_subset_is_indexed_as_an_array_and_copies():
     subset = Subset(SPLIT_IMAGES, np.array([5, 7, 9]))
     assert (len(subset), subset.shape) == (3, (3, 12))
     assert (subset[:2] == SPLIT_IMAGES[[5, 7]]).all()

@@ -6,10 +6,7 @@ import gzip
 import json
 import re
 import struct
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,19 +14,19 @@ import pytest
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
-from scanline.model.datasets.source import ImageSet, open_data, parse_size
+from scanline.model.datasets.source import open_data, parse_size
 from scanline.model.training.presets import PRESETS
 from tests.support import blobs
 from tests.support.pictures import encode, noise, write_noise
 
 
-def refused(sentence: str, path: Path, **options: Any) -> None:
+def refused(sentence, path, **options):
     with pytest.raises(DataError, match=re.escape(sentence)) as error:
         open_data(path, **options)
     assert "\n" not in str(error.value)
 
 
-def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path: Path) -> None:
+def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path):
     blobs.write(tmp_path)
     found = open_data(tmp_path, classes=True)
     assert (found.published, found.size, found.labels and found.labels.names) == (
@@ -47,9 +44,7 @@ def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_
 
 
 @pytest.mark.parametrize("at", ["MNIST/raw/NAME", "raw/NAME", "NAME/NAME", "DOTS"])
-def test_published_files_are_found_where_torchvision_and_kaggle_put_them(
-    tmp_path: Path, at: str
-) -> None:
+def test_published_files_are_found_where_torchvision_and_kaggle_put_them(tmp_path, at):
     blobs.write(tmp_path)
     expected = open_data(tmp_path, classes=True)
     for file in list(tmp_path.iterdir()):
@@ -63,17 +58,17 @@ def test_published_files_are_found_where_torchvision_and_kaggle_put_them(
     assert open_data(tmp_path / "moved", classes=True).digest == expected.digest
 
 
-def pictures(directory: Path, *seeds: int) -> None:
+def pictures(directory, *seeds):
     directory.mkdir(parents=True)
     for seed in seeds:
         (directory / f"{seed}.png").write_bytes(encode(noise(3, 4, seed=seed)))
 
 
-def shown(images: Any) -> set[bytes]:
+def shown(images):
     return {image.tobytes() for image in images[:]}
 
 
-def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
+def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path):
     for name, seeds in {
         "train/a": (0, 1, 2),
         "train/b": (3, 4),
@@ -107,7 +102,7 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path: Path) -> None:
     assert open_data(tmp_path, classes=True).digest == found.digest
 
 
-def write_parquet(path: Path, seeds: Sequence[int], names: Sequence[str] = ("cat", "dog")) -> None:
+def write_parquet(path, seeds, names=("cat", "dog")):
     """Write pictures of noise in the form that Hugging Face's `datasets` writes, labels in turn."""
     import pyarrow  # late, as below: it takes as long as all other imports of these tests
     from pyarrow import parquet
@@ -120,7 +115,7 @@ def write_parquet(path: Path, seeds: Sequence[int], names: Sequence[str] = ("cat
     parquet.write_table(table.replace_schema_metadata({"huggingface": about}), path)
 
 
-def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
+def test_parquet_files_are_folders_of_parts_and_classes(tmp_path):
     import pyarrow
     from pyarrow import parquet
 
@@ -147,7 +142,7 @@ def test_parquet_files_are_folders_of_parts_and_classes(tmp_path: Path) -> None:
         refused(sentence, tmp_path / f"{name}.parquet")
 
 
-def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Path) -> None:
+def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path):
     pictures(tmp_path / "real" / "a", 0, 1, 2)
     pictures(tmp_path / "elsewhere", 3, 4)
     pictures(tmp_path / "real" / "__MACOSX" / "a", 5)
@@ -162,7 +157,7 @@ def test_links_are_followed_once_and_what_macos_adds_is_passed_over(tmp_path: Pa
     assert open_data(tmp_path / "real", classes=True).labels.names == ("a", "b")
 
 
-def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
+def test_a_folder_is_split_by_content(tmp_path):
     for i in range(40):
         (tmp_path / f"{i}.png").write_bytes(encode(noise(3, 4, seed=i % 30)))
     (tmp_path / "broken.png").write_bytes(b"?")
@@ -179,7 +174,7 @@ def test_a_folder_is_split_by_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shape", "size"), [((30, 3, 4), "4x3 grey"), ((30, 3, 4, 3), "4x3 RGB")])
-def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...], size: str) -> None:
+def test_an_array_is_mapped_and_not_read(tmp_path, shape, size):
     images = noise(*shape)
     np.save(tmp_path / "a.npy", images)
     found = open_data(tmp_path / "a.npy")
@@ -190,7 +185,7 @@ def test_an_array_is_mapped_and_not_read(tmp_path: Path, shape: tuple[int, ...],
     assert both == {image.tobytes() for image in images}
 
 
-WRONG: dict[str, tuple[Any, str]] = {
+WRONG = {
     "floats": (
         np.zeros((4, 3, 3)),
         "must hold uint8 [n, H, W] or [n, H, W, 3], not float64 [4, 3, 3]",
@@ -203,14 +198,14 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_an_array_of_anything_else_is_refused(tmp_path: Path, case: str) -> None:
+def test_an_array_of_anything_else_is_refused(tmp_path, case):
     array, sentence = WRONG[case]
     np.save(tmp_path / "a.npy", array, allow_pickle=True)
     refused(sentence, tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("damage", ["cut", "head", "another kind", "a shape beyond memory"])
-def test_a_damaged_array_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_array_is_refused(tmp_path, damage):
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     data = (tmp_path / "a.npy").read_bytes()
     large = data.replace(b"(5, 3, 3), }" + b" " * 20, b"(5, 3, 99999999999999999999), }".ljust(32))
@@ -225,7 +220,7 @@ def test_a_damaged_array_is_refused(tmp_path: Path, damage: str) -> None:
     refused("a.npy is truncated or not a .npy file of bytes", tmp_path / "a.npy")
 
 
-def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
+def test_size_and_grey_are_for_folders(tmp_path):
     blobs.write(tmp_path)
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     for path, options in ((tmp_path, {"size": (8, 8)}), (tmp_path / "a.npy", {"grey": True})):
@@ -245,15 +240,13 @@ def test_size_and_grey_are_for_folders(tmp_path: Path) -> None:
         ("nowhere", None, "nowhere does not exist"),
     ],
 )
-def test_other_paths_are_refused(
-    tmp_path: Path, name: str, data: bytes | None, sentence: str
-) -> None:
+def test_other_paths_are_refused(tmp_path, name, data, sentence):
     if data is not None:
         (tmp_path / name).write_bytes(data)
     refused(sentence, tmp_path / name)
 
 
-def test_sizes() -> None:
+def test_sizes():
     assert parse_size("32") == (32, 32)
     assert parse_size("48x32") == parse_size("48X32") == (48, 32)
     for wrong in ("", "0", "-3", "4x", "x4", "3x0", "a", "4.5", "99999x99999"):
@@ -264,7 +257,7 @@ def test_sizes() -> None:
 DIGITS = np.arange(64) % 10
 
 
-def of_class(found: ImageSet, name: str) -> set[bytes]:
+def of_class(found, name):
     label = found.labels.names.index(name) + 1
     parts = ((found.train, found.labels.train), (found.test, found.labels.test))
     return {
@@ -272,9 +265,7 @@ def of_class(found: ImageSet, name: str) -> set[bytes]:
     }
 
 
-def write_digits(
-    directory: Path, train: np.ndarray = DIGITS, test: np.ndarray = DIGITS[:16]
-) -> Path:
+def write_digits(directory, train=DIGITS, test=DIGITS[:16]):
     blobs.write(directory)
     for split, digits in (("train", train), ("t10k", test)):
         data = struct.pack(">II", 0x801, len(digits)) + digits.astype(np.uint8).tobytes()
@@ -283,14 +274,14 @@ def write_digits(
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_published_words_are_those_of_a_model_and_begin_with_the_class_name(name: str) -> None:
+def test_published_words_are_those_of_a_model_and_begin_with_the_class_name(name):
     config = replace(PRESETS[f"{name}-small"].model, classes=WORDS[name])
     assert config.class_names == CLASSES[name]
     assert {"mnist": ("7", "seven"), "cifar10": ("automobile", "car")}[name] in WORDS[name]
     assert ModelConfig.from_dict(config.to_dict()) == config
 
 
-def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) -> None:
+def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path):
     with mock.patch.dict(DIGESTS, mnist=open_data(write_digits(tmp_path)).digest):
         found = open_data(tmp_path, classes=True)
     assert found.labels.classes == WORDS["mnist"]
@@ -303,7 +294,7 @@ def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path: Path) ->
     assert len({found.digest, without.digest, other.digest}) == 3
 
 
-def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path: Path) -> None:
+def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path):
     write_digits(tmp_path, train=DIGITS % 8)
     refused(f"{tmp_path} has no training image of the classes 8, 9", tmp_path, classes=True)
     (tmp_path / "train-labels-idx1-ubyte.gz").unlink()
@@ -311,7 +302,7 @@ def test_a_published_set_without_labels_or_without_a_class_is_refused(tmp_path: 
     assert len(open_data(tmp_path).train) == 64
 
 
-def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path: Path) -> None:
+def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path):
     files = [f"{name}/{i}.png" for name in ("Red fox", "lynx_lynx", "owl/young") for i in range(12)]
     found = open_data(write_noise(tmp_path, *files), classes=True)
     assert found.labels.classes == (("red fox",), ("lynx_lynx", "lynx lynx"), ("owl",))
@@ -320,8 +311,8 @@ def test_subfolders_are_classes_however_deep_their_pictures_lie(tmp_path: Path) 
 
 
 def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     files = [f"{name}/{i}.png" for name in "ab" for i in range(9)]
     found = open_data(
         write_noise(tmp_path, *files, same={"b/3.png": "a/5.png", "a/1.png": "a/0.png"}),
@@ -334,17 +325,16 @@ def test_a_picture_in_two_classes_is_refused_in_both_and_a_repeated_one_is_not(
     assert (len(of_class(found, "a")), len(of_class(found, "b")), found.duplicates) == (7, 8, 1)
 
 
-def test_folders_of_a_capital_and_its_small_letter_are_two_classes(tmp_path: Path) -> None:
+def test_folders_of_a_capital_and_its_small_letter_are_two_classes(tmp_path):
     found = open_data(
         write_noise(tmp_path, *[f"{name}/{number}.png" for name in "Aab" for number in range(9)]),
         classes=True,
     )
-    assert found.labels is not None
     assert found.labels.names == ("A", "a", "b")
     assert replace(PRESETS["mnist-small"].model, classes=found.labels.classes).label_of("A") == 1
 
 
-NO_CLASSES: dict[str, tuple[list[str], str]] = {
+NO_CLASSES = {
     "a loose picture": (
         ["a/1.png", "b/1.png", "1.png"],
         "1.png is not in a subfolder of {}, so it has no class",
@@ -373,12 +363,12 @@ NO_CLASSES: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", NO_CLASSES)
-def test_folders_that_are_no_classes_are_refused(tmp_path: Path, case: str) -> None:
+def test_folders_that_are_no_classes_are_refused(tmp_path, case):
     files, sentence = NO_CLASSES[case]
     refused(sentence.format(tmp_path), write_noise(tmp_path, *files), classes=True)
 
 
-def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
+def test_a_class_without_a_readable_picture_is_refused(tmp_path):
     write_noise(tmp_path, *[f"{name}/{i}.png" for name in "ab" for i in range(3)])
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1.png").write_bytes(b"?")
@@ -388,7 +378,7 @@ def test_a_class_without_a_readable_picture_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path: Path) -> None:
+def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path):
     files = [f"{name}/{i}.png" for name in ("a b", "a-b", "a_b") for i in range(5)]
     assert open_data(write_noise(tmp_path, *files), classes=True).labels.classes == (
         ("a b",),
@@ -397,7 +387,7 @@ def test_two_folders_that_differ_in_an_underscore_share_no_word(tmp_path: Path) 
     )
 
 
-def test_an_array_has_no_labels(tmp_path: Path) -> None:
+def test_an_array_has_no_labels(tmp_path):
     np.save(tmp_path / "a.npy", noise(5, 3, 3))
     refused(
         "a.npy has no labels; classes are those of MNIST, of CIFAR-10 or",

@@ -41,7 +41,7 @@ OF = DIGITS[:9]
 
 
 @pytest.fixture(scope="module")
-def found() -> ClassMeasurements:
+def found():
     """Six of nine test images are classified, and samples of each class painted."""
     return measure_classes(
         MODEL,
@@ -56,21 +56,20 @@ def found() -> ClassMeasurements:
     )
 
 
-def label(digit: int) -> int:
+def label(digit):
     return ORDER.index(digit) + 1
 
 
-def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set() -> None:
+def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set():
     labels = classes.labels_of_set(CONFIG, "mnist")
-    assert labels is not None
     assert labels.tolist() == [label(digit) for digit in range(10)]
     assert classes.labels_of_set(CONFIG, "cifar10") is None
     assert classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
 
 
 def test_bits_with_the_true_class_are_those_of_each_images_own_label(
-    found: ClassMeasurements,
-) -> None:
+    found,
+):
     labels = torch.tensor([label(digit) for digit in OF.tolist()])
     expected = bits(MODEL, TEST, labels).mean(dim=1)
     assert_close("bits with the true class", expected, torch.from_numpy(found.true_class))
@@ -78,8 +77,8 @@ def test_bits_with_the_true_class_are_those_of_each_images_own_label(
 
 
 def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(
-    found: ClassMeasurements,
-) -> None:
+    found,
+):
     of_digit = []
     for digit in range(10):
         labels = torch.full((6,), label(digit))
@@ -96,7 +95,7 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(
     assert_close("bits where the class is drawn", mean / CONFIG.bytes, drawn)
 
 
-def test_the_figures_are_shares_of_rows_and_of_all() -> None:
+def test_the_figures_are_shares_of_rows_and_of_all():
     # 18 of the first 20 answers are wrong, and the last 50 are sure
     number = np.arange(100)
     true = number % 10
@@ -137,7 +136,7 @@ def test_the_figures_are_shares_of_rows_and_of_all() -> None:
     assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 0.01, 100.00% are right"
 
 
-def test_each_row_of_guidance_is_of_the_samples_of_its_weight(found: ClassMeasurements) -> None:
+def test_each_row_of_guidance_is_of_the_samples_of_its_weight(found):
     data = LabelledData("mnist", TESTS[:60], DIGITS[:60], TESTS, DIGITS)
     compared = compare(MODEL, CLASSIFIER, data, bits_per_dim(MODEL, TESTS), 50, seed=4)
     rows = guidance_figures(found, compared)["rows"]
@@ -153,7 +152,7 @@ def test_each_row_of_guidance_is_of_the_samples_of_its_weight(found: ClassMeasur
         assert row["as_asked"] == (seen.classes == asked).mean()
 
 
-def test_the_distance_within_classes_is_that_from_their_means_each_class_alike() -> None:
+def test_the_distance_within_classes_is_that_from_their_means_each_class_alike():
     features = np.array(
         [
             [0.0, 0.0],

@@ -10,7 +10,6 @@ import torch
 
 from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import (
-    Classifier,
     classify,
     train_classifier,
 )
@@ -26,7 +25,7 @@ from tests.support import small_models
 SHAPE = (8, 8, 1)
 
 
-def bars(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def bars(count, seed):
     """Images [count, 64] of one bright row or column among noise, and which of ten it is."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, count).astype(np.uint8)
@@ -41,13 +40,13 @@ TEST = bars(300, 1)
 
 
 @pytest.fixture(scope="module")
-def trained() -> Classifier:
+def trained():
     return train_classifier("cifar10", SHAPE, *TRAINING)
 
 
 def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
-    trained: Classifier,
-) -> None:
+    trained,
+):
     found = classify(trained, TEST[0])
     assert (found.classes == TEST[1]).mean() > 0.6
     assert sum(found.class_shares) == pytest.approx(1)
@@ -64,13 +63,13 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
     assert found.recognised.mean() > 0.3
 
 
-def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: Path) -> None:
+def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path):
     few = LabelledData("mnist", TRAINING[0][:200], TRAINING[1][:200], *TEST)
     config = small_models.config(height=8, width=8)
     cache = tmp_path / "new" / "cache"
     stages = []
 
-    def stage(what: str, total: int, unit: str) -> object:
+    def stage(what, total, unit):
         stages.append(what)
         return lambda done: None
 
@@ -87,9 +86,7 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path: P
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "nothing", "another shape"])
-def test_a_file_that_holds_no_such_classifier_is_not_used(
-    trained: Classifier, tmp_path: Path, damage: str
-) -> None:
+def test_a_file_that_holds_no_such_classifier_is_not_used(trained, tmp_path, damage):
     path = tmp_path / "classifier.safetensors"
     store(trained, path)
     assert load_cached(path, SHAPE) is not None
@@ -100,9 +97,7 @@ def test_a_file_that_holds_no_such_classifier_is_not_used(
     assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
 
 
-def test_the_file_is_named_after_the_data_in_xdg_cache_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path, monkeypatch):
     images, labels = TRAINING
     other_labels = labels.copy()
     other_images = images.copy()

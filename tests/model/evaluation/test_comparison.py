@@ -8,7 +8,7 @@ import pytest
 from scanline.model.base.sampling_options import Defaults
 from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, classify
-from scanline.model.evaluation.comparison import Comparison, LabelledData, compare
+from scanline.model.evaluation.comparison import LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import frechet_distance, quality
 from scanline.model.evaluation.neighbours import nearest
@@ -29,16 +29,16 @@ DATA = LabelledData(
 )
 
 
-def comparison(samples: int = 60) -> Comparison:
+def comparison(samples=60):
     return compare(MODEL, CLASSIFIER, DATA, bits_per_dim(MODEL, TEST), samples, seed=4)
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found():
     return comparison()
 
 
-def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
+def with_samples(found, images):
     """The same comparison, had the model painted `images`."""
     return replace(
         found,
@@ -50,7 +50,7 @@ def with_samples(found: Comparison, images: np.ndarray) -> Comparison:
     )
 
 
-def test_test_images_as_samples_have_the_numbers_of_test_images(found: Comparison) -> None:
+def test_test_images_as_samples_have_the_numbers_of_test_images(found):
     numbers = quality(with_samples(found, TEST[found.chosen]))
     distance = numbers["frechet_distance"]
     near = numbers["nearest_training_image"]
@@ -59,7 +59,7 @@ def test_test_images_as_samples_have_the_numbers_of_test_images(found: Compariso
     assert near["samples_close"] == pytest.approx(0.01, abs=0.01)
 
 
-def test_memorised_images_are_found(found: Comparison) -> None:
+def test_memorised_images_are_found(found):
     samples = found.painted.images.copy()
     samples[:20] = TRAINING[30:50]
     samples[20:40] = np.clip(TRAINING[50:70].astype(int) + 1, 0, 255)  # nearly copies
@@ -70,7 +70,7 @@ def test_memorised_images_are_found(found: Comparison) -> None:
     assert near["close_is_below"] > 1
 
 
-def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Comparison) -> None:
+def test_what_the_models_defaults_paint_has_the_figures_of_samples(found):
     assert quality(found)["default"] is None, "a model without defaults paints the samples"
     colder = Defaults(temperature=0.5)
     compared = compare(
@@ -98,7 +98,7 @@ def test_what_the_models_defaults_paint_has_the_figures_of_samples(found: Compar
 RNG = np.random.default_rng(0)
 
 
-def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
+def test_simple_clouds_are_at_the_distance_of_their_closed_form():
     features = RNG.standard_normal((300, 8)) * 5
     shift = np.arange(8) / 3
     values = RNG.standard_normal((100, 1))
@@ -113,12 +113,12 @@ def test_simple_clouds_are_at_the_distance_of_their_closed_form() -> None:
     assert frechet_distance(large, large.copy()) >= 0
 
 
-def noise(count: int, seed: int, size: int = 30) -> np.ndarray:
+def noise(count, seed, size=30):
     return np.random.default_rng(seed).integers(0, 256, (count, size), np.uint8)
 
 
 @pytest.mark.parametrize("block", [7, 64, 1000])
-def test_as_a_plain_search(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+def test_as_a_plain_search(monkeypatch, block):
     monkeypatch.setattr(neighbours, "BLOCK", block)
     images = noise(20, 0)
     pool = noise(100, 1)

@@ -14,7 +14,7 @@ from tests.support.sweeps import and_slow
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(variant: str) -> None:
+def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(variant):
     """So the bits of an image's bytes sum up to -log2 of the probability of the
     image, of which there are 256^N.
     """
@@ -30,7 +30,7 @@ def test_bits_are_of_probabilities_that_sum_to_one_given_the_bytes_before(varian
             assert_close("bits of earlier bytes", before[:1].expand_as(before), before)
 
 
-def test_first_byte_costs_what_the_histogram_says() -> None:
+def test_first_byte_costs_what_the_histogram_says():
     model = small_models.model(small_models.config(**small_models.NO_START))
     images = small_models.tensor(model.config, 3)
     expected = [-np.log2(small_models.HISTOGRAM[value]) for value in images[:, 0].tolist()]
@@ -44,9 +44,7 @@ def test_first_byte_costs_what_the_histogram_says() -> None:
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "strokes", "pixels"])
-def test_the_backend_scores_as_the_parallel_view_in_any_batch(
-    variant: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_backend_scores_as_the_parallel_view_in_any_batch(variant, monkeypatch):
     monkeypatch.setattr(likelihood, "BATCH", 3)
     model = small_models.model_of(variant)
     done = []
@@ -64,6 +62,6 @@ def test_the_backend_scores_as_the_parallel_view_in_any_batch(
     assert done == [3, 6, 7]
 
 
-def test_the_standard_error_of_a_mean() -> None:
+def test_the_standard_error_of_a_mean():
     assert standard_error(np.array([1.0, 2.0, 3.0, 6.0])) == pytest.approx((14 / 3) ** 0.5 / 2)
     assert standard_error(np.array([1.0])) is None

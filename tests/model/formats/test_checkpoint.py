@@ -4,9 +4,7 @@ import json
 import re
 import resource
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,9 +23,7 @@ CLASSES = small_models.CLASSES
 @pytest.mark.parametrize(
     "changes", [*map(small_models.VARIANTS.get, ("authors", "waves of pixels")), CLASSES]
 )
-def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
+def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(tmp_path, changes):
     saved = small_models.model(small_models.config(**changes))
     save_model(saved, tmp_path / "first")
     model = load_model(tmp_path / "first")
@@ -48,9 +44,7 @@ def test_a_saved_model_comes_back_to_evaluate_with_weights_of_float16(
 
 
 @pytest.mark.parametrize("held", [(), (("7",), ("8",))], ids=["none", "others"])
-def test_weights_without_the_classes_of_config_are_refused(
-    tmp_path: Path, held: tuple[tuple[str, ...], ...]
-) -> None:
+def test_weights_without_the_classes_of_config_are_refused(tmp_path, held):
     save_model(small_models.model(small_models.config(classes=held)), tmp_path)
     written = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(written | CLASSES))
@@ -63,9 +57,7 @@ def test_weights_without_the_classes_of_config_are_refused(
         load_model(tmp_path)
 
 
-def test_large_weights_are_sharded_and_come_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_weights_are_sharded_and_come_back(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SHARD_BYTES", 5000)
     model = small_models.model(small_models.config())
     save_model(model, tmp_path, torch.float32)
@@ -87,7 +79,7 @@ def test_large_weights_are_sharded_and_come_back(
         load_model(tmp_path)
 
 
-def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path: Path) -> None:
+def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path):
     assert model_dir.tested_bits_per_dim(tmp_path) is None
     (tmp_path / "evaluation.json").write_text('{"bits_per_dim": 0.75}')
     assert model_dir.tested_bits_per_dim(tmp_path) == 0.75
@@ -98,7 +90,7 @@ def test_tested_bits_per_dim_is_the_number_that_an_evaluation_left(tmp_path: Pat
         model_dir.tested_bits_per_dim(tmp_path)
 
 
-def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path: Path) -> None:
+def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path):
     save_model(small_models.model(small_models.config()), tmp_path)
     assert model_dir.read_info(tmp_path).temperature_by_bits is None
     for value, said in ((0.25, None), ("low", "'low'"), (0, "0"), (True, "True")):
@@ -113,7 +105,7 @@ def test_the_temperature_of_bits_is_the_one_that_an_evaluation_left(tmp_path: Pa
             model_dir.read_info(tmp_path)
 
 
-def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Path) -> None:
+def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path):
     exact = {"dataset": "mnist", "precision": "exact", "bits_per_dim": 1.0, "images": 9}
     model_dir.write_evaluation(tmp_path, exact | {"quality": {"samples": 60}})
     model_dir.write_evaluation(
@@ -139,26 +131,21 @@ def test_an_evaluation_in_another_precision_is_saved_under_its_name(tmp_path: Pa
         ("/data/snapshots/5f0b5d2c9a", "5f0b5d2c9a"),
     ],
 )
-def test_a_model_is_named_after_its_directory_and_in_a_cache_after_its_repository(
-    directory: str, name: str
-) -> None:
+def test_a_model_is_named_after_its_directory_and_in_a_cache_after_its_repository(directory, name):
     assert model_dir.model_name(Path(directory)) == name
 
 
-Weights = dict[str, torch.Tensor]
-
-
-def config_file(directory: Path, **changes: object) -> None:
+def config_file(directory, **changes):
     path = directory / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def text(name: str, content: str) -> Callable[[Path], object]:
+def text(name, content):
     return lambda directory: (directory / name).write_text(content)
 
 
-def weights(change: Callable[[Weights], object]) -> Callable[[Path], object]:
-    def damage(directory: Path) -> None:
+def weights(change):
+    def damage(directory):
         tensors = load_file(directory / "model.safetensors")
         change(tensors)
         save_file(tensors, directory / "model.safetensors")
@@ -166,20 +153,20 @@ def weights(change: Callable[[Weights], object]) -> Callable[[Path], object]:
     return damage
 
 
-def cut(name: str, size: int) -> Callable[[Path], object]:
+def cut(name, size):
     return lambda directory: (directory / name).write_bytes((directory / name).read_bytes()[:size])
 
 
-def as_directory(path: Path) -> None:
+def as_directory(path):
     path.unlink()
     path.mkdir()
 
 
-def index(content: object) -> Callable[[Path], object]:
+def index(content):
     return text("model.safetensors.index.json", json.dumps(content))
 
 
-WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
+WRONG = {
     "no directory": (shutil.rmtree, "model is not a model directory: no such directory"),
     "empty directory": (
         lambda d: [path.unlink() for path in d.iterdir()],
@@ -294,14 +281,14 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def good(tmp_path_factory):
     directory = tmp_path_factory.mktemp("checkpoint") / "model"
     save_model(small_models.model(small_models.config()), directory)
     return directory
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_directory(good: Path, tmp_path: Path, case: str) -> None:
+def test_wrong_directory(good, tmp_path, case):
     damage, sentence = WRONG[case]
     directory = tmp_path / "model"
     shutil.copytree(good, directory)
@@ -312,9 +299,7 @@ def test_wrong_directory(good: Path, tmp_path: Path, case: str) -> None:
     assert str(directory) in str(error.value)
 
 
-def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(
-    good: Path, tmp_path: Path
-) -> None:
+def test_what_config_json_claims_takes_no_memory_before_the_weights_are_seen(good, tmp_path):
     """6 TB of weights that are not there."""
     directory = tmp_path / "model"
     shutil.copytree(good, directory)

@@ -18,7 +18,6 @@ from scanline.model.formats.code_file import (
     MAGIC,
     MAX_A_CODE,
     PIXELS_A_BYTE,
-    CodeFile,
     Codes,
     code_file,
     read,
@@ -29,9 +28,7 @@ CODING = "00112233445566778899aabbccddeeff"
 RANDOM = np.random.default_rng(7)
 
 
-def some_file(
-    count: int, length: int, labels: int = 1, mean: float = 60, deviation: float = 28
-) -> CodeFile:
+def some_file(count, length, labels=1, mean=60, deviation=28):
     """A file of `count` images whose codes have random bytes, and lengths as digits have."""
     sizes = (
         RANDOM.normal(mean * length, deviation * length**0.5, -(-count // length))
@@ -43,18 +40,18 @@ def some_file(
     return code_file(images, codes, SHAPE, CODING, "exact", labels)
 
 
-def rest_of(data: bytes) -> bytes:
+def rest_of(data):
     """What follows the checksum of a file."""
     size_bytes = 1 if data[len(MAGIC) + 1] < 128 else 2
     return data[len(MAGIC) + 1 + size_bytes + 4 :]
 
 
-def with_checksum(rest: bytes) -> bytes:
+def with_checksum(rest):
     """A file of which this follows the checksum, whatever it says."""
     return MAGIC + b"\1" + leb128(len(rest)) + crc32(rest).to_bytes(4, "little") + rest
 
 
-def leb128(number: int) -> bytes:
+def leb128(number):
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + leb128(number >> 7)
 
 
@@ -68,12 +65,12 @@ def leb128(number: int) -> bytes:
         (40, 20, 1),
     ],
 )
-def test_what_is_written_is_read(size: tuple[int, int, int]) -> None:
+def test_what_is_written_is_read(size):
     file = some_file(*size)
     assert read(file.to_bytes()) == file
 
 
-def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims() -> None:
+def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims():
     file = code_file(
         np.zeros((3, 1), np.uint8), Codes((b"", b"\1"), 2), (512, 512, 3), CODING, "exact"
     )
@@ -81,7 +78,7 @@ def test_a_code_of_nothing_but_zeros_has_the_bytes_that_bound_what_a_file_claims
     assert 6 * PIXELS_A_BYTE == 2 * 512 * 512 * 3
 
 
-def test_the_images_of_whole_blocks_are_decoded_and_checked() -> None:
+def test_the_images_of_whole_blocks_are_decoded_and_checked():
     images = RANDOM.integers(256, size=(40, 6), dtype=np.uint8)
     for length, expected in (
         (1, (*range(32),)),
@@ -116,13 +113,13 @@ def test_the_images_of_whole_blocks_are_decoded_and_checked() -> None:
         ),
     ],
 )
-def test_a_wrong_file_is_refused_in_one_sentence(data: bytes, sentence: str) -> None:
+def test_a_wrong_file_is_refused_in_one_sentence(data, sentence):
     with pytest.raises(InvalidInput) as refused:
         read(data)
     assert refused.value.message == sentence
 
 
-def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> None:
+def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused():
     file = some_file(9, 2)
     honest = b"exact" + bytes(SHAPE) + bytes([9, 2])
     for count, length in ((9, 3), (7, 2), (2**62, 2), (2**62, 2**61), (0, 1), (9, 2**62)):
@@ -143,7 +140,7 @@ def test_a_length_that_lies_and_images_that_cannot_be_there_are_refused() -> Non
 
 
 @pytest.mark.parametrize(("first", "last", "is_read"), [(3, 2, True), (2, 2, False), (3, 1, False)])
-def test_a_code_has_a_byte_for_so_many_of_pixels(first: int, last: int, is_read: bool) -> None:
+def test_a_code_has_a_byte_for_so_many_of_pixels(first, last, is_read):
     """A file of three images, two and one to a code, which claims a
     row more than those of a byte each.
     """
@@ -158,9 +155,7 @@ def test_a_code_has_a_byte_for_so_many_of_pixels(first: int, last: int, is_read:
 
 
 @pytest.mark.parametrize(("shift", "is_read"), [(24, True), (25, False)])
-def test_lengths_have_at_most_so_many_bits(
-    shift: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lengths_have_at_most_so_many_bits(shift, is_read, monkeypatch):
     file = some_file(2, 1)
     longest = max(map(len, file.codes.codes)).bit_length()
     monkeypatch.setattr(code_file_module, "FIRST_BITS", longest - shift)
@@ -173,7 +168,7 @@ def test_lengths_have_at_most_so_many_bits(
 
 
 @pytest.mark.parametrize("byte", [0x00FF, 0xFF00])
-def test_each_byte_of_a_checksum_is_compared(byte: int) -> None:
+def test_each_byte_of_a_checksum_is_compared(byte):
     pictures = RANDOM.integers(256, size=(10_000, 1, 6), dtype=np.uint8)
     file = code_file(pictures[0], Codes((b"?",)), SHAPE, CODING, "exact")
     differences = [(crc32(picture.tobytes()) ^ file.checksums[0]) & 0xFFFF for picture in pictures]
@@ -189,7 +184,7 @@ CHANGES = st.lists(
 
 
 @given(CHANGES, st.integers(0, len(FILE) - 1))
-def test_a_changed_file_is_refused(changes: list[tuple[int, int]], end: int) -> None:
+def test_a_changed_file_is_refused(changes, end):
     changed = changed_bytes(FILE, changes)
     for wrong in (FILE[:end], changed[:end], changed):
         if wrong != FILE:
@@ -199,8 +194,8 @@ def test_a_changed_file_is_refused(changes: list[tuple[int, int]], end: int) -> 
 
 @given(CHANGES)
 def test_a_changed_file_whose_checksum_is_right_claims_no_more_than_it_can_hold(
-    changes: list[tuple[int, int]],
-) -> None:
+    changes,
+):
     data = with_checksum(changed_bytes(rest_of(FILE), changes))
     with suppress(InvalidInput):
         found = read(data)
@@ -208,7 +203,7 @@ def test_a_changed_file_whose_checksum_is_right_claims_no_more_than_it_can_hold(
         assert found.count * found.image_bytes <= PIXELS_A_BYTE * len(data)
 
 
-def changed_bytes(data: bytes, changes: list[tuple[int, int]]) -> bytes:
+def changed_bytes(data, changes):
     changed = bytearray(data)
     for at, value in changes:
         changed[at % len(changed)] = value
@@ -216,7 +211,7 @@ def changed_bytes(data: bytes, changes: list[tuple[int, int]]) -> bytes:
 
 
 @given(st.binary(max_size=60))
-def test_random_bytes_are_refused(data: bytes) -> None:
+def test_random_bytes_are_refused(data):
     for start in (b"", MAGIC + b"\1"):
         with pytest.raises(InvalidInput):
             read(start + data)

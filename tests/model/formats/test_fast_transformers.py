@@ -4,8 +4,6 @@ strict reading, an exact way back.
 
 import math
 import pickle
-from pathlib import Path
-from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -19,18 +17,17 @@ from scanline.model.formats.fast_transformers import ForeignCheckpointError, fro
 from tests.support import small_models
 from tests.support.close import assert_close
 
-State = dict[str, torch.Tensor]
 HISTOGRAM = (1 / 256,) * 256
 
 
 def written(
-    length: int = 784,
-    layers: int = 2,
-    heads: int = 2,
-    keys: int = 32,
-    hidden: int = 48,
-    mix: int = 3,
-) -> State:
+    length=784,
+    layers=2,
+    heads=2,
+    keys=32,
+    hidden=48,
+    mix=3,
+):
     """Random tensors under the names of their code."""
     width = heads * 32
     shapes = {}
@@ -64,16 +61,16 @@ def written(
     return state
 
 
-def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
+def their_bits(state, images, heads):
     """Bits [B, N-1] of bytes 1 .. N-1: their network and their loss,
     written down literally, in float64.
     """
     state = {name: tensor.double() for name, tensor in state.items()}
 
-    def linear(name: str, x: torch.Tensor) -> torch.Tensor:
+    def linear(name, x):
         return F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
 
-    def norm(name: str, x: torch.Tensor) -> torch.Tensor:
+    def norm(name, x):
         return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"])
 
     values = state["value_embedding.weight"][images[:, :-1].long()]
@@ -114,7 +111,7 @@ def their_bits(state: State, images: torch.Tensor, heads: int) -> torch.Tensor:
     ("length", "sizes"),
     [(784, {"heads": 1, "keys": 12, "mix": 10}), (3072, {"layers": 1, "heads": 2, "hidden": 20})],
 )
-def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_path: Path) -> None:
+def test_the_same_bits_for_every_byte(length, sizes, tmp_path):
     state = written(length, **sizes)
     save_model(from_state(state, HISTOGRAM), tmp_path, torch.float32)
     images = torch.randint(0, 256, (1, length), dtype=torch.uint8)
@@ -128,7 +125,7 @@ def test_the_same_bits_for_every_byte(length: int, sizes: dict[str, int], tmp_pa
     assert torch.equal(found[:, 0], torch.full((1,), 8.0, dtype=torch.float64))
 
 
-def test_their_own_network_gives_the_same_parameters() -> None:
+def test_their_own_network_gives_the_same_parameters():
     builders = pytest.importorskip("fast_transformers.builders")
     masking = pytest.importorskip("fast_transformers.masking")
     encoder = builders.TransformerEncoderBuilder.from_kwargs(
@@ -149,7 +146,7 @@ def test_their_own_network_gives_the_same_parameters() -> None:
     assert_close("parameters", expected, from_state(state).parallel(images))
 
 
-def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_recorded() -> None:
+def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_recorded():
     config = from_state(written()).config
     assert (config.first_byte_histogram, config.scale) == ((1.0,) + (0.0,) * 255, "exp")
     assert from_state(written(), scale="elu").config.scale == "elu"
@@ -157,7 +154,7 @@ def test_mnists_first_byte_is_zero_cifars_comes_from_the_data_and_the_scale_is_r
         from_state(written(3072, layers=1))
 
 
-def test_there_and_back_is_exact(tmp_path: Path) -> None:
+def test_there_and_back_is_exact(tmp_path):
     state = written()
     authors.write_checkpoint(from_state(state), tmp_path / "weights.pth")
     again = authors.read_checkpoint(tmp_path / "weights.pth")
@@ -178,9 +175,7 @@ def test_there_and_back_is_exact(tmp_path: Path) -> None:
         ("waves of pixels", "the authors' code has no step of 'pixel', only 'byte'"),
     ],
 )
-def test_a_model_that_their_code_cannot_express_is_refused(
-    variant: str, sentence: str, tmp_path: Path
-) -> None:
+def test_a_model_that_their_code_cannot_express_is_refused(variant, sentence, tmp_path):
     model = small_models.model_of(variant)
     with pytest.raises(ValueError, match=sentence):
         authors.write_checkpoint(model, tmp_path / "weights.pth")
@@ -212,15 +207,13 @@ def test_a_model_that_their_code_cannot_express_is_refused(
         ({"transformer.layers.7.norm1.bias": torch.zeros(64)}, "is missing"),
     ],
 )
-def test_another_state_is_refused_with_what_was_found(
-    change: dict[str, torch.Tensor | None], sentence: str
-) -> None:
+def test_another_state_is_refused_with_what_was_found(change, sentence):
     state = {name: tensor for name, tensor in {**written(), **change}.items() if tensor is not None}
     with pytest.raises(ForeignCheckpointError, match=sentence):
         from_state(state)
 
 
-def test_heads_of_another_width_must_be_given() -> None:
+def test_heads_of_another_width_must_be_given():
     state = written()
     assert from_state(state, heads=4).config.value_width == 16
     with pytest.raises(ForeignCheckpointError, match="5 heads do not divide"):
@@ -261,7 +254,7 @@ LARGE = torch.zeros(10_000)
         ({"model_state": torch.nn.Linear(1, 1)}, "is not a torch checkpoint of plain tensors"),
     ],
 )
-def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) -> None:
+def test_another_file_is_refused(held, sentence, tmp_path):
     file = tmp_path / "weights.pth"
     if isinstance(held, bytes):
         file.write_bytes(held)
@@ -272,7 +265,7 @@ def test_another_file_is_refused(held: object, sentence: str, tmp_path: Path) ->
 
 
 @pytest.mark.filterwarnings("error")  # of torch, beside the sentence
-def test_a_program_of_torch_is_refused_without_a_warning(tmp_path: Path) -> None:
+def test_a_program_of_torch_is_refused_without_a_warning(tmp_path):
     torch.save(torch.nn.Linear(1, 1), tmp_path / "module.pth")
     (tmp_path / "pickle.pth").write_bytes(pickle.dumps({"a": 1}))
     for name in ("module.pth", "pickle.pth"):
@@ -286,11 +279,9 @@ def test_a_program_of_torch_is_refused_without_a_warning(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "keys", [(), ("model_state",), ("state_dict",), ("checkpoint", "model")], ids=str
 )
-def test_other_trainers_keys_and_prefixes_are_read(
-    prefix: str, keys: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_other_trainers_keys_and_prefixes_are_read(prefix, keys, tmp_path):
     state = written()
-    held: dict[str, Any] = {prefix + name: tensor for name, tensor in state.items()}
+    held = {prefix + name: tensor for name, tensor in state.items()}
     for key in reversed(keys):
         held = {"optimizer": {"state": {}}, key: held, "epoch": 3}
     torch.save(held, tmp_path / "weights.pth")
@@ -299,7 +290,7 @@ def test_other_trainers_keys_and_prefixes_are_read(
     assert all(torch.equal(read[name], state[name]) for name in state)
 
 
-def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_path: Path) -> None:
+def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_path):
     state = written()
     wrapped = {
         name.replace("layers.0.", "layers.0._checkpoint_wrapped_module."): state[name]
@@ -314,7 +305,7 @@ def test_wrappers_within_a_model_and_a_counter_of_averages_are_passed_over(tmp_p
         authors.read_checkpoint(tmp_path / "weights.pth")
 
 
-def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path: Path) -> None:
+def test_what_is_compressed_is_refused_and_shapes_take_no_memory(tmp_path):
     stored = tmp_path / "stored.pth"
     packed = tmp_path / "packed.pth"
     torch.save({"model_state": {"a": LARGE}}, stored)

@@ -8,9 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_card import TASK, metadata, with_metadata
 from scanline.model.formats.model_dir import model_name, read_evaluation
 from tests.support import small_models
-from tests.support.local_hub import TOKEN, LocalHub, local_hub, use
+from tests.support.local_hub import TOKEN, local_hub, use
 from tests.support.saved_models import assert_same_weights, files
 
 library = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
@@ -31,13 +29,13 @@ OWN = {"README.md", "config.json", "evaluation.json", "generation_config.json", 
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LocalHub]:
+def server():
     with local_hub() as server:
         yield server
 
 
 @pytest.fixture
-def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalHub:
+def a_hub(server, tmp_path, monkeypatch):
     """The Hub, with an empty cache and no repository."""
     server.clear()
     use(server, tmp_path / "cache", monkeypatch)
@@ -45,7 +43,7 @@ def a_hub(server: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path):
     directory = tmp_path / "digits"
     save_model(small_models.model(small_models.config(**small_models.CLASSES)), directory)
     (directory / "evaluation.json").write_text(
@@ -60,9 +58,7 @@ def directory(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_repository_is_a_cached_directory(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_is_a_cached_directory(a_hub, directory, monkeypatch):
     first = a_hub.add("org/digits", directory)
     save_model(small_models.model(small_models.config(), seed=1), directory)
     second = a_hub.add("org/digits", directory)
@@ -93,8 +89,8 @@ def test_a_repository_is_a_cached_directory(
 
 
 def test_a_download_that_ends_in_its_middle_is_one_sentence_and_is_completed_later(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    a_hub, directory, monkeypatch
+):
     # between two attempts
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
     a_hub.add("org/digits", directory)
@@ -127,9 +123,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(
-    a_hub: LocalHub, directory: Path, name: str
-) -> None:
+def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(a_hub, directory, name):
     own = {path.name: path.read_bytes() for path in directory.iterdir()}
     index = {"weight_map": {"tensor": "pytorch_model.bin"}}
     for repository in ("org/digits", "org/large", "org/verbose"):
@@ -149,9 +143,7 @@ def test_a_fault_is_one_sentence_before_any_weights_are_downloaded(
     assert not {file for file in a_hub.downloaded() if file.endswith(("safetensors", "bin"))}
 
 
-def test_a_token_that_has_expired_is_named_with_the_words_of_the_hub(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_has_expired_is_named_with_the_words_of_the_hub(a_hub, directory, monkeypatch):
     """The Hub answers with 401 for public models too, and for one that is not there."""
     a_hub.add("org/digits", directory)
     monkeypatch.setenv("HF_TOKEN", "hf_expired")
@@ -163,8 +155,8 @@ def test_a_token_that_has_expired_is_named_with_the_words_of_the_hub(
 
 
 def test_without_the_library_the_sentence_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     if "hub" not in (importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or ()):
         pytest.skip("the package was installed before it had the extra hub")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
@@ -175,9 +167,7 @@ def test_without_the_library_the_sentence_says_what_to_install(
     assert str(raised.value).endswith(f" Face Hub needs the extra hub: {install_command('hub')}")
 
 
-def test_a_pushed_model_is_what_is_fetched(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pushed_model_is_what_is_fetched(a_hub, directory, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     url = hub.push(directory, "org/digits", private=True, message="The first")
     repository = a_hub.repositories["org/digits"]
@@ -191,9 +181,7 @@ def test_a_pushed_model_is_what_is_fetched(
     assert (zoo.find("org/digits") / "model.safetensors").read_bytes() == there["model.safetensors"]
 
 
-def test_a_push_removes_what_was_there(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_removes_what_was_there(a_hub, directory, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     shards = shutil.copytree(directory, directory.parent / "shards")
     with monkeypatch.context() as patched:
@@ -213,9 +201,7 @@ def test_a_push_removes_what_was_there(
         assert_same_weights(expected, load_model(zoo.find(name)).state_dict())
 
 
-def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(
-    a_hub: LocalHub, directory: Path
-) -> None:
+def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(a_hub, directory):
     with pytest.raises(
         ValueError,
         match=rf"^org/digits: {a_hub.url} wants a token; log in by `hf auth login` or set",
@@ -233,23 +219,23 @@ def test_a_push_that_the_hub_refuses_or_of_a_broken_model_is_one_sentence(
     assert a_hub.requests == []
 
 
-def _card_of_a_key(directory: Path, key: Path) -> None:
+def _card_of_a_key(directory, key):
     (directory / "samples.png").unlink()
     (directory / "samples.png").symlink_to(key)
 
 
-def _card_itself(directory: Path, key: Path) -> None:
+def _card_itself(directory, key):
     (directory / "README.md").unlink()
     (directory / "README.md").symlink_to(key)
 
 
-def _weights_over_two_links(directory: Path, key: Path) -> None:
+def _weights_over_two_links(directory, key):
     shutil.move(directory / "model.safetensors", key.parent)
     (directory / "link").symlink_to(key.parent)
     (directory / "model.safetensors").symlink_to("link/model.safetensors")
 
 
-def _snapshot_with_planted_blobs(directory: Path, key: Path) -> None:
+def _snapshot_with_planted_blobs(directory, key):
     snapshots = directory / "models--org--digits/snapshots"
     shutil.copytree(directory, snapshots / "1")
     (snapshots.parent / "blobs").symlink_to(key.parent)
@@ -257,7 +243,7 @@ def _snapshot_with_planted_blobs(directory: Path, key: Path) -> None:
     (snapshots / "1/evaluation.json").symlink_to("../../blobs/key")
 
 
-def _key_within_the_directory(directory: Path, key: Path) -> None:
+def _key_within_the_directory(directory, key):
     shutil.copy(key, directory / "samples.png")
 
 
@@ -272,12 +258,12 @@ PLANTED = [
 
 @pytest.mark.parametrize("plant", PLANTED)
 def test_no_file_of_the_user_is_sent(
-    a_hub: LocalHub,
-    directory: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[Path, Path], None],
-) -> None:
+    a_hub,
+    directory,
+    tmp_path,
+    monkeypatch,
+    plant,
+):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     key = tmp_path / "home/key"
     key.parent.mkdir()
@@ -292,8 +278,8 @@ def test_no_file_of_the_user_is_sent(
 
 
 def test_a_snapshot_of_the_cache_and_links_within_the_directory_are_sent(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    a_hub, directory, monkeypatch
+):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     (directory / "samples.png").rename(directory / "newest.png")
     (directory / "samples.png").symlink_to("newest.png")
@@ -304,8 +290,8 @@ def test_a_snapshot_of_the_cache_and_links_within_the_directory_are_sent(
 
 
 def test_pictures_of_a_card_are_sent_however_it_shows_them_and_others_are_named(
-    a_hub: LocalHub, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    a_hub, directory, monkeypatch
+):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     shown = ["sub/a.png", "with space.png", "b c.png", "html.png", "title.png"]
     (directory / "sub").mkdir()
@@ -330,7 +316,7 @@ def test_pictures_of_a_card_are_sent_however_it_shows_them_and_others_are_named(
 @pytest.mark.parametrize(
     ("name", "dataset"), [("mnist-small", "ylecun/mnist"), ("cifar10-small", "uoft-cs/cifar10")]
 )
-def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -> None:
+def test_a_shipped_card_has_the_metadata_of_its_model(name, dataset):
     directory = zoo.find(name)
     card = library.ModelCard((directory / "README.md").read_text())
     evaluation = read_evaluation(directory)
@@ -349,7 +335,7 @@ def test_a_shipped_card_has_the_metadata_of_its_model(name: str, dataset: str) -
     assert card.text.startswith(f"\n# {name}\n")
 
 
-def test_names_are_quoted_and_what_was_not_measured_is_left_out() -> None:
+def test_names_are_quoted_and_what_was_not_measured_is_left_out():
     name = 'a: "b" #1\n\u00e9\U0001f600'
     folder = "- letters: [x]"
     card = library.ModelCard(metadata(name, {"dataset": folder, "bits_per_dim": 1.5}))
@@ -368,7 +354,7 @@ def test_names_are_quoted_and_what_was_not_measured_is_left_out() -> None:
     assert library.ModelCard(of_own).data.datasets is None
 
 
-def test_a_card_keeps_the_metadata_that_it_has() -> None:
+def test_a_card_keeps_the_metadata_that_it_has():
     card = with_metadata("# mine\n", "mine", {})
     assert card == metadata("mine", {}) + "\n# mine\n"
     assert with_metadata(card, "other", {"dataset": "mnist", "bits_per_dim": 1.5}) == card

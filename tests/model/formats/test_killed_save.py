@@ -6,8 +6,6 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +14,6 @@ from scanline.model.base.atomic import write_file
 from scanline.model.formats import checkpoint
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import weight_files
-from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.saved_models import assert_same_weights, files
 from tests.support.sweeps import and_slow
@@ -39,11 +36,11 @@ STEPS = 60  # more than any save has
 
 
 @pytest.fixture(autouse=True)
-def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_shards(monkeypatch):
     monkeypatch.setattr(checkpoint, "SHARD_BYTES", 10_000)
 
 
-def in_child(work: Callable[[], None]) -> int:
+def in_child(work):
     """Runs `work` in a forked process; its exit code, negative for a signal."""
     if not (child := os.fork()):
         work()
@@ -51,11 +48,11 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed_at(step: int) -> None:
+def killed_at(step):
     """From here on, this process dies just before its `step`-th change of a directory."""
     left = step
 
-    def watch(event: str, arguments: tuple[object, ...]) -> None:
+    def watch(event, arguments):
         nonlocal left
         if event in ("os.rename", "os.remove"):
             left -= 1
@@ -65,14 +62,12 @@ def killed_at(step: int) -> None:
     sys.addaudithook(watch)
 
 
-def full_disk(descriptor: int) -> None:
+def full_disk(descriptor):
     os.truncate(descriptor, 10)
     raise OSError(28, "No space left on device")
 
 
-def test_a_full_disk_leaves_the_old_model_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):
     save_model(small_models.model(TINY), tmp_path / "old")
     before = load_model(tmp_path / "old")
     monkeypatch.setattr(os, "fsync", full_disk)
@@ -83,19 +78,17 @@ def test_a_full_disk_leaves_the_old_model_and_nothing_else(
     assert_same_weights(before.state_dict(), load_model(tmp_path / "old").state_dict())
 
 
-def test_what_is_moved_into_place_is_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_moved_into_place_is_on_the_disk(tmp_path, monkeypatch):
     fsync = os.fsync
     move = os.replace
-    done: list[tuple[str, int, int]] = []
+    done = []
 
-    def synced(descriptor: int) -> None:
+    def synced(descriptor):
         status = os.fstat(descriptor)
         done.append(("synced", status.st_ino, status.st_size))
         fsync(descriptor)
 
-    def moved(source: Path, target: Path) -> None:
+    def moved(source, target):
         status = source.stat()
         done.append(("moved", status.st_ino, status.st_size))
         move(source, target)
@@ -108,7 +101,7 @@ def test_what_is_moved_into_place_is_on_the_disk(
     assert done == [("synced", inode, 3), ("moved", inode, 3)]
 
 
-def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
+def is_same(model, found, dtype):
     expected = {name: tensor.to(dtype).float() for name, tensor in model.state_dict().items()}
     return model.config == found.config and all(
         torch.equal(expected[name], tensor) for name, tensor in found.state_dict().items()
@@ -116,7 +109,7 @@ def is_same(model: Transformer, found: Transformer, dtype: torch.dtype) -> bool:
 
 
 @pytest.mark.parametrize("change", and_slow(list(CHANGES)[:2], *list(CHANGES)[2:]))
-def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
+def test_killed_at_any_step(tmp_path, change):
     old_config, old_dtype, new_config, new_dtype = CHANGES[change]
     old = small_models.model(old_config)
     new = small_models.model(new_config, seed=1)
@@ -126,7 +119,7 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
         directory = tmp_path / str(step)
         shutil.copytree(tmp_path / "old", directory)
 
-        def save_and_die(directory: Path = directory, step: int = step) -> None:
+        def save_and_die(directory=directory, step=step):
             killed_at(step)
             save_model(new, directory, new_dtype)
 
@@ -145,7 +138,7 @@ def test_killed_at_any_step(tmp_path: Path, change: str) -> None:
     assert seen == sorted(seen), "one step, and no other, makes the old model the new one"
 
 
-def test_no_shard_of_an_old_save_stays_but_all_other_files_do(tmp_path: Path) -> None:
+def test_no_shard_of_an_old_save_stays_but_all_other_files_do(tmp_path):
     others = {"README.md", "model-card.safetensors", "loss.csv", "config.json"}
     for name in others:
         (tmp_path / name).write_text("ours")

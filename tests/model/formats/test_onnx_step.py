@@ -3,7 +3,6 @@ from files of every kind of weights.
 """
 
 import json
-from typing import Any
 
 import numpy as np
 import onnx
@@ -15,14 +14,13 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.base.state import NUMBERS, State
 from scanline.model.formats.onnx_graph import WEIGHTS
 from scanline.model.formats.onnx_step import CONFIG_KEY, export_step, stored_weights
-from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
 
 ODD_WAVES = {"position": "sincos", "heads": 1, "key_width": 3, "value_width": 7, "layers": 1}
 CLASSES = (("7", "seven"), ("horse",))
-CLASSIFIED: dict[str, dict[str, Any]] = {  # one of each kind of embedding
+CLASSIFIED = {  # one of each kind of embedding
     "classes": {"classes": CLASSES},
     "classes, concat": {"classes": CLASSES, "embedding_join": "concat"},
     "classes, window": {"classes": CLASSES, **small_models.VARIANTS["window"]},
@@ -41,16 +39,14 @@ SWEEP = and_slow(SOME, *(variant for variant in VARIANTS if variant not in SOME)
 class Step:
     """The exported step of a model, called as Transformer.step is."""
 
-    def __init__(self, model: Transformer, weights: str = "float32") -> None:
+    def __init__(self, model, weights="float32"):
         self.file = export_step(model, weights).SerializeToString()
         self.session = onnxruntime.InferenceSession(self.file)
         self.size = model.config.step_bytes
         self.has_classes = bool(model.config.classes)
         self.mixes_neighbours = model.config.causal_conv
 
-    def __call__(
-        self, images: torch.Tensor, state: State, labels: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def __call__(self, images, state, labels=None):
         feeds = {"image": images, "position": state.position.int(), "s": state.s, "z": state.z}
         if self.has_classes:
             feeds["label"] = (
@@ -67,13 +63,13 @@ class Step:
         return parameters
 
 
-def model_of(variant: str) -> Transformer:
+def model_of(variant):
     if variant == "small features":
         return small_models.with_small_features(model_of("plain"))
     return small_models.model(small_models.config(**VARIANTS[variant]))
 
 
-def images_of(model: Transformer, count: int) -> torch.Tensor:
+def images_of(model, count):
     return small_models.tensor(model.config, count)
 
 
@@ -81,7 +77,7 @@ REST = [variant for variant in VARIANTS if variant not in MORE]
 
 
 @pytest.mark.parametrize("variant", and_slow([*MORE, "small features"], *REST))
-def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> None:
+def test_parameters_and_states_of_whole_images_are_the_models(variant):
     model = model_of(variant)
     step = Step(model)
     config = model.config
@@ -100,8 +96,8 @@ def test_parameters_and_states_of_whole_images_are_the_models(variant: str) -> N
 
 @pytest.mark.parametrize("variant", SWEEP)
 def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_is_painted(
-    variant: str,
-) -> None:
+    variant,
+):
     model = model_of(variant)
     step = Step(model)
     config = model.config
@@ -122,7 +118,7 @@ def test_the_file_is_sound_holds_its_configuration_and_reads_no_byte_before_it_i
 
 
 @pytest.mark.parametrize("variant", SWEEP)
-def test_weights_in_float16_are_those_in_float32(variant: str) -> None:
+def test_weights_in_float16_are_those_in_float32(variant):
     stored = model_of(variant).half().float()
     assert stored_weights(stored) == "float16"
     assert stored_weights(model_of(variant)) == "float32"
@@ -132,7 +128,7 @@ def test_weights_in_float16_are_those_in_float32(variant: str) -> None:
     assert len(steps[1].file) < len(steps[0].file)
 
 
-def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_them() -> None:
+def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_them():
     model = small_models.model(small_models.config())
     assert export_step(model) == export_step(model, "float32")
     with pytest.raises(ValueError, match=f"unknown weights 'int4'; known: {', '.join(WEIGHTS)}"):
@@ -150,7 +146,7 @@ def test_weights_are_stored_exactly_unless_others_are_asked_for_that_can_hold_th
 
 
 @pytest.mark.parametrize("variant", SWEEP)
-def test_int8_costs_little(variant: str) -> None:
+def test_int8_costs_little(variant):
     model = model_of(variant)
     costs = []
     config = model.config

@@ -4,10 +4,7 @@ refused in one printable sentence.
 
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +51,7 @@ ODD = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     """A model with each of the files."""
     directory = shapes.evaluate(
         shapes.save(tmp_path_factory.mktemp("models") / "strange", shapes.GUIDED)
@@ -68,7 +65,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def places(value):
     """Each object or list in a JSON value, with each of its keys, or indices."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
@@ -76,7 +73,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(value[key])
 
 
-def assert_read_or_refused(directory: Path) -> None:
+def assert_read_or_refused(directory):
     __tracebackhide__ = True
     with printable_refusal():
         info = model_dir.read_info(directory)
@@ -85,7 +82,7 @@ def assert_read_or_refused(directory: Path) -> None:
 
 
 @contextmanager
-def printable_refusal() -> Iterator[None]:
+def printable_refusal():
     """Assert that what is raised within, if anything, is a short printable ModelDirectoryError."""
     try:
         yield
@@ -97,7 +94,7 @@ def printable_refusal() -> Iterator[None]:
     assert len(said) <= MAX_MESSAGE
 
 
-def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
+def assert_can_be_sent(info, files):
     said = [
         info.config.to_dict(),
         info.defaults.to_dict(),
@@ -112,9 +109,7 @@ def assert_can_be_sent(info: model_dir.ModelInfo, files: list[str]) -> None:
 
 @given(st.sampled_from(NAMES), st.integers(0), ODD, st.booleans())
 @settings(max_examples=300)
-def test_any_value_of_any_type_at_any_place(
-    directory: Path, name: str, at: int, value: Any, is_left_out: bool
-) -> None:
+def test_any_value_of_any_type_at_any_place(directory, name, at, value, is_left_out):
     path = directory / name
     before = path.read_bytes()
     document = [json.loads(before)]
@@ -132,7 +127,7 @@ def test_any_value_of_any_type_at_any_place(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_nests_too_deep_is_refused(directory: Path, tmp_path: Path, name: str) -> None:
+def test_what_nests_too_deep_is_refused(directory, tmp_path, name):
     copy = tmp_path / "strange"
     shutil.copytree(directory, copy)
     for depth in (300, 900, 2000):
@@ -148,7 +143,7 @@ def test_what_nests_too_deep_is_refused(directory: Path, tmp_path: Path, name: s
 
 @given(st.data())
 @settings(max_examples=100)
-def test_weights_of_any_bytes(directory: Path, data: st.DataObject) -> None:
+def test_weights_of_any_bytes(directory, data):
     path = directory / WEIGHTS
     before = path.read_bytes()
     header = json.loads(before[8 : 8 + int.from_bytes(before[:8], "little")])

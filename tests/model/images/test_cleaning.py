@@ -17,7 +17,7 @@ ON_WHITE = Cleaning(255, 1)
 GROUNDS = pytest.mark.parametrize("cleaning", [ON_BLACK, ON_WHITE], ids=["on black", "on white"])
 
 
-def drawings(count: int) -> np.ndarray:
+def drawings(count):
     """Return strokes of 254 with soft edges on 0, [count, 784] uint8."""
     random = np.random.default_rng(1)
     y, x = np.mgrid[:28, :28]
@@ -31,12 +31,12 @@ def drawings(count: int) -> np.ndarray:
     return images.reshape(count, -1)
 
 
-def on_ground(images: np.ndarray, cleaning: Cleaning) -> np.ndarray:
+def on_ground(images, cleaning):
     """Drawings on 0 as those on the ground of `cleaning`."""
     return images if cleaning.ground == 0 else 255 - images
 
 
-def coded(images: np.ndarray, kind: str = "JPEG", **options: int) -> np.ndarray:
+def coded(images, kind="JPEG", **options):
     """What a codec makes of pictures."""
     decoded = []
     for image in images:
@@ -47,7 +47,7 @@ def coded(images: np.ndarray, kind: str = "JPEG", **options: int) -> np.ndarray:
 
 @GROUNDS
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
-def test_the_ground_of_a_coded_drawing_is_even_again(kind: str, cleaning: Cleaning) -> None:
+def test_the_ground_of_a_coded_drawing_is_even_again(kind, cleaning):
     images = on_ground(drawings(20), cleaning)
     assert Cleaning.measure(images, CONFIG) == cleaning
     noisy = coded(images, kind)
@@ -61,14 +61,14 @@ def test_the_ground_of_a_coded_drawing_is_even_again(kind: str, cleaning: Cleani
 
 
 @GROUNDS
-def test_a_drawing_without_noise_stays_as_it_is(cleaning: Cleaning) -> None:
+def test_a_drawing_without_noise_stays_as_it_is(cleaning):
     images = on_ground(drawings(20), cleaning)
     found = read(images, CONFIG, cleaning, "auto")
     assert not found.noisy.any()
     np.testing.assert_array_equal(found.images, images)
 
 
-def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> None:
+def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance():
     config = small_models.config(height=28, width=28, predicts="categorical")
     clean = drawings(1)
     little = np.maximum(clean, 3)
@@ -82,9 +82,7 @@ def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance() -> 
 
 @GROUNDS
 @pytest.mark.parametrize("paper", [1.0, 0.8, 0.55])
-def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(
-    cleaning: Cleaning, paper: float
-) -> None:
+def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(cleaning, paper):
     """Also on grey paper, and as a codec leaves it; a bold one is known by its edge."""
     images = drawings(20)
     bold = np.zeros((28, 28), np.uint8)
@@ -106,7 +104,7 @@ def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(
         np.testing.assert_array_equal(found.images, pictures)
 
 
-def test_no_inverted_digit_is_named_and_each_other_is() -> None:
+def test_no_inverted_digit_is_named_and_each_other_is():
     model = scanline.load("mnist-small", device="cpu")
     digits = model.sample(4, seed=3).array.reshape(4, -1)
     for pictures in (digits, coded(digits)):
@@ -128,9 +126,7 @@ def test_no_inverted_digit_is_named_and_each_other_is() -> None:
         (0.8, 2),
     ],
 )
-def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(
-    cleaning: Cleaning, paper: float, frame: int
-) -> None:
+def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(cleaning, paper, frame):
     """Of digits on grey paper 8 of 20 were named wrongly with certainty."""
     scan = (paper * (255.0 - drawings(20))).reshape(20, 28, 28).astype(np.uint8)
     dark = np.ones((28, 28), np.bool_)
@@ -141,7 +137,7 @@ def test_a_drawing_on_grey_paper_or_in_a_dark_frame_has_no_noise(
     assert not cleaning.noise(difference, CONFIG).any()
 
 
-def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> None:
+def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most():
     images = drawings(3)
     strokes = images == 254
     noisy = np.maximum(images, 2)
@@ -151,7 +147,7 @@ def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most() -> 
     np.testing.assert_array_equal(ON_BLACK.clean(noisy, CONFIG), expected)
 
 
-def test_strokes_become_even_where_they_differ_no_more_than_the_ground() -> None:
+def test_strokes_become_even_where_they_differ_no_more_than_the_ground():
     images = drawings(1)
     strokes = images == 254
     noisy = np.maximum(images, 3)
@@ -160,11 +156,11 @@ def test_strokes_become_even_where_they_differ_no_more_than_the_ground() -> None
     np.testing.assert_array_equal(ON_BLACK.clean(noisy, CONFIG)[strokes], expected)
 
 
-def test_a_faint_drawing_is_no_noise() -> None:
+def test_a_faint_drawing_is_no_noise():
     faint = (drawings(3) / 6).astype(np.uint8)
     np.testing.assert_array_equal(ON_BLACK.clean(faint, CONFIG), faint)
 
 
-def test_a_model_of_photographs_cleans_nothing() -> None:
+def test_a_model_of_photographs_cleans_nothing():
     config = small_models.config(height=8, width=8, channels=3)
     assert Cleaning.measure(small_models.images(config, 30), config) is None

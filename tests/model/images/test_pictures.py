@@ -5,8 +5,6 @@ import io
 import struct
 import tracemalloc
 import zlib
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.datasets.folder import load
 from scanline.model.images import picture_files, pictures
@@ -63,19 +60,19 @@ FILES = {
 }
 
 
-def saved(picture: Image.Image, **options: object) -> bytes:
+def saved(picture, **options):
     out = io.BytesIO()
     picture.save(out, "PNG", **options)
     return out.getvalue()
 
 
-def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder() -> None:
+def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder():
     for kind in ("png", "webp", "bmp"):
         np.testing.assert_array_equal(read(FILES[kind]), IMAGE.reshape(-1), err_msg=kind)
     assert np.abs(read(FILES["jpeg"]).astype(int) - IMAGE.reshape(-1)).max() < 4
 
 
-def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels() -> None:
+def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels():
     colours = noise(7, 5, 3)
     greys = noise(3, 4)
     assert (
@@ -112,7 +109,7 @@ OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
 
 
 @pytest.mark.parametrize("label", OF_ANY_KIND)
-def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> None:
+def test_uploads_are_read_as_training_reads_them(tmp_path, label):
     data, shown = OF_ANY_KIND[label]
     (tmp_path / "picture").write_bytes(data)
     np.testing.assert_array_equal(
@@ -121,7 +118,7 @@ def test_uploads_are_read_as_training_reads_them(tmp_path: Path, label: str) -> 
     np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
 
 
-def test_a_tiff_says_how_many_of_its_bits_count(tmp_path: Path) -> None:
+def test_a_tiff_says_how_many_of_its_bits_count(tmp_path):
     for bits, dtype in ((12, np.uint16), (16, np.uint16), (12, np.int32)):
         values = STORED[..., 0].astype(dtype) << (bits - 8) | 7
         Image.fromarray(values).save(tmp_path / "picture.tiff", tiffinfo={281: 2**bits - 1})
@@ -130,7 +127,7 @@ def test_a_tiff_says_how_many_of_its_bits_count(tmp_path: Path) -> None:
         )
 
 
-def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unpacked() -> None:
+def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unpacked():
     """EXIF of 60 KB whose 5,000 tags all have the same 60 KB for
     their value takes Pillow 300 MB.
     """
@@ -147,9 +144,7 @@ def test_of_several_pictures_in_a_jpeg_the_first_is_read_and_its_exif_is_not_unp
     assert peak < 10_000_000
 
 
-def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end() -> (
-    None
-):
+def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segment_or_behind_its_end():
     whole = of_scans(picture_files.MAX_SCANS)
     segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
@@ -171,23 +166,21 @@ SLOW = {
 
 @pytest.mark.parametrize("resize", [False, True])
 @pytest.mark.parametrize("label", SLOW)
-def test_a_picture_that_takes_long_is_refused(label: str, resize: bool) -> None:
+def test_a_picture_that_takes_long_is_refused(label, resize):
     with pytest.raises(InvalidInput) as refused:
         open_picture(PICTURES[label], GREY, "image", resize)
     assert str(refused.value) == f"image: {SLOW[label]}."
     assert (refused.value.param, refused.value.code) == ("image", "invalid_image")
 
 
-def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_too_many_parts() -> (
-    None
-):
+def test_run_lengths_of_few_pixels_are_read_and_those_that_leave_no_pixel_are_too_many_parts():
     with pytest.raises(InvalidInput, match="image: it has too many parts"):
         open_picture(run_lengths(5)[:1078] + b"\0\2\0\0" * 5000, GREY, "image", resize=True)
     side = int(picture_files.MAX_PYTHON_PIXELS**0.5)
     assert open_picture(run_lengths(side), GREY, "image", resize=True).size == (side, side)
 
 
-def with_transparent(depth: int, channels: int) -> bytes:
+def with_transparent(depth, channels):
     """A PNG of 7 x 5 pixels of two values, of which the one where IMAGE is dark is transparent."""
     kept = 2**depth - 1
     hidden = 2**depth // 3
@@ -204,9 +197,7 @@ def with_transparent(depth: int, channels: int) -> bytes:
     [(1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (8, 3), (16, 3)],
     ids=lambda number: str(number),
 )
-def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(
-    tmp_path: Path, depth: int, channels: int
-) -> None:
+def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path, depth, channels):
     (tmp_path / "picture.png").write_bytes(with_transparent(depth, channels))
     opened = open_picture(with_transparent(depth, channels), GREY, "mask")
     np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
@@ -215,7 +206,7 @@ def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(
     assert (load(tmp_path).images == 255).all()
 
 
-def test_a_value_of_16_bits_beside_the_transparent_one_is_kept() -> None:
+def test_a_value_of_16_bits_beside_the_transparent_one_is_kept():
     values = np.where(IMAGE > 127, 0x1234, 0x1235).astype(np.uint16)
     opened = open_picture(saved(Image.fromarray(values), transparency=0x1235), GREY, "image")
     np.testing.assert_array_equal(
@@ -224,7 +215,7 @@ def test_a_value_of_16_bits_beside_the_transparent_one_is_kept() -> None:
 
 
 @pytest.mark.parametrize("value", [0x7FFF, 0x0900, 0xFEFF, 0x0100])
-def test_a_mask_of_16_bits_is_read_by_its_upper_8(value: int) -> None:
+def test_a_mask_of_16_bits_is_read_by_its_upper_8(value):
     dark = 0x0080
     light = 0xFF01
     mask = np.where(IMAGE > 127, light, dark).astype(np.uint16)
@@ -238,7 +229,7 @@ def test_a_mask_of_16_bits_is_read_by_its_upper_8(value: int) -> None:
 @pytest.mark.parametrize(
     "mode", ["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "I", "I;16"]
 )
-def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
+def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode):
     bright = np.where(IMAGE > 127, 255, 0).astype(np.uint8)
     if mode.startswith("I"):
         picture = Image.fromarray(bright.astype(np.int32 if mode == "I" else np.uint16) * 257)
@@ -260,7 +251,7 @@ def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode: str) -> None:
             known_by_alpha(picture, GREY)
 
 
-def test_pixels_and_masks_of_floats_are_refused_in_one_sentence() -> None:
+def test_pixels_and_masks_of_floats_are_refused_in_one_sentence():
     floats = Image.fromarray(IMAGE.astype(np.float32))
     for reader in (lambda: pixels(floats, GREY), lambda: known_by_picture(floats, GREY, "image")):
         with pytest.raises(
@@ -280,9 +271,7 @@ ENCODED = [bytes(range(size)) + b"\xfb\xff\xfe" for size in range(1, 5)]  # whos
     "head",
     ["", "data:image/png;base64,", "data:;charset=utf-8;Base64,", "DATA:a/b;base64;name=c.png,"],
 )
-def test_base64_is_read_in_every_spelling(
-    data: bytes, encoded: Callable[[bytes], bytes], head: str
-) -> None:
+def test_base64_is_read_in_every_spelling(data, encoded, head):
     text = head + encoded(data).decode()
     for spelled in (text, text.rstrip("=\n"), text + "=="):
         assert from_base64(spelled, "image") == data
@@ -292,14 +281,14 @@ def test_base64_is_read_in_every_spelling(
     "text",
     ["a", "abcde", "a=bc", "abc!", "ab cd*", "\ud800", "data:image/png,abcd", "data:base64,abcd"],
 )
-def test_what_is_no_base64_is_refused(text: str) -> None:
+def test_what_is_no_base64_is_refused(text):
     with pytest.raises(
         InvalidInput, match=r"image is (not valid base64|a data URL without ;base64)"
     ):
         from_base64(text, "image")
 
 
-def read(file: bytes, config: ModelConfig = GREY) -> np.ndarray | InvalidInput:
+def read(file, config=GREY):
     """The bytes of a picture, or why there are none."""
     try:
         return pixels(open_picture(file, config, "image"), config)
@@ -308,7 +297,7 @@ def read(file: bytes, config: ModelConfig = GREY) -> np.ndarray | InvalidInput:
 
 
 @given(kind=st.sampled_from(sorted(FILES)), data=st.data())
-def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) -> None:
+def test_a_truncated_file_is_refused_or_whole(kind, data):
     """Some formats end in bytes that no decoder reads."""
     file = FILES[kind]
     found = read(file[: data.draw(st.integers(0, len(file) - 1))])
@@ -323,7 +312,7 @@ def test_a_truncated_file_is_refused_or_whole(kind: str, data: st.DataObject) ->
     st.sampled_from(sorted(FILES)),
     st.dictionaries(st.integers(0, 999), st.integers(0, 255), max_size=6),
 )
-def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -> None:
+def test_a_damaged_file_is_read_or_refused(kind, changes):
     file = bytearray(FILES[kind])
     for place, value in changes.items():
         file[place % len(file)] = value
@@ -332,9 +321,7 @@ def test_a_damaged_file_is_read_or_refused(kind: str, changes: dict[int, int]) -
 
 
 @given(st.lists(st.sampled_from(CHUNKS), max_size=4), st.binary(max_size=20), st.booleans())
-def test_a_png_with_any_chunk_is_read_or_refused(
-    kinds: list[bytes], data: bytes, is_before: bool
-) -> None:
+def test_a_png_with_any_chunk_is_read_or_refused(kinds, data, is_before):
     chunks = b"".join(chunk(kind, data) for kind in kinds)
     before, behind = (chunks, b"") if is_before else (b"", chunks)
     found = read(SIGNATURE + header() + before + PIXELS + behind + END)
@@ -344,7 +331,7 @@ def test_a_png_with_any_chunk_is_read_or_refused(
 @pytest.mark.parametrize(
     "error", [MemoryError, IndexError, struct.error, RecursionError, Image.DecompressionBombError]
 )
-def test_whatever_a_decoder_raises_is_a_refusal(error: type[Exception]) -> None:
+def test_whatever_a_decoder_raises_is_a_refusal(error):
     with pytest.raises(InvalidInput, match="image is not a readable") as refusal, readable("image"):
         raise error("seven")
     assert (refusal.value.param, refusal.value.code) == ("image", "invalid_image")
@@ -354,7 +341,7 @@ def test_whatever_a_decoder_raises_is_a_refusal(error: type[Exception]) -> None:
     st.binary(max_size=200),
     st.sampled_from([b"", b"BM", b"\x89PNG\r\n\x1a\n", b"RIFF", b"\xff\xd8\xff"]),
 )
-def test_what_is_no_picture_is_refused(data: bytes, magic: bytes) -> None:
+def test_what_is_no_picture_is_refused(data, magic):
     assert isinstance(read(magic + data), InvalidInput)
 
 
@@ -362,7 +349,7 @@ LARGE = noise(31, 20)  # its centre of the model's proportions has 20 x 28 pixel
 SWOLLEN = FILES["png"] + chunk(b"teXt", bytes(2**18 + 8 * 35))
 
 
-def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) -> None:
+def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path):
     (tmp_path / "large.png").write_bytes(encode(LARGE))
     trained = load(tmp_path, size=(5, 7), grey=True).images
     large = open_picture(encode(LARGE), GREY, "image", resize=True)
@@ -372,7 +359,7 @@ def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path: Path) ->
     )
 
 
-def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
+def test_a_large_transparent_picture_is_on_white_in_every_row():
     values = noise(pictures.COMPOSITED_PIXELS // 100, 250, 4)
     with Image.fromarray(values) as picture:
         expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert(
@@ -381,7 +368,7 @@ def test_a_large_transparent_picture_is_on_white_in_every_row() -> None:
         np.testing.assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
 
 
-def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
+def test_a_mask_of_another_size_has_the_nearest_pixels():
     mask = open_picture(
         encode(np.where(LARGE > 99, 255, 0).astype(np.uint8)), GREY, "mask", resize=True
     )
@@ -404,7 +391,7 @@ def test_a_mask_of_another_size_has_the_nearest_pixels() -> None:
         (SWOLLEN, False, "too_large"),
     ],
 )
-def test_other_sizes_and_large_files_are_refused(file: bytes, resize: bool, code: str) -> None:
+def test_other_sizes_and_large_files_are_refused(file, resize, code):
     with pytest.raises(InvalidInput) as refused:
         open_picture(file, GREY, "image", resize)
     assert refused.value.code == code

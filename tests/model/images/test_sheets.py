@@ -29,15 +29,13 @@ from tests.support.small_models import GREY
         (7, 3, 3),
     ],
 )
-def test_nearest_square_unless_columns_are_chosen(count: int, columns: int, rows: int) -> None:
+def test_nearest_square_unless_columns_are_chosen(count, columns, rows):
     assert sheet(np.zeros((count, 4, 5), np.uint8)).size == (columns * 5, rows * 4)
     assert sheet(np.zeros((count, 4, 5), np.uint8), columns=6).size == (30, -(-count // 6) * 4)
 
 
 @pytest.mark.parametrize(("colour", "mode"), [((), "L"), ((3,), "RGB")])
-def test_images_stand_row_by_row_and_the_rest_is_black(
-    tmp_path: Path, colour: tuple[int, ...], mode: str
-) -> None:
+def test_images_stand_row_by_row_and_the_rest_is_black(tmp_path, colour, mode):
     images = np.random.default_rng(0).integers(1, 256, (5, 4, 5, *colour), np.uint8)
     pixels = np.asarray(sheet(images))
     assert pixels.shape == (8, 15, *colour)
@@ -53,7 +51,7 @@ def test_images_stand_row_by_row_and_the_rest_is_black(
 
 
 @pytest.mark.parametrize("colour", [(), (3,)])
-def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
+def test_each_class_has_a_row_after_its_name(colour):
     images = np.random.default_rng(0).integers(1, 256, (3, 4, 16, 12, *colour), np.uint8)
     pixels = np.asarray(class_sheet(images, ("1", "horse", "大")))
     names = pixels[:, :-48]
@@ -67,7 +65,7 @@ def test_each_class_has_a_row_after_its_name(colour: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(pixels, numbered)
 
 
-def test_rows_too_low_for_letters_have_no_names() -> None:
+def test_rows_too_low_for_letters_have_no_names():
     assert class_sheet(np.zeros((2, 5, 9, 8), np.uint8), ("a", "b")).size == (40, 18)
 
 
@@ -76,9 +74,7 @@ SIZE = (6, 9)  # rows and columns
 
 @pytest.mark.parametrize("colour", [(), (3,)])
 @pytest.mark.parametrize("kind", films.MEDIA_TYPES)
-def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(
-    kind: str, colour: tuple[int, ...]
-) -> None:
+def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind, colour):
     images = np.random.default_rng(0).integers(0, 254, (2, *SIZE, *colour), np.uint8)
     known = np.zeros((2, *SIZE), np.bool_)
     known[1, :2] = known[1, 4:] = True  # 18 of 54 pixels are hidden
@@ -102,7 +98,7 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(
     assert encode(picture, appearance, film, kind) == data
 
 
-def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted() -> None:
+def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_is_painted():
     picture = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     film = Film(2, scale=1)
     (first, last), _ = film_frames(
@@ -126,9 +122,7 @@ def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_i
         ((100, 28), 5),
     ],
 )
-def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(
-    size: tuple[int, int], scale: int
-) -> None:
+def test_by_default_a_film_is_enlarged_to_512_pixels_and_at_most_8_times(size, scale):
     assert Film().scale_of(*size) == scale
 
 
@@ -163,6 +157,6 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_outside_the_limits_is_refused_with_one_sentence(what: str) -> None:
+def test_what_is_outside_the_limits_is_refused_with_one_sentence(what):
     call, sentence = WRONG[what]
     assert_says(sentence, call)

@@ -2,8 +2,6 @@
 their bits depend on no other image.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,7 +11,6 @@ from scanline.model.formats.checkpoint import load_model, save_class_head, save_
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
 from scanline.model.network.class_head import FeatureShape
 from scanline.model.network.class_reading import READ_STEPS, class_logits, features
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.prefill_state import Reading
 from scanline.model.sampling.prefill.classified import ClassifiedPrefill
@@ -24,19 +21,19 @@ from tests.support.close import assert_close
 HEADED = {"height": 7, **small_models.CLASSES}
 
 
-def headed(variant: str = "strokes") -> Transformer:
+def headed(variant="strokes"):
     model = small_models.model(small_models.config(**HEADED, **small_models.VARIANTS[variant]))
     model.class_head = small_models.class_head(model.config)
     return model
 
 
 @pytest.mark.parametrize("variant", small_models.CORE)
-def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> None:
+def test_features_are_the_means_of_the_outputs_in_each_cell(variant):
     model = headed(variant)
     shape = FeatureShape((0, 1), 3)
     config = model.config
     image = small_models.tensor(model.config, 1)[0]
-    outputs: list[torch.Tensor] = []
+    outputs = []
     for layer in model.layers:  # what the first two are given
         first = layer.attention_norm if config.norm == "pre" else layer.query_key_value
         first.register_forward_pre_hook(lambda module, given: outputs.append(given[0][0]))
@@ -53,14 +50,12 @@ def test_features_are_the_means_of_the_outputs_in_each_cell(variant: str) -> Non
 
 @pytest.mark.parametrize("variant", small_models.CORE)
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
-def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
-    variant: str, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(variant, backend, monkeypatch):
     monkeypatch.setitem(READ_STEPS, "cpu", 8)  # of 35
     model = headed(variant)
     images = small_models.images(model.config, 5)
 
-    def read(threads: int, *batches: list[int]) -> np.ndarray:
+    def read(threads, *batches):
         generator = Generator(model, 1, threads, backend=backend)
         logits = np.zeros((5, 3), np.float32)
         for batch in batches:
@@ -91,14 +86,12 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(
     assert_close("logits", model.class_head.logits(given), torch.from_numpy(together))
 
 
-def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> None:
+def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path):
     model = headed()
     save_model(model, tmp_path)
     assert load_model(tmp_path).class_head is None
-    assert model.class_head is not None
     save_class_head(model.class_head, tmp_path)
     loaded = load_model(tmp_path).class_head
-    assert loaded is not None
     assert loaded.shape == model.class_head.shape
     assert all(
         torch.equal(tensor, loaded.tensors[name])
@@ -121,13 +114,10 @@ def test_a_saved_head_is_loaded_and_goes_with_other_weights(tmp_path: Path) -> N
         ({}, {"cells": "many"}, "classes.safetensors"),
     ],
 )
-def test_a_wrong_head_is_refused_in_one_sentence(
-    tmp_path: Path, changes: dict[str, torch.Tensor | None], said: dict[str, str], message: str
-) -> None:
+def test_a_wrong_head_is_refused_in_one_sentence(tmp_path, changes, said, message):
     path = tmp_path / CLASS_HEAD
     model = headed()
     save_model(model, tmp_path)
-    assert model.class_head is not None
     save_class_head(model.class_head, tmp_path)
     tensors = {
         name: tensor for name, tensor in (load_file(path) | changes).items() if tensor is not None
@@ -137,7 +127,7 @@ def test_a_wrong_head_is_refused_in_one_sentence(
         load_model(tmp_path)
 
 
-def shaded(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def shaded(count, seed):
     """Return noise [count, 20] uint8 and labels [count] of 1 to 3:
     brighter above, below or nowhere.
     """
@@ -149,14 +139,14 @@ def shaded(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return images.reshape(count, 20).astype(np.uint8), labels
 
 
-def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibrated() -> None:
+def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibrated():
     model = small_models.model(
         small_models.config(
             mirrored=True, **small_models.VARIANTS["strokes"], **small_models.CLASSES
         )
     )
     images, labels = shaded(600, seed=0)
-    read: list[int] = []
+    read = []
     model.class_head, share = fit_class_head(model, images, labels, progress=read.append)
     tests, truth = shaded(600, seed=1)
     posterior = class_logits(model, torch.from_numpy(tests)).softmax(dim=1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from scanline.model.base.state import State
-from scanline.model.network.embedding import START, Embedding
+from scanline.model.network.embedding import START
 from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -17,17 +17,17 @@ VARIANTS = small_models.VARIANTS
 LABELLED = ["plain", "concat", "histogram", "window", "waves of pixels"]
 
 
-def model_of(variant: str, **changes: object) -> Transformer:
+def model_of(variant, **changes):
     return small_models.model_of(variant, **changes)
 
 
-def images_of(model: Transformer, count: int) -> torch.Tensor:
+def images_of(model, count):
     return small_models.tensor(model.config, count)
 
 
 @pytest.mark.parametrize("labelled", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_parameters_and_final_states_of_both_views_agree(variant: str, labelled: bool) -> None:
+def test_parameters_and_final_states_of_both_views_agree(variant, labelled):
     model = model_of(variant, **(small_models.CLASSES if labelled else {}))
     images = images_of(model, 4)
     labels = torch.tensor([3, 0, 1, 3]) if labelled else None
@@ -42,7 +42,7 @@ def test_parameters_and_final_states_of_both_views_agree(variant: str, labelled:
 
 
 @pytest.mark.parametrize("variant", small_models.CORE)
-def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
+def test_no_byte_is_read_before_it_is_painted(variant):
     model = model_of(variant)
     images = images_of(model, 2)
     size = model.config.step_bytes
@@ -57,7 +57,7 @@ def test_no_byte_is_read_before_it_is_painted(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", small_models.CORE)
-def test_images_at_different_positions_step_together(variant: str) -> None:
+def test_images_at_different_positions_step_together(variant):
     model = model_of(variant)
     images = images_of(model, 2)
     state = State.zeros(model.config, 2)
@@ -72,7 +72,7 @@ def test_images_at_different_positions_step_together(variant: str) -> None:
     )
 
 
-def test_a_finished_image_stays_at_its_end() -> None:
+def test_a_finished_image_stays_at_its_end():
     model = model_of("plain")
     state = State.zeros(model.config, 1)
     state.position.fill_(model.config.bytes)
@@ -85,7 +85,7 @@ def test_a_finished_image_stays_at_its_end() -> None:
     [(variant, cut) for variant in ("plain", "authors", "strokes") for cut in (2, 19)]
     + [(variant, cut) for variant in ("pixels", "waves of pixels") for cut in (3, 57)],
 )
-def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) -> None:
+def test_parallel_resumed_from_its_state_and_by_steps(variant, cut):
     model = model_of(variant)
     images = images_of(model, 2)
     state = State.zeros(model.config, 2)
@@ -118,9 +118,7 @@ def test_parallel_resumed_from_its_state_and_by_steps(variant: str, cut: int) ->
         ("pixels", 60, 0, 7),
     ],
 )
-def test_parallel_over_no_steps_of_the_image_is_refused(
-    variant: str, length: int, start: int, stop: int
-) -> None:
+def test_parallel_over_no_steps_of_the_image_is_refused(variant, length, start, stop):
     model = model_of(variant)
     state = State.zeros(model.config, 1)
     state.position.fill_(start)
@@ -128,7 +126,7 @@ def test_parallel_over_no_steps_of_the_image_is_refused(
         model.parallel(torch.zeros(1, length, dtype=torch.uint8), state, stop)
 
 
-def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.Tensor:
+def literal(embedding, image, position):
     """The vector [D] for one byte to predict: the previous byte or a start
     token, and the place, looked up.
     """
@@ -150,7 +148,7 @@ def literal(embedding: Embedding, image: torch.Tensor, position: int) -> torch.T
 @pytest.mark.parametrize(
     "variant", [name for name, changes in VARIANTS.items() if "step" not in changes]
 )
-def test_the_input_of_a_byte_is_the_literal_sum(variant: str) -> None:
+def test_the_input_of_a_byte_is_the_literal_sum(variant):
     model = model_of(variant)
     images = images_of(model, 2)
     positions = torch.arange(model.config.first, model.config.bytes)
@@ -164,7 +162,7 @@ def test_the_input_of_a_byte_is_the_literal_sum(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", LABELLED)
-def test_the_vector_of_each_image_s_label_is_added_and_no_labels_are_label_0(variant: str) -> None:
+def test_the_vector_of_each_image_s_label_is_added_and_no_labels_are_label_0(variant):
     model = model_of(variant, **small_models.CLASSES)
     labels = torch.tensor([3, 0, 1, 3])
     images = images_of(model, 4)
@@ -186,7 +184,7 @@ def test_the_vector_of_each_image_s_label_is_added_and_no_labels_are_label_0(var
 
 
 @pytest.mark.parametrize("variant", LABELLED)
-def test_a_new_model_with_classes_starts_as_the_same_without(variant: str) -> None:
+def test_a_new_model_with_classes_starts_as_the_same_without(variant):
     torch.manual_seed(4)
     plain = Transformer(small_models.config(**VARIANTS[variant]))
     torch.manual_seed(4)

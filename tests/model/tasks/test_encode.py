@@ -16,7 +16,7 @@ FIRST = Scored(0, 0, b"", None, INTERVALS)
 SECOND = Scored(0, 1, b"", None, INTERVALS)
 
 
-def test_intervals_are_held_until_they_are_encoded() -> None:
+def test_intervals_are_held_until_they_are_encoded():
     task = encode.plan(ModelInfo(GREY), EncodeValues([None, None], "0" * 32, "exact"))
     images = np.zeros((2, GREY.bytes), np.uint8)
     no = np.zeros(2, np.bool_)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from scanline.model.sampling.base.messages import (
-    Event,
     Finished,
     GenerateRequest,
     Pixels,
@@ -18,7 +17,7 @@ BEGIN = Pixels(0, [(0, 0, IMAGE[:10])])
 END = Finished(0, 0, IMAGE, 2.5)
 
 
-def after(*events: Event, images: int = 1) -> PaintTask:
+def after(*events, images=1):
     """A task that has received all of `events` before anything is taken."""
     task = PaintTask(GenerateRequest(0, images, seed=0), GREY)
     for event in events:
@@ -26,7 +25,7 @@ def after(*events: Event, images: int = 1) -> PaintTask:
     return task
 
 
-def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
+def test_bytes_that_were_not_taken_are_merged_into_one_frame():
     task = after(
         BEGIN,
         Pixels(0, [(0, 10, IMAGE[10:20])]),
@@ -36,7 +35,7 @@ def test_bytes_that_were_not_taken_are_merged_into_one_frame() -> None:
     assert not task.take()
 
 
-def test_each_image_has_a_frame_of_its_own() -> None:
+def test_each_image_has_a_frame_of_its_own():
     task = after(
         Finished(0, 1, IMAGE, 2.0),
         Finished(0, 0, OTHER, 3.0),
@@ -45,14 +44,14 @@ def test_each_image_has_a_frame_of_its_own() -> None:
     assert task.take() == PaintedPart([(0, 0, OTHER), (1, 0, IMAGE)], [1, 0])
 
 
-def test_a_frame_begins_where_the_last_one_ended() -> None:
+def test_a_frame_begins_where_the_last_one_ended():
     task = after(BEGIN)
     assert task.take().frames == [(0, 0, IMAGE[:10])]
     task.receive(END)
     assert task.take().frames == [(0, 10, IMAGE[10:])]
 
 
-def test_provisional_bytes_are_here_but_in_no_frame() -> None:
+def test_provisional_bytes_are_here_but_in_no_frame():
     task = after(
         Pixels(
             0,
@@ -68,7 +67,7 @@ def test_provisional_bytes_are_here_but_in_no_frame() -> None:
     assert task.take() == PaintedPart([(0, 10, IMAGE[10:])], [0])
 
 
-def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte() -> None:
+def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte():
     anew = Pixels(
         0,
         [(0, 0, IMAGE[:4])],
@@ -84,7 +83,7 @@ def test_provisional_bytes_of_an_image_that_is_painted_anew_change_no_final_byte
     assert task.images[0].tobytes() == IMAGE
 
 
-def test_the_images_that_are_wanted_are_known_by_their_rows() -> None:
+def test_the_images_that_are_wanted_are_known_by_their_rows():
     task = PaintTask(GenerateRequest(0, 9, seed=0, only=(3, 7)), GREY)
     task.receive(Finished(0, 7, IMAGE, 2.5, label=2))
     task.receive(Finished(0, 3, OTHER, 3.0))
@@ -95,7 +94,7 @@ def test_the_images_that_are_wanted_are_known_by_their_rows() -> None:
     assert task.held_bytes == 70
 
 
-def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_painted_anew() -> None:
+def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_painted_anew():
     early = StateSnapshot(0, 5, b"s", b"z")
     late = StateSnapshot(0, 9, b"s", b"z")
     task = after(early, late)
@@ -104,7 +103,7 @@ def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_paint
     assert task.take().snapshot is None
 
 
-def test_the_numbers_of_completions_are_theirs_alone() -> None:
+def test_the_numbers_of_completions_are_theirs_alone():
     task = after(
         Finished(0, 0, IMAGE, 2.5, 80.5, 3.25),
         Finished(0, 1, IMAGE, 2.5),
@@ -114,6 +113,6 @@ def test_the_numbers_of_completions_are_theirs_alone() -> None:
     np.testing.assert_array_equal(task.effective_particles, [3.25, np.nan])
 
 
-def test_frames_that_are_not_taken_yet_are_counted_as_merged() -> None:
+def test_frames_that_are_not_taken_yet_are_counted_as_merged():
     assert after(BEGIN, END).merged == 0
     assert after(BEGIN, Pixels(0, [(0, 10, b"a")]), Pixels(0, [(0, 11, b"b")])).merged == 2

@@ -3,9 +3,7 @@
 import csv
 import itertools
 import re
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,19 +27,19 @@ from tests.support.training.training_runs import IMAGES, MODEL, RECIPE, StoppedE
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Transformer]:
+def finished(tmp_path_factory):
     directory = tmp_path_factory.mktemp("run")
     return directory, run(directory, picture=True, checkpoint_every=30, updates=50)
 
 
-def rows(directory: Path) -> list[dict[str, str]]:
+def rows(directory):
     with (directory / "loss.csv").open() as file:
         return list(csv.DictReader(file))
 
 
 def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(
-    finished: tuple[Path, Transformer],
-) -> None:
+    finished,
+):
     directory, model = finished
     found = rows(directory)
     assert ROW_UPDATES == 20
@@ -53,8 +51,8 @@ def test_the_curve_shows_a_falling_loss_and_at_checkpoints_the_average_s(
 
 
 def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(
-    finished: tuple[Path, Transformer],
-) -> None:
+    finished,
+):
     directory, model = finished
     expected = [
         "config.json",
@@ -80,7 +78,7 @@ def test_a_checkpoint_leaves_the_averaged_model_and_two_pictures(
 
 
 @pytest.mark.parametrize("optimiser", and_slow(["adamw", "muon"], "radam"))
-def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimiser: str) -> None:
+def test_same_recipe_same_weights_and_another_seed_others(tmp_path, optimiser):
     first, again = (
         run(tmp_path / name, optimiser=optimiser, updates=4) for name in ("first", "again")
     )
@@ -91,8 +89,8 @@ def test_same_recipe_same_weights_and_another_seed_others(tmp_path: Path, optimi
 
 
 def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     with pytest.raises(StoppedError):
         run(tmp_path, stop_at=20)
     before = (tmp_path / "model.safetensors").read_bytes()
@@ -112,8 +110,8 @@ def test_a_loss_or_gradients_that_are_no_numbers_end_the_run_and_leave_the_last_
 
 
 def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     run(tmp_path / "run", decay=0.4, updates=20, warm_up=0)
     run(tmp_path / "part", schedule="constant", updates=12, warm_up=0)
     kept = load_model(tmp_path / "run" / "plateau")
@@ -133,8 +131,8 @@ def test_the_weights_at_the_end_of_a_plateau_are_kept_for_a_run_that_goes_on(
 
 
 def test_a_run_of_minutes_that_is_cut_off_between_tests_goes_on_from_its_last_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """By a clock that goes on by 0.1 s whenever it is read."""
     ticks = itertools.count()
     monkeypatch.setattr(
@@ -142,7 +140,7 @@ def test_a_run_of_minutes_that_is_cut_off_between_tests_goes_on_from_its_last_sa
         SimpleNamespace(monotonic=lambda: next(ticks) / 10),
     )
     monkeypatch.setattr("scanline.model.training.run.clock.SAVE_SECONDS", 1.0)
-    timed: dict[str, Any] = {"updates": 10**6, "minutes": 0.3}
+    timed = {"updates": 10**6, "minutes": 0.3}
     with pytest.raises(StoppedError):
         run(tmp_path, stop_at=20, **timed)
     saved = torch.load(tmp_path / "training.pt")["update"]
@@ -155,7 +153,7 @@ def test_a_run_of_minutes_that_is_cut_off_between_tests_goes_on_from_its_last_sa
     assert [row["test_bits_per_dim"] != "" for row in found] == [False] * (len(found) - 1) + [True]
 
 
-def test_a_run_keeps_its_files_within_a_limit(tmp_path: Path) -> None:
+def test_a_run_keeps_its_files_within_a_limit(tmp_path):
     weights = Transformer(MODEL).parameter_count
     run(tmp_path, limit=OTHER_BYTES + 20 * weights + 20_000, updates=10)
     assert torch.load(tmp_path / "training.pt")["optimiser"]
@@ -175,13 +173,13 @@ def test_a_run_keeps_its_files_within_a_limit(tmp_path: Path) -> None:
     assert 0 < moved < 0.1
 
 
-def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_images_of_another_size_are_refused_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="the images have 10 bytes, the model's 20"):
         train(MODEL, TrainingConfig(**RECIPE), IMAGES[:, :10], IMAGES, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
-WRONG: dict[str, tuple[dict[str, Any], str]] = {
+WRONG = {
     "no updates": ({"updates": 0}, "updates must be at least 1, not 0"),
     "no minutes": ({"minutes": 0.0}, "minutes must be above 0, not 0.0"),
     "no checkpoints": ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, not 0"),
@@ -204,13 +202,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_field(case: str) -> None:
+def test_wrong_field(case):
     changes, sentence = WRONG[case]
     with pytest.raises(ValueError, match=re.escape(sentence)):
         TrainingConfig(**{"updates": 10, **changes})
 
 
-def test_models_have_the_shape_of_their_data_and_the_papers_sizes() -> None:
+def test_models_have_the_shape_of_their_data_and_the_papers_sizes():
     for name, preset in PRESETS.items():
         config = preset.model
         assert of_shape(config.height, config.width, config.channels) == preset.dataset, name

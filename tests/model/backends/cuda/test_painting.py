@@ -3,7 +3,6 @@ in a batch.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +13,10 @@ from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
 from scanline.kernels.triton import linear
 from scanline.model import backends
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.backend import Backend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.state import State
-from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.batch_composition import (
@@ -35,7 +32,7 @@ from tests.support.sweeps import and_slow
 SMALL = {"height": 2, "width": 2, "layers": 1}  # the interpreter takes its time
 
 
-def model_of(variant: str, **changes: Any) -> Transformer:
+def model_of(variant, **changes):
     """A model with classes whose window is no wider than its image."""
     options = {**small_models.VARIANTS[variant], **changes, **small_models.CLASSES}
     if "window_columns" in options:
@@ -44,7 +41,7 @@ def model_of(variant: str, **changes: Any) -> Transformer:
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
+def test_parameters_and_states_are_those_of_the_step(variant):
     model = model_of(variant)
     config = model.config
     backend = CudaBackend(
@@ -76,7 +73,7 @@ def test_parameters_and_states_are_those_of_the_step(variant: str) -> None:
     assert (shown_z == complete.z[0, 2, 1].cpu().numpy()).all()
 
 
-def painted(model: Transformer, backend: Backend) -> SlotPool:
+def painted(model, backend):
     """A pool of images with labels, of which all bytes, each second or none are known, and in slots
     3 and 4 of a guided one.
     """
@@ -104,7 +101,7 @@ def painted(model: Transformer, backend: Backend) -> SlotPool:
     "variant",
     and_slow(["plain", "pixels", "strokes"], "categorical", "authors", "grey pixels"),
 )
-def test_images_and_costs_are_those_of_torch(variant: str) -> None:
+def test_images_and_costs_are_those_of_torch(variant):
     model = model_of(variant, **SMALL)
     expected = painted(model, EagerBackend(model))
     found = painted(model, CudaBackend(model, options=CudaOptions(sizes=(6,), steps=1)))
@@ -139,7 +136,7 @@ class Run:
     wide_from: int  # programs of a product
 
 
-def options(*sizes: int, steps: int = 1, streams: int = 1) -> CudaOptions:
+def options(*sizes, steps=1, streams=1):
     return CudaOptions(
         sizes, steps, few=2, streams=streams, many=4, at_once=2, prefill_graphs=((1, 4), (2, 4))
     )
@@ -166,7 +163,7 @@ CASES = and_slow(
 )
 
 
-def use(run: Run, patch: pytest.MonkeyPatch) -> None:
+def use(run, patch):
     patch.setattr(
         backends, "_new_backend", lambda name, model, *_: CudaBackend(model, options=run.options)
     )
@@ -174,9 +171,7 @@ def use(run: Run, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("variant", "crowds"), CASES)
-def test_alone_is_in_a_batch(
-    variant: str, crowds: list[Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alone_is_in_a_batch(variant, crowds, monkeypatch):
     if not ON_GPU:  # where the self-test of each generator would take longer than the test
         monkeypatch.setattr(backends, "run_self_test", lambda *arguments: None)
         monkeypatch.setattr(CudaBackend, "warm_up", lambda *arguments: None)

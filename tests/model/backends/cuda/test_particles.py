@@ -17,7 +17,6 @@ from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.groups import Groups
 from scanline.model.backends.pending import DeviceClock
 from scanline.model.backends.slots import ARRAYS, SlotPool
-from scanline.model.network.transformer import Transformer
 from tests.support import small_models
 
 CONFIG = small_models.config(height=2, width=3, layers=2)
@@ -35,7 +34,7 @@ KNOWN_BITS = {
 }
 
 
-def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> CudaBackend:
+def backend_of(model, state_dtype=torch.float32):
     return CudaBackend(
         model,
         state_dtype,
@@ -47,7 +46,7 @@ def backend_of(model: Transformer, state_dtype: torch.dtype = torch.float32) -> 
     )
 
 
-def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:
+def filled(state_dtype=torch.float32):
     """A pool in which every slot holds numbers of its own."""
     pool = SlotPool.empty(CONFIG, SLOTS, DEVICE, state_dtype, 3)
     random = torch.Generator().manual_seed(0)
@@ -61,12 +60,12 @@ def filled(state_dtype: torch.dtype = torch.float32) -> SlotPool:
     return pool
 
 
-def contents(pool: SlotPool) -> dict[str, torch.Tensor]:
+def contents(pool):
     return vars(pool.state) | {name: getattr(pool, name) for name in ARRAYS}
 
 
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype) -> None:
+def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype):
     pool = filled(state_dtype)
     backend = backend_of(small_models.model(CONFIG).to(DEVICE), state_dtype)
     # some survive, some are copied, in both groups
@@ -85,7 +84,7 @@ def test_resampling_is_that_of_plain_torch_bit_for_bit(state_dtype: torch.dtype)
 
 
 @pytest.mark.skipif(not ON_GPU, reason="only a GPU can be waited for")
-def test_nothing_waits_for_the_gpu() -> None:
+def test_nothing_waits_for_the_gpu():
     pool = filled()
     backend = backend_of(small_models.model(CONFIG).to(DEVICE))
     backend.warm_up(pool)
@@ -101,7 +100,7 @@ def test_nothing_waits_for_the_gpu() -> None:
 
 
 @pytest.mark.skipif(not ON_GPU, reason="needs a GPU")
-def test_a_wait_for_a_gpu_takes_no_core() -> None:
+def test_a_wait_for_a_gpu_takes_no_core():
     clock = DeviceClock(torch.device("cuda"))
     torch.cuda._sleep(2_000_000_000)  # cycles: about a second
     began = time.process_time()

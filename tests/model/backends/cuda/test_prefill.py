@@ -15,7 +15,6 @@ from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.state import State
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.digest import probe
 from tests.support import small_models
 from tests.support.close import assert_close
@@ -38,11 +37,9 @@ KINDS = and_slow(
     "window",
     "pixels",
 )
-# s [L, H, C, M], z [L, H, C] and bits [n], float64
-Read = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def model_of(variant: str, width: int = 3) -> Transformer:
+def model_of(variant, width=3):
     """A model of few steps; those that read windows have two rows, and classes."""
     options = {**small_models.VARIANTS[variant], **SMALL, "width": width}
     if "window_columns" in options:
@@ -52,12 +49,12 @@ def model_of(variant: str, width: int = 3) -> Transformer:
     return small_models.model(small_models.config(**options)).to(DEVICE)
 
 
-def images_of(model: Transformer) -> torch.Tensor:
+def images_of(model):
     (images,) = there(small_models.tensor(model.config, IMAGES))
     return images
 
 
-def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
+def stepped(backend, images):
     """For each image, after each of its steps: the state, and the bits of all bytes before."""
     config = backend.config
     pool = SlotPool.empty(config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
@@ -65,7 +62,7 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     pool.label.copy_(LABELS)
     pool.known[:] = True
     pool.state.position.fill_(config.first)
-    history: list[list[Read]] = [[] for _ in images]
+    history = [[] for _ in images]
     for step in range(config.steps + 1):
         if step:
             backend.advance(pool, np.arange(IMAGES), 1).wait()
@@ -75,9 +72,7 @@ def stepped(backend: CudaBackend, images: torch.Tensor) -> list[list[Read]]:
     return history
 
 
-def read(
-    backend: CudaBackend, images: torch.Tensor, *stops: list[int], labels: torch.Tensor = LABELS
-) -> list[Read]:
+def read(backend, images, *stops, labels=LABELS):
     """Reads images up to each of the stops [B], one after the other."""
     state = State.zeros(backend.config, len(images), DEVICE, backend.state_dtype, backend.deferred)
     bits = torch.zeros(len(images), backend.config.bytes, dtype=torch.float64)
@@ -94,7 +89,7 @@ def read(
     return [(state.s[:, i], state.z[:, i], bits[i]) for i in range(len(images))]
 
 
-def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> None:
+def check(history, backend, stop, found):
     """That an image read up to `stop` is as after its steps: every cost
     shows in the bits of the next step.
     """
@@ -110,7 +105,7 @@ def check(history: list[Read], backend: CudaBackend, stop: int, found: Read) -> 
 
 
 @pytest.mark.parametrize("variant", KINDS)
-def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) -> None:
+def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant):
     model = model_of(variant)
     backend = CudaBackend(model, options=OPTIONS)
     images = images_of(model)
@@ -136,8 +131,8 @@ def test_states_and_costs_are_those_of_single_steps_bit_for_bit(variant: str) ->
 
 @pytest.mark.parametrize("state_dtype", and_slow([torch.bfloat16], torch.float32), ids=str)
 def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
-    state_dtype: torch.dtype,
-) -> None:
+    state_dtype,
+):
     """States in 16 bits are rounded where they are written."""
     model = model_of("plain", 9)
     backend = CudaBackend(model, state_dtype, options=OPTIONS)
@@ -155,7 +150,7 @@ def test_reads_that_end_between_the_steps_that_write_states_go_on_as_steps_do(
         )
 
 
-def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
+def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch():
     model = model_of("strokes")
     stops = np.array([4, 4, 3])
     tolerances = np.array([30, 0, 255])
@@ -164,7 +159,7 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
     intervals = torch.zeros(IMAGES, model.config.bytes, 2, dtype=torch.int32, device=DEVICE)
     exact = torch.zeros_like(intervals)
 
-    def prefill(tolerances: np.ndarray | None, intervals: torch.Tensor) -> torch.Tensor:
+    def prefill(tolerances, intervals):
         state = State.zeros(model.config, IMAGES, DEVICE, backend.state_dtype, backend.deferred)
         return backend.prefill(
             PrefillBatch.of(images, state, stops, *there(LABELS), tolerances, intervals)
@@ -184,7 +179,7 @@ def test_bytes_to_within_a_tolerance_cost_what_they_do_in_plain_torch() -> None:
 
 
 @pytest.mark.parametrize("variant", and_slow(["plain"], "grey pixels"))
-def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
+def test_a_launch_for_each_position_gives_the_same_bits(variant):
     model = model_of(variant)
     backend = CudaBackend(model, options=OPTIONS)
     images = images_of(model)
@@ -197,7 +192,7 @@ def test_a_launch_for_each_position_gives_the_same_bits(variant: str) -> None:
         assert all(torch.equal(*pair) for pair in zip(expected, found, strict=True))
 
 
-def test_a_digest_probes_the_kernels() -> None:
+def test_a_digest_probes_the_kernels():
     model = model_of("strokes")
     backend = CudaBackend(model, options=OPTIONS)
     assert (

@@ -20,7 +20,7 @@ RECIPE = TrainingConfig(updates=100, batch=3, learning_rate=0.01, average=0.9)
 CLASSES = (("one",), ("two",))
 
 
-def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, list[float]]:
+def trained(kind, variant, updates):
     """Return an updater after so many updates of other images, labels,
     positions and rates each, and its losses.
     """
@@ -47,9 +47,7 @@ def trained(kind: type[Updater], variant: str, updates: int) -> tuple[Updater, l
 
 
 @pytest.mark.parametrize("variant", ["grey pixels", "strokes"])
-def test_recorded_updates_are_those_that_are_written(
-    variant: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_recorded_updates_are_those_that_are_written(variant, caplog):
     updates = WARM_UP + 3
     expected, written = trained(Updater, variant, updates)
     with caplog.at_level(logging.INFO):

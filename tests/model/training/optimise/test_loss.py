@@ -8,7 +8,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -17,11 +16,9 @@ from torch._inductor.utils import fresh_cache
 
 from scanline.kernels import attention
 from scanline.model.network import layer
-from scanline.model.network.transformer import Transformer
 from scanline.model.training.optimise.loss import (
     SAME_GRADIENTS,
     CompiledLoss,
-    Loss,
     compile_loss,
     loss_of,
 )
@@ -32,18 +29,18 @@ ROOT = Path(__file__).parents[4]
 LOSS = "scanline.model.training.optimise.loss"
 
 
-def small(variant: str, **changes: Any) -> tuple[Transformer, torch.Tensor]:
+def small(variant, **changes):
     config = small_models.config_of(variant, **changes)
     return small_models.model(config).requires_grad_(True), small_models.tensor(config, 3)
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def said(caplog):
     """Return the log lines of training alone: torch logs its own."""
     return [record.getMessage() for record in caplog.records if record.name == "scanline.training"]
 
 
 @pytest.mark.parametrize("variant", ["histogram", "strokes", "pixels"])
-def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None:
+def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant):
     model, batch = small(variant)
     first = model.config.first
     length = model.config.bytes
@@ -54,18 +51,18 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant: str) -> None
     )
 
 
-def with_classes(variant: str) -> tuple[Transformer, torch.Tensor, torch.Tensor]:
+def with_classes(variant):
     return *small(variant, classes=(("a",), ("b",))), torch.tensor([2, 0, 1])
 
 
-def with_gradients(loss: Loss, model: Transformer, *given: Any) -> torch.Tensor:
+def with_gradients(loss, model, *given):
     value = loss(model, *given)
     gradients = torch.autograd.grad(value, list(model.parameters()))
     return torch.cat([value.view(1), *(gradient.flatten() for gradient in gradients)])
 
 
 @pytest.mark.parametrize("variant", ["authors", "strokes"])
-def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
+def test_each_image_is_learnt_with_its_own_label(variant):
     model, batch, labels = with_classes(variant)
     alone = [loss_of(model, batch[i : i + 1], torch.float32, labels[i : i + 1]) for i in range(3)]
     assert_close(variant, torch.stack(alone).mean(), loss_of(model, batch, torch.float32, labels))
@@ -84,8 +81,8 @@ def test_each_image_is_learnt_with_its_own_label(variant: str) -> None:
 
 @pytest.mark.slow  # compiles for half a minute, and the second time in C++ alone
 def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_found_in_its_cache(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+    caplog, tmp_path
+):
     model, batch, labels = with_classes("pixels")
     for hits in (0, 1):  # torch's own caches are empty both times
         counters.clear()
@@ -102,7 +99,7 @@ def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_f
         assert counters["aot_autograd"]["autograd_cache_bypass"] == 0
 
 
-def test_small_features_leave_gradients_right_in_bfloat16() -> None:
+def test_small_features_leave_gradients_right_in_bfloat16():
     model, batch = small("pixels")
     small_models.with_small_features(model)
     exact, narrow = (
@@ -113,8 +110,8 @@ def test_small_features_leave_gradients_right_in_bfloat16() -> None:
 
 
 def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    caplog,
+):
     import torch._inductor.config as inductor  # seconds, which only this test needs
 
     model, batch = small("plain")
@@ -127,7 +124,7 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(
     assert sentence.startswith("training without torch.compile, which is slower: ")
 
 
-WRONG: dict[str, Loss] = {
+WRONG = {
     "compiled it is nan, as it is": lambda *given: loss_of(*given) * float("nan"),
     "compiled, its gradients are off by 1 of": lambda *given: (
         2 * loss_of(*given) - loss_of(*given).detach()
@@ -138,15 +135,15 @@ WRONG: dict[str, Loss] = {
 }
 
 
-def _with_gradients_of_nan(value: torch.Tensor) -> torch.Tensor:
+def _with_gradients_of_nan(value):
     value.register_hook(lambda gradient: gradient * float("nan"))
     return value
 
 
 @pytest.mark.parametrize("reason", WRONG)
 def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
-    reason: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    reason, caplog, monkeypatch
+):
     model, batch = small("plain")
     monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: WRONG[reason])
     loss = CompiledLoss()
@@ -156,15 +153,13 @@ def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
     assert sentence.startswith("training without torch.compile, which is slower: " + reason)
 
 
-def _with_exact_gradients(
-    model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *rest: None
-) -> torch.Tensor:
+def _with_exact_gradients(model, batch, dtype, *rest):
     """The loss as it is written, with the gradients of float32."""
     exact = loss_of(model, batch, torch.float32, *rest)
     return exact - exact.detach() + loss_of(model, batch, dtype, *rest).detach()
 
 
-def _with_half_gradients(*given: Any) -> torch.Tensor:
+def _with_half_gradients(*given):
     value = _with_exact_gradients(*given)
     return (value + value.detach()) / 2
 
@@ -173,8 +168,8 @@ def _with_half_gradients(*given: Any) -> torch.Tensor:
     ("compiled", "used"), [(_with_exact_gradients, True), (_with_half_gradients, False)]
 )
 def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_written(
-    compiled: Loss, used: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    compiled, used, monkeypatch
+):
     model, batch = small("plain")
     exact, narrow = (
         with_gradients(loss_of, model, batch, dtype)[1:]
@@ -187,9 +182,7 @@ def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_wr
     assert loss.compiled is (compiled if used else loss_of)
 
 
-def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(caplog, monkeypatch):
     model, batch = small("plain")
     factors = iter([1.0, 1.0, float("nan")])  # of the check, of the first update, of the second
     monkeypatch.setattr(
@@ -203,9 +196,7 @@ def test_a_compiled_loss_that_is_later_no_number_is_not_used_from_then_on(
 
 @pytest.mark.slow  # generating vector code takes a minute for each instruction set
 @pytest.mark.parametrize("preset", ["mnist-small", "cifar10-small"])
-def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(
-    preset: str, tmp_path: Path
-) -> None:
+def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(preset, tmp_path):
     avx2 = {
         "ATEN_CPU_CAPABILITY": "avx2",
         "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -221,14 +212,14 @@ def test_compiled_code_on_disk_is_of_the_instruction_set_that_runs(
 
 
 def test_every_layer_is_compiled_where_graphs_end_at_the_attention(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     config = small_models.config_of("plain", layers=10)
     model = small_models.model(config).requires_grad_(True)
     run = []
 
-    def count(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
-        def forward(*arguments: Any) -> Any:
+    def count(graph, inputs):
+        def forward(*arguments):
             run.append(graph)
             return graph.forward(*arguments)
 

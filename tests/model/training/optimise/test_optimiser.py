@@ -2,12 +2,9 @@
 the moving average. Muon: the same weights as torch's own, and in float32 as well. The
 precision of products follows the processor."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.muon import Muon, orthogonalised
 from scanline.model.training.optimise.optimiser import (
@@ -24,9 +21,7 @@ from tests.support.close import assert_close
 @pytest.mark.parametrize(
     ("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)]
 )
-def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(
-    name: str, kind: type
-) -> None:
+def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(name, kind):
     model = small_models.model(small_models.config())
     found = optimiser(
         model,
@@ -44,7 +39,7 @@ def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_laye
     assert {id(p) for p in decayed} == matrices(model)
 
 
-def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
+def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest():
     model = small_models.model_of("waves of pixels")
     found = optimiser(model, TrainingConfig(1, optimiser="muon"))
     assert [type(part) for part in found.parts] == [Muon, torch.optim.AdamW]
@@ -61,18 +56,18 @@ def test_muon_moves_the_matrices_of_the_layers_and_adamw_the_rest() -> None:
     assert {rates[id(p)] for p in model.head.parameters()} == {0.2}
 
 
-def matrices(model: Transformer) -> set[int]:
-    stacks = [*model.blocks.named_parameters(), *model.layers.named_parameters()]  # type: ignore[attr-defined]
+def matrices(model):
+    stacks = [*model.blocks.named_parameters(), *model.layers.named_parameters()]
     return {id(p) for name, p in stacks if p.dim() == 2 and not name.endswith("taps")}
 
 
-def assert_trains_everything(found: torch.optim.Optimizer, model: Transformer) -> None:
+def assert_trains_everything(found, model):
     trained = [parameter for group in found.param_groups for parameter in group["params"]]
     assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
     assert len(trained) == len(list(model.parameters()))
 
 
-def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
+def test_a_jump_of_the_head_does_not_silence_the_layers():
     model = small_models.model(small_models.config())
     for name, parameter in model.named_parameters():
         parameter.grad = torch.full_like(parameter, 100.0 if name.startswith("head.") else 1e-4)
@@ -85,7 +80,7 @@ def test_a_jump_of_the_head_does_not_silence_the_layers() -> None:
     assert all(torch.equal(p.grad, before[name]) for name, p in layers)
 
 
-def rates(schedule: str, **changes: float) -> list[float]:
+def rates(schedule, **changes):
     config = TrainingConfig(
         100,
         learning_rate=1.0,
@@ -99,7 +94,7 @@ def rates(schedule: str, **changes: float) -> list[float]:
     return [learning_rate(config, update) for update in range(100)]
 
 
-def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
+def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says():
     constant, trapezoid, cosine = (
         rates(schedule) for schedule in ("constant", "trapezoid", "cosine")
     )
@@ -117,8 +112,8 @@ def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says() -> None:
 @pytest.mark.parametrize("kind", [float, torch.tensor])
 @pytest.mark.parametrize(("decay", "update", "step"), [(0.9, 10_000, 0.1), (0.999, 0, 0.9)])
 def test_the_average_is_a_copy_that_moves_by_one_minus_the_decay_and_faster_at_first(
-    decay: float, update: int, step: float, kind: Callable[[float], float | torch.Tensor]
-) -> None:
+    decay, update, step, kind
+):
     model = small_models.model(small_models.config())
     average = MovingAverage(model, decay)
     before = model.head.weight.clone()
@@ -142,7 +137,7 @@ SHAPES = [
 MUON = {"lr": 0.01, "weight_decay": 0.1}
 
 
-def moved(kind: type[torch.optim.Optimizer], **more: object) -> list[torch.Tensor]:
+def moved(kind, **more):
     """Return weights of several shapes after five updates with given gradients."""
     torch.manual_seed(0)
     weights = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
@@ -154,7 +149,7 @@ def moved(kind: type[torch.optim.Optimizer], **more: object) -> list[torch.Tenso
     return [weight.detach() for weight in weights]
 
 
-def test_in_bfloat16_it_is_torchs_own() -> None:
+def test_in_bfloat16_it_is_torchs_own():
     expected = moved(torch.optim.Muon, adjust_lr_fn="match_rms_adamw")
     for shape, reference, result in zip(
         SHAPES, expected, moved(Muon, dtype=torch.bfloat16), strict=True
@@ -162,14 +157,14 @@ def test_in_bfloat16_it_is_torchs_own() -> None:
         assert_close(f"{shape}", reference, result)
 
 
-def test_float32_agrees_with_bfloat16_up_to_its_rounding() -> None:
+def test_float32_agrees_with_bfloat16_up_to_its_rounding():
     for shape, reference, result in zip(
         SHAPES, moved(Muon), moved(Muon, dtype=torch.bfloat16), strict=True
     ):
         assert_close(f"{shape}", reference, result, bound=5e-3)
 
 
-def test_matrices_of_one_shape_move_as_each_alone() -> None:
+def test_matrices_of_one_shape_move_as_each_alone():
     weights = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
     alone = [torch.nn.Parameter(weight.detach().clone()) for weight in weights]
     together = Muon(weights, **MUON)
@@ -186,7 +181,7 @@ def test_matrices_of_one_shape_move_as_each_alone() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES[:3])
-def test_singular_values_come_near_one_and_singular_vectors_stay(shape: tuple[int, int]) -> None:
+def test_singular_values_come_near_one_and_singular_vectors_stay(shape):
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 50
     (result,) = orthogonalised(matrix.unsqueeze(0), torch.float32)
     u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
@@ -201,7 +196,7 @@ def test_singular_values_come_near_one_and_singular_vectors_stay(shape: tuple[in
     assert torch.equal(orthogonalised(zeros, torch.float32), zeros)
 
 
-def test_only_matrices_are_taken() -> None:
+def test_only_matrices_are_taken():
     with pytest.raises(ValueError, match=r"Muon moves matrices, not a tensor of shape \[3\]"):
         Muon([torch.nn.Parameter(torch.ones(3))], lr=1.0)
 
@@ -209,7 +204,7 @@ def test_only_matrices_are_taken() -> None:
 CPU = torch.device("cpu")
 
 
-def test_a_named_precision_is_taken_and_an_unknown_one_refused() -> None:
+def test_a_named_precision_is_taken_and_an_unknown_one_refused():
     assert product_dtype(CPU, "float32") == torch.float32
     assert product_dtype(CPU, "bfloat16") == torch.bfloat16
     with pytest.raises(
@@ -219,8 +214,8 @@ def test_a_named_precision_is_taken_and_an_unknown_one_refused() -> None:
 
 
 def test_bfloat16_is_the_default_where_the_processor_multiplies_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """And only where its vectors are those of AVX-512."""
     capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"

@@ -10,9 +10,6 @@ import shutil
 import signal
 import threading
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -31,7 +28,7 @@ from tests.support.kernels.gpu import ON_GPU
 from tests.support.training import training_runs as runs
 from tests.support.training.training_runs import StoppedError, curve, forked_workers, run, state
 
-FEW: dict[str, Any] = {
+FEW = {
     "updates": 10,
     "checkpoint_every": 5,
     "schedule": "constant",
@@ -39,28 +36,28 @@ FEW: dict[str, Any] = {
 }
 
 
-def saved(directory: Path) -> dict[str, Any]:
+def saved(directory):
     return torch.load(directory / "training.pt", weights_only=True)
 
 
-def weights(state: dict[str, Any]) -> torch.Tensor:
+def weights(state):
     return torch.cat(
         [tensor.flatten() for part in ("model", "average") for tensor in state[part].values()]
     )
 
 
-def workers() -> list[BaseProcess]:
+def workers():
     """Return the training processes, without engines that other tests have started."""
     return [child for child in multiprocessing.active_children() if child.name != "scanline-engine"]
 
 
-def kill_worker() -> None:
+def kill_worker():
     (worker,) = workers()
     assert worker.pid
     os.kill(worker.pid, signal.SIGKILL)
 
 
-def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> None:
+def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path):
     threads = torch.get_num_threads()
     sentence = "training process 2 of 2 was ended by SIGKILL, as when the machine's memory is full"
     run(tmp_path / "one", **FEW)  # first, so that the fork has all that torch imports for it
@@ -79,9 +76,7 @@ def test_two_processes_train_as_one_does_until_one_is_killed(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(ON_GPU, reason="there an update of a model on the CPU would be recorded")
-def test_processes_whose_updates_cannot_be_recorded_average_equally_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_whose_updates_cannot_be_recorded_average_equally_often(tmp_path, monkeypatch):
     run(tmp_path / "one", **FEW)
     monkeypatch.setattr("scanline.model.training.run.loop.new_updater", RecordedUpdater)
     with forked_workers():
@@ -92,7 +87,7 @@ def test_processes_whose_updates_cannot_be_recorded_average_equally_often(
 
 
 @pytest.mark.slow  # branches resume two processes too; here the second one is started as a user's
-def test_two_processes_resume_bit_for_bit(tmp_path: Path) -> None:
+def test_two_processes_resume_bit_for_bit(tmp_path):
     run(tmp_path / "whole", workers=2, **FEW)
     with pytest.raises(StoppedError):
         run(tmp_path / "split", stop_at=10, workers=2, **FEW)
@@ -101,12 +96,12 @@ def test_two_processes_resume_bit_for_bit(tmp_path: Path) -> None:
     assert not workers()
 
 
-def ends_early(*_: object) -> None:
+def ends_early(*_):
     raise SystemExit(3)
 
 
 @pytest.mark.slow
-def test_a_worker_that_ends_by_itself_is_named() -> None:
+def test_a_worker_that_ends_by_itself_is_named():
     model = torch.nn.Linear(2, 2)
     model(torch.ones(2)).sum().backward()
     with (
@@ -117,11 +112,11 @@ def test_a_worker_that_ends_by_itself_is_named() -> None:
     assert not workers()
 
 
-def takes_all_memory(*_: object) -> None:
+def takes_all_memory(*_):
     torch.empty(1 << 60)
 
 
-def test_what_a_worker_had_no_memory_for_is_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_a_worker_had_no_memory_for_is_the_reason(capfd):
     sentence = "training process 2 of 2 ended with exit code 1, since there is not enough memory: "
     with (
         forked_workers(),
@@ -132,11 +127,11 @@ def test_what_a_worker_had_no_memory_for_is_the_reason(capfd: pytest.CaptureFixt
     assert "Traceback" not in capfd.readouterr().err
 
 
-def waits(*_: object) -> None:
+def waits(*_):
     threading.Event().wait()
 
 
-def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
+def test_a_closed_standard_output_is_not_the_end_of_a_worker():
     """As of `scanline train --workers 2 | head`."""
     with forked_workers(), pytest.raises(BrokenPipeError), processes(2, waits):
         raise BrokenPipeError
@@ -154,19 +149,17 @@ def test_a_closed_standard_output_is_not_the_end_of_a_worker() -> None:
         ),
     ],
 )
-def test_a_batch_that_cannot_be_shared_so_is_refused(
-    tmp_path: Path, recipe: dict[str, Any], sentence: str
-) -> None:
+def test_a_batch_that_cannot_be_shared_so_is_refused(tmp_path, recipe, sentence):
     with pytest.raises(ValueError, match=sentence):
         run(tmp_path / "new", **recipe)
     assert not (tmp_path / "new").exists()
 
 
-TWO: dict[str, Any] = {"updates": 10, "branches": 2, "branch_updates": 4, "checkpoint_every": 2}
+TWO = {"updates": 10, "branches": 2, "branch_updates": 4, "checkpoint_every": 2}
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """A run of two branches; "part" beside it is of 6 updates."""
     directory = tmp_path_factory.mktemp("whole") / "run"
     with forked_workers():
@@ -177,7 +170,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
+def test_branches_are_what_one_process_computes_in_turn(whole):
     config = TrainingConfig(**{**runs.RECIPE, **TWO})
     model = replace(runs.MODEL, classes=runs.CLASSES)
     torch.manual_seed(config.seed)
@@ -201,7 +194,7 @@ def test_branches_are_what_one_process_computes_in_turn(whole: Path) -> None:
     assert not torch.equal(weights(found), weights(found["others"][0]))
 
 
-def mean_of(first: Any, second: Any) -> Any:
+def mean_of(first, second):
     if isinstance(first, torch.Tensor):
         return (first + second) / 2
     if isinstance(first, dict):
@@ -213,16 +206,14 @@ def mean_of(first: Any, second: Any) -> Any:
     )
 
 
-def test_the_model_is_the_mean_of_the_averages(whole: Path) -> None:
+def test_the_model_is_the_mean_of_the_averages(whole):
     found = saved(whole)
     for name, weight in load_model(whole).state_dict().items():
         mean = (found["average"][name] + found["others"][0]["average"][name]) / 2
         assert torch.equal(weight, mean.half().float()), name  # as it is saved
 
 
-def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(whole, tmp_path):
     part = shutil.copytree(whole.parent / "part", tmp_path, dirs_exist_ok=True)
     with forked_workers():
         model = run(part, resume=True, classes=True, **TWO)
@@ -233,9 +224,7 @@ def test_a_run_that_was_stopped_between_means_resumes_bit_for_bit(
 
 
 @pytest.mark.parametrize("others", [[], [{}], "no branches"])
-def test_a_state_without_all_of_its_branches_is_refused(
-    whole: Path, tmp_path: Path, others: Any
-) -> None:
+def test_a_state_without_all_of_its_branches_is_refused(whole, tmp_path, others):
     save_state(tmp_path, saved(whole) | {"others": others})
     config = TrainingConfig(**{**runs.RECIPE, **TWO})
     model = replace(runs.MODEL, classes=runs.CLASSES)
@@ -246,7 +235,7 @@ def test_a_state_without_all_of_its_branches_is_refused(
         load_state(tmp_path, model, config, torch.device("cpu"))
 
 
-def test_weights_that_are_not_finite_are_not_saved(tmp_path: Path) -> None:
+def test_weights_that_are_not_finite_are_not_saved(tmp_path):
     with pytest.raises(
         FloatingPointError,
         match=re.escape("the norm of the weights is nan after 1 updates; the last"),
