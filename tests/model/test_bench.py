@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from torch import nn
 
 from scanline.model.bench import correctness, measure
@@ -81,7 +82,7 @@ def test_the_reference_is_what_painting_gives(model):
     reference = make_reference(model, (1, 5))
     assert sorted(reference.images) == [0, 1, 4]
     painted = paint(model, 5, seed=SEED).images
-    np.testing.assert_array_equal(np.stack(list(reference.images.values())), painted[[0, 1, 4]])
+    assert_array_equal(np.stack(list(reference.images.values())), painted[[0, 1, 4]])
     assert reference.views_differ < correctness.BOUND_EXACT
 
 

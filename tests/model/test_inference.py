@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 import scanline
-from scanline.model.formats.checkpoint import save_model
 from scanline.model.images.given_images import read_completion, read_images
+from scanline.model.inference import Model
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.pictures import decode
@@ -29,14 +30,9 @@ def colour_model(colour_directory):
 
 
 @pytest.fixture(scope="module")
-def pixel_model(tmp_path_factory):
+def pixel_model():
     """4 x 5 pixels, each of three bytes and painted in one step."""
-    directory = tmp_path_factory.mktemp("models") / "pixels"
-    save_model(
-        small_models.model_of("waves of pixels"),
-        directory,
-    )
-    return scanline.load(directory, device="cpu")
+    return Model(small_models.model_of("waves of pixels"), "", "exact", 1, "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -47,38 +43,35 @@ def picture(grey_model):
 def test_samples_are_those_of_painting_and_of_a_drawn_seed(grey_model, grey):
     images = grey_model.sample(5, seed=7, temperature=0.8)
     expected = paint(grey, 5, seed=7, temperature=0.8)
-    np.testing.assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
-    np.testing.assert_array_equal(images.bits_per_dim, expected.bits_per_dim)
+    assert_array_equal(images.array, expected.images.reshape(5, 7, 5))
+    assert_array_equal(images.bits_per_dim, expected.bits_per_dim)
     assert (len(images), images.seed) == (5, 7)
     drawn = grey_model.sample(2)
-    np.testing.assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
+    assert_array_equal(grey_model.sample(2, seed=drawn.seed).array, drawn.array)
 
 
 def test_images_are_a_sequence_and_an_array_and_a_picture(grey_model, tmp_path):
     images = grey_model.sample(2, seed=7)
-    np.testing.assert_array_equal(np.asarray(images), images.array)
-    np.testing.assert_array_equal(np.stack(list(images)), images.array)
-    np.testing.assert_array_equal(images[1], images.array[1])
+    assert_array_equal(np.asarray(images), images.array)
+    assert_array_equal(np.stack(list(images)), images.array)
+    assert_array_equal(images[1], images.array[1])
     images.save(tmp_path / "sheet.png")
-    np.testing.assert_array_equal(
+    assert_array_equal(
         decode(images._repr_png_()), np.hstack(images.array).repeat(8, 0).repeat(8, 1)
     )
     assert repr(images) == f"<Images: 2 of 5x7, seed 7, {images.bits_per_dim.mean():.3f} bits/dim>"
     images.save(tmp_path / "images")
     files = sorted((tmp_path / "images").iterdir())
-    np.testing.assert_array_equal(grey_model.score(files), grey_model.score(images.array))
-    np.testing.assert_array_equal(grey_model.score(files[0]), grey_model.score(images[0]))
+    assert_array_equal(grey_model.score(files), grey_model.score(images.array))
+    assert_array_equal(grey_model.score(files[0]), grey_model.score(images[0]))
     first = grey_model.complete(images[:1], keep_rows=3, seed=1)
-    np.testing.assert_array_equal(first, grey_model.complete(images[0], keep_rows=3, seed=1))
+    assert_array_equal(first, grey_model.complete(images[0], keep_rows=3, seed=1))
 
 
 def _tensor(array):
     """As torchvision has pictures: channels first, float32, divided by 255."""
-    many = (
-        array.reshape(-1, *array.shape[-3:])
-        if array.shape[-1] == 3
-        else array.reshape(-1, *array.shape[-2:], 1)
-    )
+    size = array.shape[-3:] if array.shape[-1] == 3 else (*array.shape[-2:], 1)
+    many = array.reshape(-1, *size)
     return torch.from_numpy(np.moveaxis(many, -1, 1).copy()).float() / 255
 
 
@@ -101,9 +94,9 @@ def test_images_are_the_same_however_they_are_given(grey_model, colour_model, wh
     for model in (grey_model, colour_model):
         images = np.random.default_rng(0).integers(0, 256, (3, *model.config.image_shape), np.uint8)
         given = SPELLINGS[what](images)
-        np.testing.assert_array_equal(read_images(given, model.config), images)
-        np.testing.assert_array_equal(read_images(given[0], model.config), images[:1])
-        np.testing.assert_array_equal(
+        assert_array_equal(read_images(given, model.config), images)
+        assert_array_equal(read_images(given[0], model.config), images[:1])
+        assert_array_equal(
             read_completion(given[1], 1, None, model.config)[0], images[1].reshape(-1)
         )
 
@@ -119,33 +112,35 @@ def test_alpha_is_a_mask_and_masks_may_be_pictures_and_tensors(grey_model, pictu
         *((picture, alpha.astype(kind)) for kind in (np.uint8, np.int64)),
     ):
         known, found = read_completion(image, None, mask, config)
-        np.testing.assert_array_equal(found, kept.reshape(-1))
-        np.testing.assert_array_equal(known[found], picture[kept])
+        assert_array_equal(found, kept.reshape(-1))
+        assert_array_equal(known[found], picture[kept])
 
 
 @pytest.mark.parametrize("backend", ["cpu", "eager"])
 def test_progress_is_reported_in_bytes_and_changes_nothing(grey_directory, backend):
     model = scanline.load(grey_directory, device="cpu", backend=backend)
     reported = []
-    images = model.sample(
-        3,
-        seed=1,
-        progress=lambda done, total: reported.append((done, total)),
-    )
+
+    def progress(done, total):
+        reported.append((done, total))
+
+    images = model.sample(3, seed=1, progress=progress)
     assert reported[-1] == (105, 105)
-    np.testing.assert_array_equal(
-        model.score(images, progress=lambda *now: reported.append(now)), model.score(images)
-    )
+    assert_array_equal(model.score(images, progress=progress), model.score(images))
     assert reported[-1] == (105, 105)
     model.score_known(
-        images[0], keep_rows=3, repeats=2, seed=1, progress=lambda *now: reported.append(now)
+        images[0],
+        keep_rows=3,
+        repeats=2,
+        seed=1,
+        progress=progress,
     )
     assert reported[-1] == (70, 70)
 
 
 def test_at_the_least_temperature_only_the_likeliest_bytes_are_painted(grey_model):
     first, second = grey_model.sample(2, seed=1, temperature=1e-6).array
-    np.testing.assert_array_equal(first, second)
+    assert_array_equal(first, second)
     assert repr(grey_model).startswith("<Model grey: 5x7 grey, ")
 
 
@@ -153,25 +148,23 @@ def test_the_backend_that_is_asked_for_paints_and_streams(grey_directory, grey):
     model = scanline.load(grey_directory, device="cpu", backend="eager")
     assert model.backend == "eager"
     expected = paint(grey, 2, seed=7, options={"backend": "eager"})
-    np.testing.assert_array_equal(model.sample(2, seed=7).bits_per_dim, expected.bits_per_dim)
-    np.testing.assert_array_equal(
-        [*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5)
-    )
+    assert_array_equal(model.sample(2, seed=7).bits_per_dim, expected.bits_per_dim)
+    assert_array_equal([*model.stream(2, seed=7)][-1].array, expected.images.reshape(2, 7, 5))
 
 
 @pytest.mark.parametrize("name", ["grey_model", "pixel_model"])
 def test_scores_are_the_bits_that_painting_counted(name, request):
     model = request.getfixturevalue(name)
     images = model.sample(3, seed=9)
-    np.testing.assert_allclose(model.score(images.array), images.bits_per_dim, rtol=1e-5)
-    np.testing.assert_allclose(
+    assert_allclose(model.score(images.array), images.bits_per_dim, rtol=1e-5)
+    assert_allclose(
         model.score(images.array[1]),
         images.bits_per_dim[1:2],
         rtol=1e-5,
     )
     bits = model.score(images.array, per_pixel=True)
     assert bits.shape == images.array.shape
-    np.testing.assert_allclose(
+    assert_allclose(
         bits.reshape(3, -1).mean(axis=1),
         images.bits_per_dim,
         rtol=1e-5,
@@ -183,20 +176,23 @@ def test_images_are_saved_in_the_form_of_the_name(grey_model, tmp_path, name):
     images = grey_model.sample(4, seed=1)
     images.save(tmp_path / name)
     if name.endswith(".npy"):
-        np.testing.assert_array_equal(np.load(tmp_path / name), images.array)
+        assert_array_equal(np.load(tmp_path / name), images.array)
     elif name == "digits":
         found = [np.asarray(Image.open(path)) for path in sorted((tmp_path / name).iterdir())]
-        np.testing.assert_array_equal(found, images.array)
+        assert_array_equal(found, images.array)
     else:
         rows = [np.hstack(images.array[:2]), np.hstack(images.array[2:])]
-        np.testing.assert_array_equal(
-            np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows)
-        )
+        assert_array_equal(np.asarray(Image.open(tmp_path / name).convert("L")), np.vstack(rows))
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("name", "white"), ("device", "tpu"), ("precision", "float8"), ("backend", "gpu")],
+    [
+        ("name", "white"),
+        ("device", "tpu"),
+        ("precision", "float8"),
+        ("backend", "gpu"),
+    ],
 )
 def test_a_model_that_is_not_to_be_had_is_a_value_error(name, value):
     with pytest.raises(ValueError, match=value):

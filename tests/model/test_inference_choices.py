@@ -7,6 +7,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 import scanline
 from scanline.model import zoo
@@ -20,7 +21,6 @@ from tests.support.sentences import assert_says
 HOLE = np.ones((7, 5), np.bool_)
 HOLE[2:4, 1:4] = False
 IMAGE = np.zeros((7, 5), np.uint8)
-same = np.testing.assert_array_equal
 
 
 def model_of(**changes):
@@ -55,8 +55,8 @@ def last(model, *given, **how):
 def test_samples_and_streams_are_of_the_class_and_the_guidance_that_are_named(model, given, how):
     expected = paint(model.network, 4, seed=7, **how).images.reshape(4, 7, 5)
     images = model.sample(4, seed=7, **given)
-    same(images.array, expected)
-    same(last(model, 4, seed=7, **given), expected)
+    assert_array_equal(images.array, expected)
+    assert_array_equal(last(model, 4, seed=7, **given), expected)
     assert images.evidence_bits is None
 
 
@@ -66,8 +66,8 @@ def test_images_of_any_class_are_each_that_of_its_own(model):
     for index, name in enumerate(images.classes):
         alone = model.sample(12, class_name=name, seed=7)
         assert alone.classes == (name,) * 12
-        same(images.array[index], alone.array[index])
-    same(last(model, 12, class_name="any", seed=7), images.array)
+        assert_array_equal(images.array[index], alone.array[index])
+    assert_array_equal(last(model, 12, class_name="any", seed=7), images.array)
     assert model.sample(2, seed=7).classes == ()
 
 
@@ -95,16 +95,18 @@ def test_completions_and_streams_are_of_the_class_the_guidance_and_the_particles
         mask=HOLE,
         **how,
     )
-    same(found.array, expected.images.reshape(3, 7, 5))
-    same(found.evidence_bits, expected.evidence_bits)
-    same(found.effective_particles, expected.effective_particles)
+    assert_array_equal(found.array, expected.images.reshape(3, 7, 5))
+    assert_array_equal(found.evidence_bits, expected.evidence_bits)
+    assert_array_equal(found.effective_particles, expected.effective_particles)
     assert (found.array[:, HOLE] == picture[HOLE]).all()
     steps = [*model.stream(3, image=picture, mask=HOLE, seed=7, **given)]
     assert len(steps) > 1
-    same(steps[-1].array, found.array)
+    assert_array_equal(steps[-1].array, found.array)
     for step in steps:
         is_painted = np.arange(35) < step.painted[:, None]
-        same(step.array.reshape(3, 35), np.where(is_painted, found.array.reshape(3, 35), 0))
+        assert_array_equal(
+            step.array.reshape(3, 35), np.where(is_painted, found.array.reshape(3, 35), 0)
+        )
 
 
 def test_where_nothing_known_follows_known_pixels_cost_their_own_bits(model, picture):
@@ -129,7 +131,7 @@ def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path):
             seed=1,
             clean=clean,
         )
-        same(streamed[0, :4], kept[:4])
+        assert_array_equal(streamed[0, :4], kept[:4])
         known = model.score_known(noisy, keep_rows=4, repeats=2, seed=1, clean=clean)
         assert known == model.score_known(kept, keep_rows=4, repeats=2, seed=1)
 
@@ -145,9 +147,9 @@ def test_known_pixels_are_cleaned_where_the_call_says_so(tmp_path):
 def test_scores_and_classifications_have_the_bits_that_painting_counted(model, column, name):
     images = model.sample(3, class_name=name, seed=1)
     bits = model.score(images.array, class_name=name)
-    np.testing.assert_allclose(bits, images.bits_per_dim, rtol=1e-6)
+    assert_allclose(bits, images.bits_per_dim, rtol=1e-6)
     by_class = model.classify(images.array).bits
-    np.testing.assert_allclose(by_class[:, column], bits * 35, rtol=1e-6)
+    assert_allclose(by_class[:, column], bits * 35, rtol=1e-6)
     assert (np.abs(bits - model.score(images.array)) > 1e-3).any()
 
 
@@ -171,10 +173,10 @@ def digits():
 )
 def test_labels_as_data_sets_have_them_are_classes(digits, labels):
     expected = digits.sample(class_name=["7", "2"], seed=3).array
-    same(digits.sample(class_name=labels, seed=3).array, expected)
+    assert_array_equal(digits.sample(class_name=labels, seed=3).array, expected)
     data = digits.compress(expected, class_name=labels)
     assert data == digits.compress(expected, class_name=["7", "2"])
-    same(
+    assert_array_equal(
         digits.score(expected, class_name=labels[0]),
         digits.score(expected, class_name="7"),
     )
@@ -197,7 +199,7 @@ def test_numbers_of_numpy_and_torch_are_numbers(digits):
         temperature=np.float32(0.5),
         seed=3.0,
     )
-    same(found.array, plain.array)
+    assert_array_equal(found.array, plain.array)
 
 
 WHOLE = {
@@ -269,7 +271,7 @@ def test_what_is_no_class_is_refused_in_one_sentence(digits, value):
 def test_bytes_of_any_kind_are_decompressed(digits, kind):
     images = digits.sample(3, seed=1).array
     found = digits.decompress(kind(digits.compress(images)), images=np.array([2, 0]))
-    same(found, images[[2, 0]])
+    assert_array_equal(found, images[[2, 0]])
 
 
 @pytest.mark.parametrize("wrong", ["file.scan", 5, [1]])
@@ -303,9 +305,9 @@ def test_images_come_back_at_the_bits_of_their_score(models, name, images_a_code
         first = number * codes.length
         cost = bits[first : first + codes.length].sum()
         assert -8.5 < 8 * len(code) - cost < 12
-    same(model.decompress(data, progress=lambda *now: done.append(now)), images)
+    assert_array_equal(model.decompress(data, progress=lambda *now: done.append(now)), images)
     assert done[-1] == (images.size, images.size)
-    same(model.decompress(data, images=[11, 4, 4]), images[[11, 4, 4]])
+    assert_array_equal(model.decompress(data, images=[11, 4, 4]), images[[11, 4, 4]])
 
 
 @pytest.mark.parametrize("name", zoo.names())
@@ -315,7 +317,7 @@ def test_a_shipped_model_compresses_what_it_paints(name):
     data = model.compress(images.array)
     bits = images.bits_per_dim.sum() * model.config.bytes
     assert 8 * len(read(data).codes.codes[0]) == pytest.approx(bits, abs=12)
-    same(model.decompress(data), images.array)
+    assert_array_equal(model.decompress(data), images.array)
 
 
 def test_an_image_is_encoded_under_its_class_where_that_is_shorter(
@@ -332,7 +334,7 @@ def test_an_image_is_encoded_under_its_class_where_that_is_shorter(
     shorter = np.minimum(model.score(images), np.concatenate(of_class))
     expected = shorter.sum() * 60 + 18 * 2
     assert 8 * len(codes.codes[0]) == pytest.approx(expected, abs=12)
-    same(model.decompress(data), images)
+    assert_array_equal(model.decompress(data), images)
 
 
 def test_no_class_is_encoded_where_labels_cost_more_than_it_saves(models):

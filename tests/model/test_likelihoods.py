@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from scanline.model import zoo
@@ -83,7 +84,7 @@ def expected(model, images):
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
 def test_bits_are_of_every_class(model, images, expected, backend):
     found = classify(Generator(model, 1, backend=backend), images)
-    np.testing.assert_allclose(found.bits, expected, rtol=1e-4)
+    assert_allclose(found.bits, expected, rtol=1e-4)
     assert found.class_names == ("circle", "square", "star")
     assert found.best == tuple(found.class_names[k] for k in expected.argmin(axis=1))
     assert (np.ptp(expected, axis=1) > 0.1).all()  # classes matter
@@ -97,10 +98,10 @@ def test_classes_of_mirrored_images_are_compared_by_both_readings(model, images)
     given, mirrored = (classify(Generator(model, 1), each) for each in (images, mirror_images))
     reports = []
     result = classify(Generator(both, 1), images, progress=reports.append)
-    np.testing.assert_array_equal(result.bits, given.bits)
+    assert_array_equal(result.bits, given.bits)
     mean = (given.bits + mirrored.bits) / 2
-    np.testing.assert_array_equal(result.compared_bits, mean)
-    np.testing.assert_array_equal(result.posterior, posterior(mean))
+    assert_array_equal(result.compared_bits, mean)
+    assert_array_equal(result.posterior, posterior(mean))
     assert result.best == tuple(result.class_names[k] for k in mean.argmin(axis=1))
     assert given.best != result.best
     assert reports[-1] == 2 * 3 * images.size
@@ -116,7 +117,7 @@ def test_the_posterior_is_that_of_bayes_with_a_uniform_prior():
         ]
     )
     found = Classification(("a", "b", "c"), bits, bits, np.zeros(3, bool))
-    np.testing.assert_allclose(
+    assert_allclose(
         found.posterior,
         [
             [8 / 13, 4 / 13, 1 / 13],
@@ -143,9 +144,9 @@ def test_the_temperature_of_bits_makes_them_as_sure_as_they_are_right_and_is_not
         np.arange(4000) == 1,
         temperature=0.01,
     )
-    np.testing.assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
-    np.testing.assert_allclose(found.posterior[1], posterior(bits[1]))
-    np.testing.assert_allclose(
+    assert_allclose(found.posterior[[0, 2]], right[[0, 2]])
+    assert_allclose(found.posterior[1], posterior(bits[1]))
+    assert_allclose(
         found.posterior[3:6],
         [
             [1 / 3] * 3,
@@ -171,9 +172,9 @@ def test_bytes_to_within_a_tolerance_cost_what_all_of_their_range_cost_together(
         logs = torch.log_softmax(parameters.double(), dim=-1)
         together = logs.masked_fill(beyond, -torch.inf).logsumexp(dim=-1)
         expected = -together.sum(dim=1).numpy() / np.log(2)
-        np.testing.assert_allclose(found[:, label - 1], expected, rtol=1e-4, atol=1e-9)
+        assert_allclose(found[:, label - 1], expected, rtol=1e-4, atol=1e-9)
     alone = classify(generator, images[1:2].numpy(), tolerances=tolerances[1:2]).bits
-    np.testing.assert_array_equal(alone, found[1:2])
+    assert_array_equal(alone, found[1:2])
 
 
 @pytest.mark.parametrize(("by_bits", "readings"), [(False, 5), (True, 5 + 5 * 2 * 3)])
@@ -202,15 +203,15 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
     )
     assert reports[-1] == readings * model.config.bytes
     logits = class_logits(model, torch.from_numpy(images))
-    np.testing.assert_array_equal(found.logits, logits.numpy())
-    np.testing.assert_allclose(found.posterior, logits.double().softmax(dim=1))
+    assert_array_equal(found.logits, logits.numpy())
+    assert_allclose(found.posterior, logits.double().softmax(dim=1))
     names = [found.class_names[number] for number in logits.argmax(dim=1)]
     assert list(found.best) == names
     tails = typical.tail_probabilities(whole, images, clean)
-    np.testing.assert_array_equal(found.tail_probabilities, tails)
+    assert_array_equal(found.tail_probabilities, tails)
     if by_bits:
-        np.testing.assert_array_equal(found.bits, plain.bits)
-        np.testing.assert_array_equal(found.posterior_by_bits, plain.posterior)
+        assert_array_equal(found.bits, plain.bits)
+        assert_array_equal(found.posterior_by_bits, plain.posterior)
     else:
         assert found.bits is found.compared_bits is found.posterior_by_bits is None
 

@@ -5,6 +5,7 @@ tiles of slots, none without images.
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.slots import PLACED, SlotPool, _taken_apart
@@ -89,7 +90,7 @@ def test_images_and_numbers_are_fetched_together_as_they_are():
     before["evidence_bits"] += before["known_bits"]  # what was known since
     for found in (fetched, in_one_block):
         for name in ("images", "bits", "evidence_bits", "effective_particles"):
-            np.testing.assert_array_equal(
+            assert_array_equal(
                 getattr(found, name),
                 before[name][slots],
                 name,

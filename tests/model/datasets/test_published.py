@@ -13,6 +13,7 @@ import tarfile
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.datasets import DataError, files, labels, load, of_shape
 from scanline.model.datasets.split import TEST_SHARE, Subset, split_by_content
@@ -62,10 +63,10 @@ def test_mnist_is_read_plain_or_gzipped(tmp_path):
     (tmp_path / f"{TEST}.gz").write_bytes(gzip.compress(idx(IMAGES[:2])))
     (tmp_path / LABELS).write_bytes(idx_labels())
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_labels()))
-    np.testing.assert_array_equal(load("mnist", tmp_path, "train"), IMAGES)
-    np.testing.assert_array_equal(load("mnist", tmp_path, "test"), IMAGES[:2])
+    assert_array_equal(load("mnist", tmp_path, "train"), IMAGES)
+    assert_array_equal(load("mnist", tmp_path, "test"), IMAGES[:2])
     for split in ("test", "train"):
-        np.testing.assert_array_equal(labels("mnist", tmp_path, split, np.empty((5, 784))), DIGITS)
+        assert_array_equal(labels("mnist", tmp_path, split, np.empty((5, 784))), DIGITS)
 
 
 WRONG = {
@@ -156,10 +157,10 @@ def write_batches(directory):
 def test_cifar10_s_batches_in_order_with_channels_innermost(tmp_path, folder):
     write_batches(tmp_path / folder)
     expected = np.concatenate([interleaved(planes(i)) for i in range(5)])
-    np.testing.assert_array_equal(load("cifar10", tmp_path, "train"), expected)
-    np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
+    assert_array_equal(load("cifar10", tmp_path, "train"), expected)
+    assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
     found = labels("cifar10", tmp_path, "train", np.empty((10, 3072)))
-    np.testing.assert_array_equal(found, np.repeat([0, 2, 4, 6, 8], 2))
+    assert_array_equal(found, np.repeat([0, 2, 4, 6, 8], 2))
 
 
 @pytest.mark.parametrize(
@@ -200,16 +201,14 @@ WRITERS = {
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_pickled_batch_and_its_labels(tmp_path, writer):
     write_tar(tmp_path, {"readme.html": b"hello", "test_batch": WRITERS[writer](planes(9, 3))})
-    np.testing.assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
-    np.testing.assert_array_equal(
-        labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6]
-    )
+    assert_array_equal(load("cifar10", tmp_path, "test"), interleaved(planes(9, 3)))
+    assert_array_equal(labels("cifar10", tmp_path, "test", np.empty((3, 3072))), [6, 6, 6])
 
 
 def test_batches_in_order_whatever_their_order_in_the_tar(tmp_path):
     write_tar(tmp_path, {name: python_2(planes(i)) for i, name in reversed(list(enumerate(TRAIN)))})
     expected = np.concatenate([interleaved(planes(i)) for i in range(5)])
-    np.testing.assert_array_equal(load("cifar10", tmp_path, "train"), expected)
+    assert_array_equal(load("cifar10", tmp_path, "train"), expected)
 
 
 class Calls:

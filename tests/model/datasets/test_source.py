@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.datasets import CLASSES, DIGESTS, WORDS, DataError
@@ -285,8 +286,8 @@ def test_labels_of_mnist_count_from_one_and_change_the_digest(tmp_path):
     with mock.patch.dict(DIGESTS, mnist=open_data(write_digits(tmp_path)).digest):
         found = open_data(tmp_path, classes=True)
     assert found.labels.classes == WORDS["mnist"]
-    np.testing.assert_array_equal(found.labels.train, DIGITS + 1)
-    np.testing.assert_array_equal(found.labels.test, DIGITS[:16] + 1)
+    assert_array_equal(found.labels.train, DIGITS + 1)
+    assert_array_equal(found.labels.test, DIGITS[:16] + 1)
     assert found.labels.untested == ()
     without = open_data(tmp_path)
     assert without.labels is None

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import classes
@@ -87,9 +88,9 @@ def test_an_image_is_given_the_class_of_least_cost_or_the_mean_of_all(
     confusion = np.zeros((10, 10), np.int64)
     for digit, said in zip(OF[:6], under.argmin(dim=1).tolist(), strict=True):
         confusion[digit, said] += 1
-    np.testing.assert_array_equal(found.by_bits.confusion, confusion)
+    assert_array_equal(found.by_bits.confusion, confusion)
     assert found.by_bits.temperature is None  # six images are too few to fit one to
-    np.testing.assert_allclose(found.by_bits.posterior, posterior(under.numpy()), rtol=1e-3)
+    assert_allclose(found.by_bits.posterior, posterior(under.numpy()), rtol=1e-3)
     mean = np.log2(10) - torch.logsumexp(-under * np.log(2), dim=1) / np.log(2)
     drawn = torch.from_numpy(found.any_class)
     assert_close("bits where the class is drawn", mean / CONFIG.bytes, drawn)
@@ -108,7 +109,7 @@ def test_the_figures_are_shares_of_rows_and_of_all():
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
     samples = classes.ClassSamples(10, predictions, 3)
-    np.testing.assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
+    assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
         ClassMeasurements(
             CLASSES["mnist"],

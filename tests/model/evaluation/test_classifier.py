@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import (
@@ -51,9 +52,7 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
     assert (found.classes == TEST[1]).mean() > 0.6
     assert sum(found.class_shares) == pytest.approx(1)
     assert found.features.shape == (300, 64)
-    np.testing.assert_allclose(
-        found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5
-    )
+    assert_allclose(found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5)
     assert (
         classify(
             trained, np.random.default_rng(2).integers(0, 256, TEST[0].shape, np.uint8)
@@ -80,9 +79,7 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path):
     assert [one.name for one in cache.iterdir()] == [
         cache_path(cache, "mnist", few.training, few.training_labels).name
     ]
-    np.testing.assert_array_equal(
-        classify(first, TEST[0]).features, classify(second, TEST[0]).features
-    )
+    assert_array_equal(classify(first, TEST[0]).features, classify(second, TEST[0]).features)
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "nothing", "another shape"])

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from scanline.model.base.sampling_options import Defaults
 from scanline.model.evaluation import neighbours
@@ -125,9 +126,7 @@ def test_as_a_plain_search(monkeypatch, block):
     seen = []
     found = nearest(images, pool, 4, progress=seen.append)
     distances = np.sqrt(np.square(images[:, None].astype(float) - pool[None]).mean(axis=2))
-    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
-    np.testing.assert_allclose(
-        np.take_along_axis(distances, found.indices, axis=1), found.distances
-    )
+    assert_allclose(found.distances, np.sort(distances, axis=1)[:, :4])
+    assert_allclose(np.take_along_axis(distances, found.indices, axis=1), found.distances)
     assert seen == [*range(block, 100, block), 100]
     assert nearest(images, pool[:2], 5).indices.shape == (20, 2)

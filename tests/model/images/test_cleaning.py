@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 import scanline
@@ -57,7 +58,7 @@ def test_the_ground_of_a_coded_drawing_is_even_again(kind, cleaning):
     assert found.noisy.all()
     assert not found.tolerances.any()
     assert (found.images[ground] != cleaning.ground).mean() < 0.005
-    np.testing.assert_array_equal(read(noisy, CONFIG, cleaning, "off").images, noisy)
+    assert_array_equal(read(noisy, CONFIG, cleaning, "off").images, noisy)
 
 
 @GROUNDS
@@ -65,7 +66,7 @@ def test_a_drawing_without_noise_stays_as_it_is(cleaning):
     images = on_ground(drawings(20), cleaning)
     found = read(images, CONFIG, cleaning, "auto")
     assert not found.noisy.any()
-    np.testing.assert_array_equal(found.images, images)
+    assert_array_equal(found.images, images)
 
 
 def test_noisy_pictures_of_a_model_with_a_table_of_values_have_a_tolerance():
@@ -101,7 +102,7 @@ def test_a_drawing_on_the_other_ground_is_inverted_and_has_no_noise(cleaning, pa
         found = read(pictures, CONFIG, cleaning, "auto")
         assert found.inverted.all()
         assert not found.noisy.any()
-        np.testing.assert_array_equal(found.images, pictures)
+        assert_array_equal(found.images, pictures)
 
 
 def test_no_inverted_digit_is_named_and_each_other_is():
@@ -144,7 +145,7 @@ def test_strokes_keep_their_values_where_the_ground_differs_by_two_at_most():
     noisy[strokes] = 253
     expected = np.where(images <= 2, 0, images)
     expected[strokes] = 253
-    np.testing.assert_array_equal(ON_BLACK.clean(noisy, CONFIG), expected)
+    assert_array_equal(ON_BLACK.clean(noisy, CONFIG), expected)
 
 
 def test_strokes_become_even_where_they_differ_no_more_than_the_ground():
@@ -153,12 +154,12 @@ def test_strokes_become_even_where_they_differ_no_more_than_the_ground():
     noisy = np.maximum(images, 3)
     noisy[strokes] = np.resize([250, 251, 255], strokes.sum())
     expected = np.where(noisy[strokes] == 250, 250, 254)
-    np.testing.assert_array_equal(ON_BLACK.clean(noisy, CONFIG)[strokes], expected)
+    assert_array_equal(ON_BLACK.clean(noisy, CONFIG)[strokes], expected)
 
 
 def test_a_faint_drawing_is_no_noise():
     faint = (drawings(3) / 6).astype(np.uint8)
-    np.testing.assert_array_equal(ON_BLACK.clean(faint, CONFIG), faint)
+    assert_array_equal(ON_BLACK.clean(faint, CONFIG), faint)
 
 
 def test_a_model_of_photographs_cleans_nothing():

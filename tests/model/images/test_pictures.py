@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from PIL import Image, ImageCms
 
 from scanline.model.base.inputs import InvalidInput
@@ -68,7 +69,7 @@ def saved(picture, **options):
 
 def test_lossless_files_are_read_byte_for_byte_and_a_jpeg_by_its_decoder():
     for kind in ("png", "webp", "bmp"):
-        np.testing.assert_array_equal(read(FILES[kind]), IMAGE.reshape(-1), err_msg=kind)
+        assert_array_equal(read(FILES[kind]), IMAGE.reshape(-1), err_msg=kind)
     assert np.abs(read(FILES["jpeg"]).astype(int) - IMAGE.reshape(-1)).max() < 4
 
 
@@ -79,7 +80,7 @@ def test_colour_becomes_grey_by_luma_and_grey_three_equal_channels():
         np.abs(read(encode(colours)) - (colours * (0.299, 0.587, 0.114)).sum(-1).reshape(-1)).max()
         <= 1
     )
-    np.testing.assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
+    assert_array_equal(read(encode(greys), COLOUR), np.repeat(greys.reshape(-1), 3))
 
 
 STORED = noise(4, 3, 3)  # turned by a quarter, 3 rows of 4 pixels
@@ -112,17 +113,15 @@ OF_ANY_KIND = {  # label: a file, the pixels [3, 4, 3] that it shows
 def test_uploads_are_read_as_training_reads_them(tmp_path, label):
     data, shown = OF_ANY_KIND[label]
     (tmp_path / "picture").write_bytes(data)
-    np.testing.assert_array_equal(
-        np.broadcast_to(load(tmp_path).images.reshape(3, 4, -1), (3, 4, 3)), shown
-    )
-    np.testing.assert_array_equal(read(data, COLOUR), shown.reshape(-1))
+    assert_array_equal(np.broadcast_to(load(tmp_path).images.reshape(3, 4, -1), (3, 4, 3)), shown)
+    assert_array_equal(read(data, COLOUR), shown.reshape(-1))
 
 
 def test_a_tiff_says_how_many_of_its_bits_count(tmp_path):
     for bits, dtype in ((12, np.uint16), (16, np.uint16), (12, np.int32)):
         values = STORED[..., 0].astype(dtype) << (bits - 8) | 7
         Image.fromarray(values).save(tmp_path / "picture.tiff", tiffinfo={281: 2**bits - 1})
-        np.testing.assert_array_equal(
+        assert_array_equal(
             load(tmp_path).images.reshape(4, 3), STORED[..., 0], err_msg=f"{bits} bits"
         )
 
@@ -149,7 +148,7 @@ def test_a_jpeg_of_as_many_scans_as_there_may_be_is_read_whatever_is_in_a_segmen
     segment = b"\xff\xe1\x20\x02" + b"\xff\xda" * 2**12
     expected = read(whole)
     for data in (whole[:2] + segment + whole[2:], whole + of_scans(5000)):
-        np.testing.assert_array_equal(read(data), expected)
+        assert_array_equal(read(data), expected)
 
 
 SLOW = {
@@ -200,8 +199,8 @@ def with_transparent(depth, channels):
 def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path, depth, channels):
     (tmp_path / "picture.png").write_bytes(with_transparent(depth, channels))
     opened = open_picture(with_transparent(depth, channels), GREY, "mask")
-    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
-    np.testing.assert_array_equal(known_by_alpha(opened, GREY), IMAGE.reshape(-1) > 127)
+    assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+    assert_array_equal(known_by_alpha(opened, GREY), IMAGE.reshape(-1) > 127)
     assert (pixels(opened, GREY) == 255).all()
     assert (load(tmp_path).images == 255).all()
 
@@ -209,9 +208,7 @@ def test_a_transparent_value_of_any_depth_is_alpha_and_on_white(tmp_path, depth,
 def test_a_value_of_16_bits_beside_the_transparent_one_is_kept():
     values = np.where(IMAGE > 127, 0x1234, 0x1235).astype(np.uint16)
     opened = open_picture(saved(Image.fromarray(values), transparency=0x1235), GREY, "image")
-    np.testing.assert_array_equal(
-        pixels(opened, GREY), np.where(IMAGE > 127, 0x12, 255).reshape(-1)
-    )
+    assert_array_equal(pixels(opened, GREY), np.where(IMAGE > 127, 0x12, 255).reshape(-1))
 
 
 @pytest.mark.parametrize("value", [0x7FFF, 0x0900, 0xFEFF, 0x0100])
@@ -220,7 +217,7 @@ def test_a_mask_of_16_bits_is_read_by_its_upper_8(value):
     light = 0xFF01
     mask = np.where(IMAGE > 127, light, dark).astype(np.uint16)
     opened = open_picture(encode(mask), GREY, "mask")
-    np.testing.assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
+    assert_array_equal(known_by_picture(opened, GREY, "mask"), IMAGE.reshape(-1) > 127)
     mask[3, 2] = value
     with pytest.raises(InvalidInput, match="mask has grey values between 0"):
         known_by_picture(open_picture(encode(mask), GREY, "mask"), GREY, "mask")
@@ -241,11 +238,11 @@ def test_a_mask_and_a_picture_of_any_mode_are_read_alike(mode):
             source = source.convert(step)
         picture = source
     assert picture.mode == mode
-    np.testing.assert_array_equal(pixels(picture, GREY), bright.reshape(-1))
+    assert_array_equal(pixels(picture, GREY), bright.reshape(-1))
     colours, alpha = pictures.planes(picture)
-    np.testing.assert_array_equal(colours.convert("L"), bright)
+    assert_array_equal(colours.convert("L"), bright)
     known = known_by_picture(picture, GREY, "mask")  # by black, also where all is opaque
-    np.testing.assert_array_equal(known, bright.reshape(-1) == 255)
+    assert_array_equal(known, bright.reshape(-1) == 255)
     if alpha is not None:
         with pytest.raises(InvalidInput, match="image leaves nothing to paint"):
             known_by_alpha(picture, GREY)
@@ -304,7 +301,7 @@ def test_a_truncated_file_is_refused_or_whole(kind, data):
     if isinstance(found, InvalidInput):
         assert (found.param, found.code) == ("image", "invalid_image")
     else:
-        np.testing.assert_array_equal(found, read(file))
+        assert_array_equal(found, read(file))
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
@@ -353,7 +350,7 @@ def test_a_picture_of_another_size_is_resized_as_for_training(tmp_path):
     (tmp_path / "large.png").write_bytes(encode(LARGE))
     trained = load(tmp_path, size=(5, 7), grey=True).images
     large = open_picture(encode(LARGE), GREY, "image", resize=True)
-    np.testing.assert_array_equal(pixels(large, GREY), trained[0])
+    assert_array_equal(pixels(large, GREY), trained[0])
     assert (
         np.abs(trained[0].reshape(7, 5) - LARGE[1:29].reshape(7, 4, 5, 4).mean((1, 3))).mean() < 12
     )
@@ -365,16 +362,14 @@ def test_a_large_transparent_picture_is_on_white_in_every_row():
         expected = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert(
             "RGB"
         )
-        np.testing.assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
+        assert_array_equal(pictures.in_8_bits(picture, grey=False), expected)
 
 
 def test_a_mask_of_another_size_has_the_nearest_pixels():
     mask = open_picture(
         encode(np.where(LARGE > 99, 255, 0).astype(np.uint8)), GREY, "mask", resize=True
     )
-    np.testing.assert_array_equal(
-        known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1)
-    )
+    assert_array_equal(known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1))
 
 
 @pytest.mark.parametrize(

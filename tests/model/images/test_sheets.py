@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from scanline.model.images import contact_sheet
@@ -42,7 +43,7 @@ def test_images_stand_row_by_row_and_the_rest_is_black(tmp_path, colour, mode):
     for i in range(5):
         top = i // 3 * 4
         left = i % 3 * 5
-        np.testing.assert_array_equal(pixels[top : top + 4, left : left + 5], images[i])
+        assert_array_equal(pixels[top : top + 4, left : left + 5], images[i])
     assert not pixels[4:, 10:].any()
     contact_sheet.save(images, tmp_path / "sheet.png")
     with Image.open(tmp_path / "sheet.png") as picture:
@@ -56,13 +57,13 @@ def test_each_class_has_a_row_after_its_name(colour):
     pixels = np.asarray(class_sheet(images, ("1", "horse", "大")))
     names = pixels[:, :-48]
     rows = pixels[:, -48:]
-    np.testing.assert_array_equal(rows, np.asarray(sheet(images.reshape(12, 16, 12, *colour), 4)))
+    assert_array_equal(rows, np.asarray(sheet(images.reshape(12, 16, 12, *colour), 4)))
     for row in range(3):
         assert names[16 * row : 16 * row + 16].any()
     assert names[16:32].any(axis=0).sum() > names[:16].any(axis=0).sum()  # the longer name is wider
     numbered = np.asarray(class_sheet(images, ("1", "horse", "3")))
     # where the font lacks a letter, the number stands
-    np.testing.assert_array_equal(pixels, numbered)
+    assert_array_equal(pixels, numbered)
 
 
 def test_rows_too_low_for_letters_have_no_names():
@@ -93,7 +94,7 @@ def test_frames_show_more_and_more_of_the_hidden_pixels_enlarged(kind, colour):
         np.asarray(Image.fromarray(np.hstack(frame)).resize((54, 18), 0).convert("RGB"))
         for frame in expected
     ]
-    np.testing.assert_array_equal(found, enlarged)
+    assert_array_equal(found, enlarged)
     assert durations == [120, 130, 130, 120, LAST_MS]
     assert encode(picture, appearance, film, kind) == data
 

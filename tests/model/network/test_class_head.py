@@ -5,6 +5,7 @@ their bits depend on no other image.
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 from safetensors.torch import load_file, save_file
 
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
@@ -70,7 +71,7 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(variant, backend
         return logits
 
     together = read(1, [0, 1, 2, 3, 4])
-    np.testing.assert_array_equal(
+    assert_array_equal(
         read(
             1,
             [0],
@@ -81,7 +82,7 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(variant, backend
         ),
         together,
     )
-    np.testing.assert_array_equal(read(3, [3, 4, 1], [2, 0]), together)
+    assert_array_equal(read(3, [3, 4, 1], [2, 0]), together)
     given = features(model, torch.from_numpy(images), FeatureShape((0, 1), 3))
     assert_close("logits", model.class_head.logits(given), torch.from_numpy(together))
 

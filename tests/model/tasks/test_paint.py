@@ -1,6 +1,7 @@
 """A task of painting merges the events of its engine until they are taken."""
 
 import numpy as np
+from numpy.testing import assert_array_equal
 
 from scanline.model.sampling.base.messages import (
     Finished,
@@ -109,8 +110,8 @@ def test_the_numbers_of_completions_are_theirs_alone():
         Finished(0, 1, IMAGE, 2.5),
         images=2,
     )
-    np.testing.assert_array_equal(task.evidence_bits, [80.5, np.nan])
-    np.testing.assert_array_equal(task.effective_particles, [3.25, np.nan])
+    assert_array_equal(task.evidence_bits, [80.5, np.nan])
+    assert_array_equal(task.effective_particles, [3.25, np.nan])
 
 
 def test_frames_that_are_not_taken_yet_are_counted_as_merged():

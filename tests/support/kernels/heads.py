@@ -16,7 +16,12 @@ def sequence(length, key_width=8, value_width=5, dtype=torch.float32, batch=2):
 
 def state(key_width=8, value_width=5, batch=2):
     """s [B, 3, C, M] and z [B, 3, C] as a few positions leave them."""
-    _, k, v = sequence(4, key_width, value_width, batch=batch)
+    _, k, v = sequence(
+        4,
+        key_width,
+        value_width,
+        batch=batch,
+    )
     return k.mT @ v, k.sum(dim=2)
 
 
