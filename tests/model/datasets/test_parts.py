@@ -164,37 +164,38 @@ def test_test_pictures_without_a_class_are_left_out_and_the_split_is_by_content(
 def test_arrays_are_split_and_labelled_by_their_names(tmp_path):
     images = noise(12, 3, 4)
     labels = np.arange(12) % 2
-    arrays = {
+    column = labels[:, None]
+    of_keras = {
         "x_train": images[:8],
         "y_train": labels[:8],
         "x_test": images[8:],
         "y_test": labels[8:],
     }
-    (tmp_path / "npy").mkdir()
-    for name, array in arrays.items():
-        np.save(tmp_path / "npy" / f"{name}.npy", array)
-    np.savez(tmp_path / "mnist.npz", **arrays)
-    medical = {
+    of_medmnist = {
         "train_images": images[:8],
-        "train_labels": labels[:8, None],
+        "train_labels": column[:8],
         "test_images": images[8:],
+        "test_labels": column[8:],
     }
-    np.savez_compressed(tmp_path / "medical.npz", **medical, test_labels=labels[8:, None])
-    (tmp_path / "planes").mkdir()
-    colours = noise(12, 3, 5, 5)
-    np.savez(tmp_path / "planes" / "train", x=colours[:8], y=labels[:8])
-    np.savez(tmp_path / "planes" / "test", x=colours[8:], y=labels[8:])
-    for path in (
-        tmp_path / "npy",
-        tmp_path / "mnist.npz",
-        tmp_path / "medical.npz",
-        tmp_path / "planes",
-    ):
+    folder = tmp_path / "npy"
+    folder.mkdir()
+    for name, array in of_keras.items():
+        np.save(folder / f"{name}.npy", array)
+    np.savez(tmp_path / "keras.npz", **of_keras)
+    np.savez_compressed(tmp_path / "medmnist.npz", **of_medmnist)
+    for path in (folder, tmp_path / "keras.npz", tmp_path / "medmnist.npz"):
         found = open_data(path, classes=True)
         assert sizes(found) == (8, 4), path
         assert found.labels.names == ("0", "1")
         assert found.labels.train.tolist() == [1, 2] * 4
-    assert (found.channels, found.height, found.width) == (3, 5, 5)
+
+
+def test_arrays_of_planes_become_pixels(tmp_path):
+    colours = noise(12, 3, 5, 5)
+    np.savez(tmp_path / "train", x=colours[:8])
+    np.savez(tmp_path / "test", x=colours[8:])
+    found = open_data(tmp_path)
+    assert found.size == "5x5 RGB"
     assert (found.train[:1].reshape(5, 5, 3) == np.moveaxis(colours[0], 0, -1)).all()
 
 

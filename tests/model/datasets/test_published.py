@@ -16,7 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from scanline.model.datasets import DataError, files, labels, load, of_shape
-from scanline.model.datasets.split import TEST_SHARE, Subset, split_by_content
+from scanline.model.datasets.split import TEST_SHARE, split_by_content
 from tests.support.pictures import noise
 from tests.support.training.cifar10_files import (
     TRAIN,
@@ -356,11 +356,3 @@ def test_two_pictures_are_enough_and_there_is_always_one_on_each_side():
         "photos holds one distinct picture; training needs at least two, one of them to test on"
     )
     refused(sentence, split_by_content, np.repeat(SPLIT_IMAGES[:1], 5, axis=0), "photos")
-
-
-def test_a_subset_is_indexed_as_an_array_and_copies():
-    subset = Subset(SPLIT_IMAGES, np.array([5, 7, 9]))
-    assert (len(subset), subset.shape) == (3, (3, 12))
-    assert (subset[:2] == SPLIT_IMAGES[[5, 7]]).all()
-    subset[np.array([2, 0])][:] = 0
-    assert (subset[np.array([2, 0])] == SPLIT_IMAGES[[9, 5]]).all()
