@@ -1,7 +1,6 @@
 """Measures of scanline bench, and the check of results before them."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -31,22 +30,6 @@ def test_products_are_the_network_s_of_two_flop_a_weight(variant, monkeypatch):
     )
     assert ceilings.flop_per_step == 2 * sum(part.weight.numel() for part in linear)
     assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
-
-
-def test_calls_after_the_first_are_timed_until_the_seconds_are_spent(
-    monkeypatch,
-):
-    """By a clock on which every call takes ten seconds."""
-    clock = itertools.count(step=10.0)
-    calls = []
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(measure, "COPY_BYTES", 2**16)
-    assert measure.copy_rate(seconds=0.0) == 2 * 2**16 / 10.0  # read and written
-    assert measure.products_seconds([(3, 5), (5, 2)], 4, seconds=0.0) == 10.0
-    timed, prepare = (lambda name=name: calls.append(name) for name in ("call", "prepare"))
-    assert measure.durations(timed, 0.0, minimum_calls=2, prepare=prepare) == [10.0, 10.0]
-    assert calls == ["prepare", "call"] * 3
-    assert len(measure.durations(lambda: None, 45.0)) == 5
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])

@@ -4,7 +4,6 @@ pipe, is replaced and never followed.
 
 import os
 
-import numpy as np
 import pytest
 
 from scanline.model.base.atomic import make_folder, write_file
@@ -87,13 +86,6 @@ def test_another_users_link_is_not_followed_where_an_output_is_named(tmp_path, s
     write_output(path, b"new")
     assert path.read_bytes() == b"new"
     assert _is_kept(secret)
-
-
-def test_the_files_of_a_folder_do_not_wait_for_the_disk(tmp_path, monkeypatch):
-    synced = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    save_images(np.zeros((20, 4, 4), np.uint8), tmp_path / "many")
-    assert synced == []
 
 
 def test_a_file_that_cannot_be_made_is_named_as_the_user_named_it(tmp_path):

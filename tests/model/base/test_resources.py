@@ -49,10 +49,8 @@ def version_1(quota):
 WIDE = dict.fromkeys(("cpu.max", "pod/cpu.max", "pod/inner/cpu.max"), "1600000 100000\n")
 # groups, mounts, files, and the cores that they leave
 CORES = {
-    "no quota of version 2": ("0::/pod\n", V2, {"pod/cpu.max": "max 100000\n"}, ALLOWED),
     "a quota": ("0::/pod\n", V2, {"pod/cpu.max": ONE_CPU}, 1),
     "a part of a core counts as one": ("0::/pod\n", V2, {"pod/cpu.max": "20000 100000\n"}, 1),
-    "in another period": ("0::/pod\n", V2, {"pod/cpu.max": "400 1000\n"}, 1),
     "and a half": ("0::/pod\n", V2, {"pod/cpu.max": "150000 100000\n"}, min(2, ALLOWED)),
     "more than there are": ("0::/pod\n", V2, {"pod/cpu.max": "9900000 100000\n"}, ALLOWED),
     "the tightest on the way up, at its end": (
@@ -75,7 +73,6 @@ CORES = {
     ),
     "no quota of version 1": (V1_GROUP, V1_CPU + V1_MEMORY, version_1(-1), ALLOWED),
     "half a core of version 1": (V1_GROUP, V1_CPU + V1_MEMORY, version_1(50000), 1),
-    "a core of version 1": (V1_GROUP, V1_CPU + V1_MEMORY, version_1(100000), 1),
     # version 1 without a namespace: the path is the host's, and the
     # mount says which part of the tree it is
     "a container's own group alone": (
