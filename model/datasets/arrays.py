@@ -1,9 +1,9 @@
-"""Images of arrays: .npy and .npz files and IDX files, whatever their names,
-and the labels that lie beside them.
+"""Images of arrays: .npy and .npz files and IDX files, whatever their names, and the labels that
+lie beside them.
 
-Labels are the whole numbers in one dimension, one for each image, whose name
-differs in words for images and labels alone: x_train.npy and y_train.npy, or
-train_images and train_labels of one .npz file.
+Labels are the whole numbers in one dimension, one for each image, whose name differs in words for
+images and labels alone: x_train.npy and y_train.npy, or train_images and train_labels of one .npz
+file.
 """
 
 import struct
@@ -27,10 +27,13 @@ ZIP = b"PK\3\4"
 def is_array(path: Path) -> bool:
     """Return whether a file is one of arrays, by its first bytes."""
     begin = beginning(path, 4)
-    if begin == GZIP + b"\x08" + begin[3:]:
-        return "ubyte" in path.name.lower() or "idx" in path.name.lower()
-    is_npz = begin == ZIP and path.suffix.lower() == ".npz"
-    return is_npz or begin == NUMPY[:4] or (begin.startswith(IDX) and begin[3:] in b"\1\2\3\4")
+    name = path.name.lower()
+    if begin.startswith(GZIP + b"\x08"):
+        return "ubyte" in name or "idx" in name
+    if begin == ZIP:
+        return name.endswith(".npz")
+    is_idx = begin.startswith(IDX) and begin[3:] in b"\1\2\3\4"
+    return is_idx or begin == NUMPY[:4]
 
 
 def count(path: Path) -> int:
@@ -42,24 +45,33 @@ def count(path: Path) -> int:
 
 
 def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield for each image of a file its array's name, its label or "", and the image [H, W] or [H,
-    W, 3] uint8; RefusedError where there is none."""
+    """Yield for each image of a file its array's name, its label or "", and the image
+    [H, W] or [H, W, 3] uint8; RefusedError where there is none."""
     arrays = _arrays(path)
-    labels = {name: array for name, array in arrays.items() if _is_labels(array)}
+    labels = _labels_among(arrays)
     for beside in path.parent.iterdir():
         if beside != path and is_array(beside) and _key(beside.stem) == _key(path.stem):
-            labels |= {name: array for name, array in _arrays(beside).items() if _is_labels(array)}
+            labels |= _labels_among(_arrays(beside))
     images = {name: array for name, array in arrays.items() if name not in labels}
     if not images:
         raise RefusedError("it holds labels")
     for name, array in images.items():
-        numbers = [
-            found
-            for other, found in labels.items()
-            if _key(other) == _key(name) and len(found) == len(array)
-        ]
+        labels_of_array = _labels_of(name, len(array), labels)
         for row, image in enumerate(as_images(array)):
-            yield name, _class_name(numbers[0].reshape(-1)[row]) if numbers else "", image
+            label = "" if labels_of_array is None else _class_name(labels_of_array[row])
+            yield name, label, image
+
+
+def _labels_among(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in arrays.items() if _is_labels(array)}
+
+
+def _labels_of(name: str, count: int, labels: dict[str, np.ndarray]) -> np.ndarray | None:
+    """Return the labels [n] of `count` images, by their array's name; None where there are none."""
+    for other, array in labels.items():
+        if _key(other) == _key(name) and len(array) == count:
+            return array.reshape(-1)
+    return None
 
 
 def _class_name(label: np.generic) -> str:
@@ -77,12 +89,14 @@ def _key(name: str) -> list[str]:
 def _is_labels(array: np.ndarray) -> bool:
     if array.ndim not in (1, 2) or array.size != len(array):
         return False
-    return array.dtype.kind in "biuUS" or (array.dtype.kind == "f" and bool((array % 1 == 0).all()))
+    if array.dtype.kind == "f":
+        return bool((array % 1 == 0).all())
+    return array.dtype.kind in "biuUS"
 
 
 def as_images(array: np.ndarray) -> np.ndarray:
-    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none. What
-    ends in 3 is one image [H, W, 3]."""
+    """Return an array as images [n, H, W] or [n, H, W, 3]; RefusedError where it holds none. One of
+    three dimensions that ends in 3 is one image [H, W, 3]."""
     if array.ndim == 4 and array.shape[1] in (1, 3) and array.shape[3] not in (1, 3):
         array = np.moveaxis(array, 1, -1)
     if array.ndim == 4 and array.shape[3] == 1:
@@ -121,5 +135,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _idx(data: bytes) -> np.ndarray:
     """Return the array of an IDX file."""
-    shape = struct.unpack_from(f">{data[3]}I", data, 4)
-    return np.frombuffer(data, IDX_TYPES[data[2]], offset=4 + 4 * data[3]).reshape(shape)
+    dtype = IDX_TYPES[data[2]]
+    dimensions = data[3]
+    shape = struct.unpack_from(f">{dimensions}I", data, 4)
+    return np.frombuffer(data, dtype, offset=4 + 4 * dimensions).reshape(shape)

@@ -15,13 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.datasets.files import MAX_UNPACKED, DataError, read
-from scanline.model.datasets.files import unpacked as content
+from scanline.model.datasets.files import MAX_UNPACKED, DataError, read, unpacked
 
 BATCHES = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
 TAR = "cifar-10-python.tar.gz"
-FOLDERS = ("", "cifar-10-batches-bin")  # the binary archive unpacks into the second
-UNPACKED = ("", "cifar-10-batches-py")  # the python version's tar
 # SHA-256 of the training images of `load`
 DIGEST = "2c961a5f1f799cfc47fe06f45f32b65986d7f941c2b74b41a48078bca5bf1ec6"
 WORDS = (  # as ModelConfig.classes
@@ -39,22 +36,25 @@ WORDS = (  # as ModelConfig.classes
 CLASSES = tuple(words[0] for words in WORDS)
 PIXELS = 3072
 Batch = tuple[np.ndarray, np.ndarray]  # pixels [n, 3072] in planes, labels [n], both uint8
-# exceptions of the unpickler on bytes that are not a pickle, the last two
-# where it reads a length of terabytes
-_NO_PICKLE: tuple[type[Exception], ...] = (
+# exceptions of the unpickler on bytes that are not a pickle
+_NO_PICKLE = (
     pickle.UnpicklingError,
+    AttributeError,
     EOFError,
     LookupError,
     TypeError,
     ValueError,
+    # where it reads a length of terabytes
+    MemoryError,
+    OverflowError,
 )
-_NO_PICKLE += (AttributeError, MemoryError, OverflowError)
 
 
 def load(directory: Path, split: str) -> np.ndarray:
     """Return the images [50000 or 10000, 3072] uint8, channels innermost."""
     planes = np.concatenate([pixels for pixels, _ in _batches(directory, split, labelled=False)])
-    return np.ascontiguousarray(planes.reshape(-1, 3, 1024).transpose(0, 2, 1)).reshape(-1, PIXELS)
+    interleaved = planes.reshape(-1, 3, 1024).transpose(0, 2, 1)
+    return np.ascontiguousarray(interleaved).reshape(-1, PIXELS)
 
 
 def labels(directory: Path, split: str) -> np.ndarray:
@@ -65,30 +65,35 @@ def labels(directory: Path, split: str) -> np.ndarray:
 def _batches(directory: Path, split: str, labelled: bool) -> list[Batch]:
     if (directory / TAR).is_file():
         return _from_tar(directory / TAR, split, labelled)
-    if (folder := unpacked(directory)) is None:
-        return _from_binary(directory, split)
-    return [_unpickled(folder, name, content(folder / name), labelled) for name in BATCHES[split]]
+    folder = _python_folder(directory)
+    if folder is None:
+        return _from_binary(_binary_folder(directory) or directory, split)
+    return [_unpickled(folder, name, unpacked(folder / name), labelled) for name in BATCHES[split]]
 
 
 def is_in(directory: Path) -> bool:
     """Return whether files of the set are in a directory."""
-    binary = any(list((directory / folder).glob("*_batch*.bin*")) for folder in FOLDERS)
-    return binary or (directory / TAR).is_file() or unpacked(directory) is not None
+    folder = _binary_folder(directory) or _python_folder(directory)
+    return folder is not None or (directory / TAR).is_file()
 
 
-def unpacked(directory: Path) -> Path | None:
+def _python_folder(directory: Path) -> Path | None:
     """Return the folder of the python version's batches, None where they are not there."""
-    return next(
-        (directory / name for name in UNPACKED if (directory / name / "data_batch_1").is_file()),
-        None,
-    )
+    for folder in (directory, directory / "cifar-10-batches-py"):
+        if (folder / "data_batch_1").is_file():
+            return folder
+    return None
 
 
-def _from_binary(directory: Path, split: str) -> list[Batch]:
-    folder = next(
-        (directory / name for name in FOLDERS if list((directory / name).glob("*_batch*.bin*"))),
-        directory,
-    )
+def _binary_folder(directory: Path) -> Path | None:
+    """Return the folder of the binary version's batches, None where they are not there."""
+    for folder in (directory, directory / "cifar-10-batches-bin"):
+        if any(folder.glob("*_batch*.bin*")):
+            return folder
+    return None
+
+
+def _from_binary(folder: Path, split: str) -> list[Batch]:
     batches = []
     for name in BATCHES[split]:
         path, data = read(folder, f"{name}.bin")
@@ -109,15 +114,16 @@ def _from_tar(path: Path, split: str, labelled: bool) -> list[Batch]:
     try:
         with tarfile.open(path, "r:*") as tar:
             for member in tar:
-                if member.name in members and (file := tar.extractfile(member)):
-                    if member.size > MAX_UNPACKED:
-                        raise DataError(
-                            f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes"
-                        )
-                    batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
+                file = tar.extractfile(member) if member.name in members else None
+                if file is None:
+                    continue
+                if member.size > MAX_UNPACKED:
+                    raise DataError(f"{path}: {member.name} has more than {MAX_UNPACKED:,} bytes")
+                batches[member.name] = _unpickled(path, member.name, file.read(), labelled)
     except (tarfile.TarError, EOFError, OSError, zlib.error):
         raise DataError(f"{path} is truncated or not a tar file") from None
-    if missing := sorted(set(members) - set(batches)):
+    missing = sorted(set(members) - set(batches))
+    if missing:
         raise DataError(f"{path} lacks {missing[0]}")
     return [batches[name] for name in members]
 

@@ -40,9 +40,9 @@ class CompressInput:
 
 def input_files(paths: Sequence[Path]) -> list[Path]:
     """Return the files at `paths`, but for files of codes, which folders of pictures may hold."""
-    files = [
-        file for path in paths for file in (files_below(path, []) if path.is_dir() else [path])
-    ]
+    files: list[Path] = []
+    for path in paths:
+        files += files_below(path, []) if path.is_dir() else [path]
     return [file for file in files if file.suffix != SUFFIX]
 
 
@@ -56,7 +56,7 @@ def open_compress_input(
     name = datasets.set_in(path) if len(paths) == 1 and path.is_dir() else None
     if name is not None:
         return _published(name, path, config, split, classes)
-    if classes and not all(is_many(each) for each in paths):
+    if classes and not all(map(is_many, paths)):
         raise DataError(
             "picture files have no classes of their own; give one of all, or a folder of subfolders"
         )
@@ -67,21 +67,24 @@ def _published(
     name: str, path: Path, config: ModelConfig, split: str, classes: bool
 ) -> CompressInput:
     images = datasets.load(name, path, split)
-    given = _of_model(images.reshape(-1, *datasets.SHAPES[name]), path, config)
+    rows = _of_model(images.reshape(-1, *datasets.SHAPES[name]), path, config)
     if not classes:
-        return CompressInput(given)
+        return CompressInput(rows)
+    names = datasets.CLASSES[name]
     labels = datasets.labels(name, path, split, images)
-    return CompressInput(given, tuple(datasets.CLASSES[name][label] for label in labels))
+    return CompressInput(rows, tuple(names[label] for label in labels))
 
 
 def _pictures(paths: Sequence[Path], config: ModelConfig, classes: bool) -> CompressInput:
     refused: list[Refused] = []
-    given = given_pictures(paths, config, refused)
-    if classes and (loose := [picture for picture in given if len(picture.inside.parts) < 2]):
-        raise DataError(f"{loose[0].name} is in no subfolder of {paths[0]}, so it has no class")
-    images = [_exact(picture, config) for picture in given]
-    names = tuple(picture.inside.parts[0] for picture in given) if classes else ()
-    return CompressInput(np.stack(images), names, tuple(refused))
+    pictures = given_pictures(paths, config, refused)
+    names: list[str] = []
+    for picture in pictures if classes else ():
+        if len(picture.inside.parts) < 2:
+            raise DataError(f"{picture.name} is in no subfolder of {paths[0]}, so it has no class")
+        names.append(picture.inside.parts[0])
+    images = np.stack([_exact(picture, config) for picture in pictures])
+    return CompressInput(images, tuple(names), tuple(refused))
 
 
 def _exact(picture: GivenPicture, config: ModelConfig) -> np.ndarray:
@@ -89,7 +92,8 @@ def _exact(picture: GivenPicture, config: ModelConfig) -> np.ndarray:
     source = picture.source
     if isinstance(source, np.ndarray):
         return _of_model(source[None], Path(picture.name), config)[0]
-    return _pixels(read_input(source) if isinstance(source, Path) else source, config, picture.name)
+    data = read_input(source) if isinstance(source, Path) else source
+    return _pixels(data, config, picture.name)
 
 
 def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
@@ -115,18 +119,13 @@ def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
 
 
 def _of_model(images: np.ndarray, path: Path, config: ModelConfig) -> np.ndarray:
-    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where
-    they are not of the model's shape.
-    """
-    if images.reshape(*images.shape[:3], -1).shape[1:] != (
-        config.height,
-        config.width,
-        config.channels,
-    ):
+    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where they are not of the model's
+    shape."""
+    height, width = images.shape[1:3]
+    channels = 1 if images.ndim == 3 else images.shape[3]
+    if (height, width, channels) != (config.height, config.width, config.channels):
         kinds = {1: "grey", 3: "colour"}
-        given = 1 if images.ndim == 3 else images.shape[3]
-        found = f"{images.shape[2]}x{images.shape[1]} {kinds.get(given, given)}"
-        raise DataError(
-            f"{path} holds images of {found}; the model needs {config.size} {kinds[config.channels]}"
-        )
+        shape = f"{width}x{height} {kinds.get(channels, channels)}"
+        needed = f"{config.size} {kinds[config.channels]}"
+        raise DataError(f"{path} holds images of {shape}; the model needs {needed}")
     return images.reshape(len(images), -1)

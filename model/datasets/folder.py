@@ -24,6 +24,7 @@ from scanline.model.datasets.sources import (
     Refused,
     Source,
     count,
+    longest_reason,
     picture_bytes,
     printable,
     sources,
@@ -68,8 +69,9 @@ def load(
 ) -> Pictures:
     """Read all pictures below `folder`; `progress` gets the files read and their total.
 
-    size: (W, H) to which each picture is cropped, to its centre, and resized; without it, all must have one size.
-    grey: convert to grey. DataError in one sentence where there is no picture, sizes differ or are too large.
+    size: (W, H) to which each picture is cropped, to its centre, and resized; without it, all must
+    have one size. grey: convert to grey. DataError in one sentence where there is no picture, sizes
+    differ or are too large.
     """
     accepted: list[Path] = []
     refused: list[Refused] = []
@@ -104,28 +106,24 @@ def load(
                         f"there is no memory for {total:,} pictures of {first.size:,} bytes"
                     ) from None
             if picture.shape != first.shape:
-                sizes = [f"{each.shape[1]}x{each.shape[0]}" for each in (first, picture)]
                 raise DataError(
-                    f"the pictures in {folder} differ in size: {printable(accepted[0])} is {sizes[0]} and {name} is"
-                    f" {sizes[1]}; give --size, for example --size {min(first.shape[:2])}"
+                    f"the pictures in {folder} differ in size: {printable(accepted[0])} is"
+                    f" {_size(first)} and {name} is {_size(picture)}; give --size, for example"
+                    f" --size {min(first.shape[:2])}"
                 )
             images[len(accepted)] = picture.reshape(-1)
             accepted.append(file)
     if not accepted:
         if not refused:
             raise DataError(f"{folder} holds no files")
-        # What is known tells most: the long reason says how it can be read.
-        raise DataError(
-            f"{folder} holds no picture that can be read: {max(refused, key=lambda each: len(each.reason))}"
-        )
+        raise DataError(f"{folder} holds no picture that can be read: {longest_reason(refused)}")
     # Pictures without a colour, as stored RGB too, become grey.
     images = images[: len(accepted)]
-    height = first.shape[0]
-    width = first.shape[1]
     channels = 1 if grey else 3
     if channels == 3 and _is_grey(images):
         images = np.ascontiguousarray(images[:, 1::3])
         channels = 1
+    height, width = first.shape[:2]
     return Pictures(
         images, height, width, channels, tuple(refused), tuple(accepted), repeats=repeats
     )
@@ -137,8 +135,10 @@ def about(folder: Path) -> tuple[str, str]:
     nothing. OSError where the file is too large."""
     path = folder / ABOUT
     text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
-    found = HEADING.match(text + "\n")
-    return (printable(Path(found[1].strip())), found[2].strip()) if found else ("", "")
+    heading = HEADING.match(text + "\n")
+    if heading is None:
+        return "", ""
+    return printable(Path(heading[1].strip())), heading[2].strip()
 
 
 def decoded(source: Source, size: tuple[int, int] | None = None, grey: bool = False) -> np.ndarray:
@@ -171,7 +171,8 @@ def _decode(source: Source, size: tuple[int, int] | None, grey: bool) -> np.ndar
             opened.load()
             # of a TIFF, one number for each channel
             stated = getattr(opened, "tag_v2", {}).get(WHITE)
-            picture = in_8_bits(upright(opened), grey, int(np.max(stated)) if stated else None)
+            white = int(np.max(stated)) if stated else None
+            picture = in_8_bits(upright(opened), grey, white)
     if size is not None:
         picture = fitted(picture, size)
     return np.asarray(picture)
@@ -191,15 +192,21 @@ def _reason(error: Exception) -> str:
 
 def _check_size(path: Path, picture: np.ndarray) -> None:
     if picture.size > LARGEST_IMAGE:
-        height, width = picture.shape[:2]
         raise DataError(
-            f"{path} has {width}x{height} pixels, too many for a model; give --size, for example --size 64"
+            f"{path} has {_size(picture)} pixels, too many for a model; give --size, for example"
+            " --size 64"
         )
 
 
+def _size(picture: np.ndarray) -> str:
+    return f"{picture.shape[1]}x{picture.shape[0]}"
+
+
 def _is_grey(images: np.ndarray) -> bool:
-    """Return whether no pixel of RGB images [n, N] has a colour, beyond
-    what lossy formats add to grey ones.
-    """
-    pixels = (image.reshape(-1, 3) for image in images)
-    return all((image.max(axis=1) - image.min(axis=1)).max() <= COLOURLESS for image in pixels)
+    """Return whether no pixel of RGB images [n, N] has a colour, beyond what lossy formats add to
+    grey ones."""
+    for image in images:
+        pixels = image.reshape(-1, 3)
+        if np.ptp(pixels, axis=1).max() > COLOURLESS:
+            return False
+    return True

@@ -18,6 +18,7 @@ from scanline.model.datasets.sources import (
     UNREADABLE,
     Refused,
     Source,
+    longest_reason,
     picture_bytes,
     printable,
     sources,
@@ -46,26 +47,27 @@ def given_pictures(
     """Return the pictures at the paths, a folder's in the order of their names; what is none
     within a folder is added to `refused`. OSError, DataError or InvalidInput where there is none,
     or one is not of the model's size."""
-    found: list[GivenPicture] = []
+    pictures: list[GivenPicture] = []
     for path in paths:
         if is_many(path):
-            here = list(_readable(path, config, refused))
-            if not here:
-                why = f": {max(refused, key=lambda each: len(each.reason))}" if refused else ""
+            readable = list(_readable(path, config, refused))
+            if not readable:
+                why = f": {longest_reason(refused)}" if refused else ""
                 raise DataError(f"{path} holds no picture that can be read{why}")
-            found += here
+            pictures += readable
             continue
         if path != STREAM:
             check_file(path)
-            if what := what_it_is(path):  # raises what is wrong
+            what = what_it_is(path)
+            if what:
                 raise DataError(f"{path} is {what}")
-        found.append(GivenPicture(str(path), Path(path.name), path))
-    return found
+        pictures.append(GivenPicture(str(path), Path(path.name), path))
+    return pictures
 
 
 def is_whole(refused: Sequence[Refused]) -> bool:
     """Return whether all pictures are there, whatever else lay beside them."""
-    return not any(each.reason.startswith((BROKEN, UNREADABLE)) for each in refused)
+    return not any(file.reason.startswith((BROKEN, UNREADABLE)) for file in refused)
 
 
 def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterator[GivenPicture]:
@@ -77,10 +79,8 @@ def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterat
             if not isinstance(source, bytes | Path):
                 height, width = source.shape[:2]
                 if (height, width) != (config.height, config.width):
-                    needed = f"{config.width}x{config.height}"
-                    raise DataError(
-                        f"{name} is {width}x{height}; the model needs exactly {needed}."
-                    )
+                    needed = f"the model needs exactly {config.width}x{config.height}."
+                    raise DataError(f"{name} is {width}x{height}; {needed}")
                 yield GivenPicture(name, inside, source)
                 continue
             open_picture(picture_bytes(source), config, name, formats=file_formats())
@@ -92,7 +92,7 @@ def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterat
             refused.append(Refused(name, _why(source)))
         else:
             yield GivenPicture(name, inside, source)
-    refused += [Refused(printable(folder / each.file), each.reason) for each in unnamed]
+    refused += [Refused(printable(folder / file.file), file.reason) for file in unnamed]
 
 
 def _why(source: Source) -> str:

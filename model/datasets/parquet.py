@@ -52,10 +52,10 @@ def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
             if row + batch.num_rows > opened.metadata.num_rows:
                 raise DataError(f"{path} has more rows than it says")
             pictures = _values(path, batch, leaves[0], LARGEST_FILE)
-            labels = (
-                _values(path, batch, leaves[1], LONGEST_LABEL) if len(leaves) > 1 else repeat(None)
-            )
-            for data, label in zip(pictures, labels):  # noqa: B905 (without labels they have no end)
+            labels: Iterator[Any] = repeat(None, batch.num_rows)
+            if len(leaves) > 1:
+                labels = _values(path, batch, leaves[1], LONGEST_LABEL)
+            for data, label in zip(pictures, labels, strict=True):
                 yield _class_name(label, names), data or b""
                 row += 1
 
@@ -113,24 +113,30 @@ def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
     """
     from pyarrow import types
 
-    structs = [
-        f.name for f in schema if types.is_struct(f.type) and f.type.get_field_index("bytes") >= 0
-    ]
-    kinds = {f.name: f.type.value_type if types.is_dictionary(f.type) else f.type for f in schema}
-    binary = [
-        name for name, kind in kinds.items() if types.is_binary(kind) or types.is_large_binary(kind)
-    ]
-    if not structs and not binary:
+    structs: list[str] = []  # with the bytes of a picture
+    binary: list[str] = []
+    plain: list[str] = []  # whose values can be labels
+    for field in schema:
+        kind = field.type
+        if types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+            structs.append(f"{field.name}.bytes")
+        if not (types.is_nested(kind) or types.is_null(kind) or types.is_decimal(kind)):
+            plain.append(field.name)
+        values = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_binary(values) or types.is_large_binary(values):
+            binary.append(field.name)
+    pictures = structs + binary
+    if not pictures:
         raise DataError(
             f"{path} has no column of pictures: its columns are {', '.join(schema.names)}"
         )
-    picture = f"{structs[0]}.bytes" if structs else binary[0]
-    classes = [name for name, about in features.items() if about.get("_type") == "ClassLabel"]
-    named = sorted(classes, key=lambda name: name not in LABELS)
-    odd = (types.is_nested, types.is_null, types.is_decimal)
-    labels = [f.name for f in schema if not any(is_odd(f.type) for is_odd in odd)]
-    label = next((name for name in (*named, *LABELS) if name in labels and name != picture), None)
-    return [picture] if label is None else [picture, label]
+    # Columns that are declared as labels come first, and of these the ones with usual names.
+    declared = [name for name, about in features.items() if about.get("_type") == "ClassLabel"]
+    declared.sort(key=lambda name: name not in LABELS)
+    for name in (*declared, *LABELS):
+        if name in plain and name != pictures[0]:
+            return [pictures[0], name]
+    return pictures[:1]
 
 
 def _values(path: Path, batch: Any, leaf: str, most: int) -> Iterator[Any]:

@@ -36,19 +36,18 @@ def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str]
                 chunk = metadata.row_group(group).column(column)
                 if chunk.path_in_schema in leaves:
                     with_dictionary[chunk.path_in_schema] &= chunk.has_dictionary_page
-                    starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
-                    start = min(start for start in starts if start)
-                    largest = max(
-                        largest,
-                        _largest_page(path, data, start, start + chunk.total_compressed_size),
-                    )
+                    start = chunk.data_page_offset
+                    if chunk.dictionary_page_offset:
+                        start = min(start, chunk.dictionary_page_offset)
+                    end = start + chunk.total_compressed_size
+                    largest = max(largest, _largest_page(path, data, start, end))
                 elif chunk.path_in_schema.startswith(tuple(f"{leaf}." for leaf in leaves)):
                     raise DataError(
                         f"{path} has a column {chunk.path_in_schema}, whose name is read as one within another"
                     )
-    return [
-        leaf for leaf, has_one in with_dictionary.items() if has_one
-    ], 1 if largest > UNPACKED else ROWS
+    repeated = [leaf for leaf in leaves if with_dictionary[leaf]]
+    at_once = 1 if largest > UNPACKED else ROWS
+    return repeated, at_once
 
 
 def _largest_page(path: Path, data: mmap, at: int, end: int) -> int:

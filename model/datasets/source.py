@@ -17,6 +17,7 @@ from scanline.model.datasets import folder
 from scanline.model.datasets.arrays import as_images, is_array
 from scanline.model.datasets.classes import Labels, Words, checked, of_folders
 from scanline.model.datasets.files import DataError, RefusedError
+from scanline.model.datasets.folder import Pictures
 from scanline.model.datasets.parquet import is_parquet
 from scanline.model.datasets.recognised import what_it_is
 from scanline.model.datasets.sources import Refused, left_out
@@ -73,67 +74,65 @@ def open_data(
         raise DataError(f"--size and --grey are for a folder of pictures, not for {path}")
     if layout:
         return _published(layout, path, classes)
-    # Everything else is a folder of pictures, a table of them or an array: images,
-    # and labels where they are asked for.
-    words: Words = ()
-    label = np.empty(0, np.int64)  # of each image
-    is_test: np.ndarray | None = None  # of each image, where the set has its own split
-    about = ("", "")
-    repeats = 0
-    notes: tuple[str, ...] = ()
-    if path.exists() and of_pictures:
-        pictures = folder.load(path, size, grey, progress)
-        pictures = split_by_folders(pictures, classes)
-        about = folder.about(path)
-        if classes:
-            pictures, words, label = of_folders(pictures, path)
-        images = pictures.images
-        refused = pictures.refused
-        is_test = pictures.is_test
-        repeats = pictures.repeats
-        notes = pictures.notes
-        shape = (pictures.height, pictures.width, pictures.channels)
-    elif path.suffix.lower() == ".npy":
-        mapped = mapped_array(path)
+    if of_pictures:
+        pictures = split_by_folders(folder.load(path, size, grey, progress), classes)
+        return _of_pictures(path, pictures, classes)
+    if path.suffix.lower() == ".npy":
+        pictures = _of_array(path)
         if classes:
             raise DataError(
-                f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder whose subfolders are"
-                " the classes"
+                f"{path} has no labels; classes are those of MNIST, of CIFAR-10 or of a folder"
+                " whose subfolders are the classes"
             )
-        images = mapped.reshape(len(mapped), -1)
-        refused = ()
-        shape = (mapped.shape[1], mapped.shape[2], 1 if mapped.ndim == 3 else 3)
-    elif path.is_file():
-        raise DataError(
-            f"{path} is {what_it_is(path) or 'neither a folder nor a .npy or .parquet file'}"
-        )
-    else:
-        raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
-    # By content: of an image and its copies one stays, so that no test image is
-    # trained on, whatever files are called.
+        return _of_pictures(path, pictures, classes)
+    if path.is_file():
+        what = what_it_is(path) or "neither a folder nor a .npy or .parquet file"
+        raise DataError(f"{path} is {what}")
+    raise DataError(f"{path} {'is not a file' if path.exists() else 'does not exist'}")
+
+
+def _of_pictures(path: Path, pictures: Pictures, classes: bool) -> ImageSet:
+    """Return the set of the pictures at `path`, with labels for `classes`."""
+    name, about = folder.about(path)
+    words: Words = ()
+    labels = np.empty(0, np.int64)
+    if classes:
+        pictures, words, labels = of_folders(pictures, path)
+    # By content: of an image and its copies one stays, so that no test image is trained on, whatever
+    # files are called.
     try:
-        split = split_by_content(images, str(path), is_test)
+        split = split_by_content(pictures.images, str(path), pictures.is_test)
     except DataError as error:
-        raise DataError(f"{error}; {left_out(refused)}" if refused else str(error)) from None
-    sides = (Subset(images, split.train), Subset(images, split.test))
-    whole = ImageSet(
-        *sides,
-        *shape,
-        None,
-        split.digest,
-        refused,
-        split.duplicates + repeats,
-        None,
-        path.is_dir(),
-        is_test is not None,
-        *about,
-        notes,
+        if not pictures.refused:
+            raise
+        raise DataError(f"{error}; {left_out(pictures.refused)}") from None
+    images = ImageSet(
+        train=Subset(pictures.images, split.train),
+        test=Subset(pictures.images, split.test),
+        height=pictures.height,
+        width=pictures.width,
+        channels=pictures.channels,
+        published=None,
+        digest=split.digest,
+        refused=pictures.refused,
+        duplicates=split.duplicates + pictures.repeats,
+        is_folder=path.is_dir(),
+        has_parts=pictures.is_test is not None,
+        name=name,
+        about=about,
+        notes=pictures.notes,
     )
-    return (
-        _labelled(whole, checked(words, label[split.train], label[split.test], path))
-        if classes
-        else whole
-    )
+    if not classes:
+        return images
+    return _labelled(images, checked(words, labels[split.train], labels[split.test], path))
+
+
+def _of_array(path: Path) -> Pictures:
+    """Return the images of a .npy file as pictures without names."""
+    mapped = mapped_array(path)
+    count, height, width = mapped.shape[:3]
+    channels = 1 if mapped.ndim == 3 else 3
+    return Pictures(mapped.reshape(count, -1), height, width, channels, refused=(), files=())
 
 
 def _has_pictures(path: Path) -> bool:
@@ -150,20 +149,15 @@ def open_for(
     knows classes; DataError where they are of another size or other classes."""
     of_folder = _has_pictures(path) and datasets.set_in(path) is None
     size = (config.width, config.height) if of_folder else None
-    found = open_data(
-        path, size, of_folder and config.channels == 1, progress, classes=bool(config.classes)
-    )
-    if (found.height, found.width, found.channels) != (
-        config.height,
-        config.width,
-        config.channels,
-    ):
-        raise DataError(f"{path} has pictures of {found.size}, and the model needs {config.size}")
-    if found.labels is not None and found.labels.names != config.class_names:
-        raise DataError(
-            f"the classes of {path} are not the model's: {', '.join(config.class_names)}"
-        )
-    return found
+    grey = of_folder and config.channels == 1
+    images = open_data(path, size, grey, progress, classes=bool(config.classes))
+    shape = (images.height, images.width, images.channels)
+    if shape != (config.height, config.width, config.channels):
+        raise DataError(f"{path} has pictures of {images.size}, and the model needs {config.size}")
+    if images.labels is not None and images.labels.names != config.class_names:
+        names = ", ".join(config.class_names)
+        raise DataError(f"the classes of {path} are not the model's: {names}")
+    return images
 
 
 def mapped_array(path: Path) -> np.ndarray:
@@ -187,22 +181,28 @@ def _published(name: str, path: Path, classes: bool) -> ImageSet:
     """Return a set in the files of the published set `name`, with its own split
     and, for `classes`, its labels. They mean that set's classes only where its
     training images are the published ones."""
-    splits = {split: datasets.load(name, path, split) for split in ("train", "test")}
-    digest = sha256(splits["train"].tobytes()).hexdigest()
-    published = name if digest == datasets.DIGESTS[name] else None
-    images = ImageSet(splits["train"], splits["test"], *datasets.SHAPES[name], published, digest)
+    train = datasets.load(name, path, "train")
+    test = datasets.load(name, path, "test")
+    digest = sha256(train.tobytes()).hexdigest()
+    is_published = digest == datasets.DIGESTS[name]
+    height, width, channels = datasets.SHAPES[name]
+    published = name if is_published else None
+    images = ImageSet(train, test, height, width, channels, published, digest)
     if not classes:
         return images
-    train, test = (
-        datasets.labels(name, path, *each, published=bool(published)).astype(np.int64)
-        for each in splits.items()
-    )
-    words: Words = datasets.WORDS[name]
-    if not published:
-        numbers = np.unique(np.concatenate((train, test)))
+    of_train = datasets.labels(name, path, "train", train, published=is_published)
+    of_test = datasets.labels(name, path, "test", test, published=is_published)
+    if is_published:
+        words: Words = datasets.WORDS[name]
+        # label 0 means no class
+        labels = checked(words, of_train.astype(np.int64) + 1, of_test.astype(np.int64) + 1, path)
+    else:
+        numbers = np.unique(np.concatenate((of_train, of_test)))
         words = tuple((str(number),) for number in numbers)
-        train, test = (np.searchsorted(numbers, each) for each in (train, test))
-    return _labelled(images, checked(words, train + 1, test + 1, path))
+        of_train = np.searchsorted(numbers, of_train) + 1
+        of_test = np.searchsorted(numbers, of_test) + 1
+        labels = checked(words, of_train, of_test, path)
+    return _labelled(images, labels)
 
 
 def _labelled(images: ImageSet, labels: Labels) -> ImageSet:

@@ -38,11 +38,16 @@ class Refused:
 def left_out(refused: Sequence[Refused]) -> str:
     """Return the line that says what is left out: how many files, and which for each reason."""
     files_of: dict[str, list[str]] = {}
-    for each in refused:
-        files_of.setdefault(each.reason, []).append(each.file)
+    for file in refused:
+        files_of.setdefault(file.reason, []).append(file.file)
     reasons = [f"{listed(files)}: {reason}" for reason, files in files_of.items()]
     more = f"; and {len(reasons) - NAMED:,} more reasons" if len(reasons) > NAMED else ""
     return f"{len(refused):,} left out: {'; '.join(reasons[:NAMED])}{more}"
+
+
+def longest_reason(refused: Sequence[Refused]) -> Refused:
+    """Return what is known best of files that are left out: it says how one can be read."""
+    return max(refused, key=lambda file: len(file.reason))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -92,8 +97,10 @@ def count(root: Path) -> int:
     for path in [root] if root.is_file() else files_below(root, []):
         if parquet.is_parquet(path):
             total += parquet.rows_of(path)
+        elif arrays.is_array(path):
+            total += arrays.count(path)
         else:
-            total += arrays.count(path) if arrays.is_array(path) else 1
+            total += 1
     return total
 
 
@@ -101,10 +108,10 @@ def picture_bytes(source: Path | bytes) -> bytes:
     """Return the bytes of a picture; RefusedError for a file that no picture can be."""
     if isinstance(source, Path):
         if not source.is_file():  # a pipe would be waited for
-            raise RefusedError(
-                "it is not a regular file" if source.exists() else "it is a link to nothing"
-            )
-        if what := what_it_is(source):
+            exists = source.exists()
+            raise RefusedError("it is not a regular file" if exists else "it is a link to nothing")
+        what = what_it_is(source)
+        if what:
             raise RefusedError(f"it is {what}")
         if source.stat().st_size > LARGEST_FILE:
             raise RefusedError(f"it has more than the maximum of {LARGEST_FILE:,} bytes")
@@ -125,8 +132,11 @@ def passed_over(name: str) -> bool:
 
 def natural(name: str) -> list[tuple[int, str]]:
     """Return the key by which names are in order: 2.png comes before 10.png."""
-    texts_and_numbers = enumerate(DIGITS.split(name))
-    return [(int(part) if place % 2 else 0, part) for place, part in texts_and_numbers]
+    key: list[tuple[int, str]] = []
+    for place, part in enumerate(DIGITS.split(name)):
+        is_number = place % 2 == 1
+        key.append((int(part) if is_number else 0, part))
+    return key
 
 
 def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
@@ -140,11 +150,8 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
     def is_new(path: Path) -> bool:
         identity = _identity(path)
         if identity in read:
-            refused.append(
-                Refused(
-                    printable(path.relative_to(folder)), "it links to a folder that is read already"
-                )
-            )
+            name = printable(path.relative_to(folder))
+            refused.append(Refused(name, "it links to a folder that is read already"))
             return False
         read.add(identity)
         return True
@@ -154,9 +161,10 @@ def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
         refused.append(Refused(name, f"{UNREADABLE}: {error.strerror}"))
 
     for above, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        ordered = sorted(folders, key=natural)
+        folders.sort(key=natural)
+        # os.walk goes into those that stay in its list
         folders[:] = [
-            name for name in ordered if not passed_over(name) and is_new(Path(above, name))
+            name for name in folders if not passed_over(name) and is_new(Path(above, name))
         ]
         for name in sorted(names, key=natural):
             if not passed_over(name):

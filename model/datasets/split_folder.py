@@ -154,14 +154,12 @@ def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
     if not why:
         return pictures
     rows = [row for row in range(len(pictures.files)) if row not in why]
+    refused = [Refused(printable(pictures.files[row]), why[row]) for row in sorted(why)]
     return replace(
         pictures,
         images=pictures.images[rows],
         files=tuple(pictures.files[row] for row in rows),
-        refused=(
-            *pictures.refused,
-            *(Refused(printable(pictures.files[row]), why[row]) for row in sorted(why)),
-        ),
+        refused=pictures.refused + tuple(refused),
         is_test=None if pictures.is_test is None else pictures.is_test[rows],
     )
 
@@ -169,18 +167,20 @@ def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
 def _part(file: Path, kinds: dict[str, str], classes_too: set[str]) -> str:
     """Return the part of a file; "" for none. A folder to test on within one to train on is to test
     on, unless its name is also a class."""
-    found: set[str] = set()
+    parts: set[str] = set()
     for name in file.parent.parts:
-        if name in kinds and not (found and name in classes_too):
-            found.add(kinds[name])
-    return next((kind for kind in ("test", "validation", "train") if kind in found), "")
+        if name in kinds and not (parts and name in classes_too):
+            parts.add(kinds[name])
+    return next((part for part in ("test", "validation", "train") if part in parts), "")
 
 
 def _without_part(file: Path, part: str, kinds: dict[str, str]) -> Path:
     """Return the path without the first folder of its part, and without other parts above that."""
-    names: Sequence[str] = file.parts
-    place = next((place for place, name in enumerate(names) if kinds.get(name) == part), -1)
-    above = [name for name in names[: max(place, 0)] if name not in kinds]
-    # archives repeat it
-    above = [name for number, name in enumerate(above) if name not in above[:number]]
-    return Path(*above, *names[place + 1 :])
+    above: list[str] = []
+    for place, name in enumerate(file.parts):
+        if kinds.get(name) == part:
+            return Path(*above, *file.parts[place + 1 :])
+        # archives repeat it
+        if name not in kinds and name not in above:
+            above.append(name)
+    return file
