@@ -83,19 +83,22 @@ class Answers:
         count = len(self.true)
         right = int(self.confusion.trace())
         # Sure answers are counted of the images that no temperature was fitted to.
-        rest = slice(None) if self.temperature is None else slice(1, None, 2)
-        sure = self.posterior[rest].max(axis=1) > SURE
-        fitted = {} if self.temperature is None else {"temperature": self.temperature}
-        return fitted | {
+        figures: dict[str, Any] = {}
+        rest = slice(None)
+        if self.temperature is not None:
+            figures["temperature"] = self.temperature
+            rest = slice(1, None, 2)
+        posterior = self.posterior[rest]
+        sure = posterior.max(axis=1) > SURE
+        sure_and_right = (posterior.argmax(axis=1) == self.true[rest])[sure]
+        return figures | {
             "accuracy": right / count,
             "standard_error": sqrt(right * (count - right) / count) / count,
             "images": count,
             "sure": {
                 "above": SURE,
                 "images": int(sure.sum()),
-                "right": float((self.posterior.argmax(axis=1) == self.true)[rest][sure].mean())
-                if sure.any()
-                else None,
+                "right": float(sure_and_right.mean()) if sure.any() else None,
             },
             "confusion": self.confusion.tolist(),
         }
@@ -157,11 +160,11 @@ def measure_classes(
     # the rest of the test images is scored.
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
-        progress = stage("scoring test images with their class", len(test) - first, "images")
-        rest = bits_per_dim(
-            model, test[first:], progress=progress, labels=labels[classes[first:]], **options
-        )
-        true = np.concatenate((true, rest))
+        rest = test[first:]
+        progress = stage("scoring test images with their class", len(rest), "images")
+        of_rest = labels[classes[first:]]
+        bits_of_rest = bits_per_dim(model, rest, progress=progress, labels=of_rest, **options)
+        true = np.concatenate((true, bits_of_rest))
     samples: list[ClassSamples] = []
     if each and classifier is not None:
         for weight in (1.0, *guidance):
@@ -174,11 +177,8 @@ def measure_classes(
     by_bits = None
     if first:
         temperature = classification.fitted_temperature(compared[::2], classes[:first:2])
-        by_bits = Answers(
-            classes[:first].astype(np.int64),
-            classification.posterior(compared, temperature),
-            temperature,
-        )
+        posterior = classification.posterior(compared, temperature)
+        by_bits = Answers(classes[:first].astype(np.int64), posterior, temperature)
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
     read = first * classification.readings(model.config)
@@ -230,14 +230,14 @@ def answers_by_head(
         logits.append(class_logits(model, torch.tensor(part, device=model.device)).double().cpu())
         progress(start + len(part))
     posterior = torch.cat(logits).softmax(dim=1).numpy()
-    return Answers(
-        classes.astype(np.int64), posterior if labels is None else posterior[:, labels - 1]
-    )
+    if labels is not None:
+        posterior = posterior[:, labels - 1]
+    return Answers(classes.astype(np.int64), posterior)
 
 
 def judged_samples(
     model: Transformer,
-    found: ImageSet,
+    images: ImageSet,
     each: int,
     ways: Sequence[tuple[float, float]],
     seed: int,
@@ -246,34 +246,28 @@ def judged_samples(
     """Return for each guidance and temperature of `ways` how many of `each` samples of each class
     the class head takes for that class, and whether they lie nearer to each other and to the
     training images than test images do."""
-    assert found.labels is not None
+    assert images.labels is not None
     names = model.config.class_names
-    training = found.train[:]
-    test = found.test[:]
+    training = images.train[:]
+    test = images.test[:]
     progress = stage("neighbours of test images", len(training), "training images")
-    tests = nearest(test, training, 1, model.device, progress).distances[:, 0]
-    apart = _distance_within_classes(test, found.labels.test, each)
+    test_distances = nearest(test, training, 1, model.device, progress).distances[:, 0]
+    apart = _distance_within_classes(test, images.labels.test, each)
     asked = np.arange(len(names)).repeat(each)
     rows = []
     for guidance, temperature in ways:
+        # As many samples of each class, in the order of the classes.
         requests = [
-            GenerateRequest(
-                number, each, seed, temperature=temperature, label=number + 1, guidance=guidance
-            )
-            for number in range(len(names))
+            GenerateRequest(0, each, seed, temperature=temperature, label=label, guidance=guidance)
+            for label in range(1, len(names) + 1)
         ]
-        images = np.concatenate([painted.images for painted in paint_requests(model, requests)])
-        answers = answers_by_head(model, images, asked, stage)
+        samples = np.concatenate([painted.images for painted in paint_requests(model, requests)])
+        answers = answers_by_head(model, samples, asked, stage)
         assert answers is not None
         judged = answers.figures()
-        counts = Counter(
-            (names[i], names[j])
-            for i, j in zip(asked, answers.posterior.argmax(axis=1), strict=True)
-        )
-        progress = stage(
-            f"neighbours of samples, guidance {guidance:g}", len(training), "training images"
-        )
-        near = nearest(images, training, 1, model.device, progress).distances[:, 0]
+        what = f"neighbours of samples, guidance {guidance:g}"
+        progress = stage(what, len(training), "training images")
+        distances = nearest(samples, training, 1, model.device, progress).distances[:, 0]
         rows.append(
             {
                 "guidance": guidance,
@@ -283,46 +277,59 @@ def judged_samples(
                 "as_asked": judged["accuracy"],
                 "standard_error": judged["standard_error"],
                 "as_asked_of_each": (answers.confusion.diagonal() / each).tolist(),
-                "mistakes": [
-                    [*pair, count] for pair, count in counts.most_common() if len({*pair}) > 1
-                ][:MISTAKES],
+                "mistakes": _mistakes(answers, names),
                 "distance_within_classes": {
-                    "samples": _distance_within_classes(images, asked, each),
+                    "samples": _distance_within_classes(samples, asked, each),
                     "test_images": apart,
                 },
-                "nearest_training_image": nearest_figures(near, tests, len(training)),
+                "nearest_training_image": nearest_figures(distances, test_distances, len(training)),
             }
         )
     return rows
+
+
+def _mistakes(answers: Answers, names: Sequence[str]) -> list[list[Any]]:
+    """Return the most frequent mistakes: the true class, the one that was taken for it, how often."""
+    taken = answers.posterior.argmax(axis=1)
+    counts = Counter(zip(answers.true.tolist(), taken.tolist(), strict=True))
+    mistakes = []
+    for (true, other), count in counts.most_common():
+        if true != other:
+            mistakes.append([names[true], names[other], count])
+    return mistakes[:MISTAKES]
 
 
 def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
     """Return the mean distance of images [n, N] uint8 to the nearest other one of
     their class, among the first `each` of a class: low where those of a class are
     alike. None where no class has two."""
-    parts = [images[classes == number][:each] for number in np.unique(classes)]
-    found = [nearest(part, part, 2).distances[:, 1].mean() for part in parts if len(part) > 1]
-    return float(np.mean(found)) if found else None
+    distances = []
+    for number in np.unique(classes):
+        part = images[classes == number][:each]
+        if len(part) > 1:
+            # the nearest of all is the image itself
+            distances.append(nearest(part, part, 2).distances[:, 1].mean())
+    return float(np.mean(distances)) if distances else None
 
 
 def _under_each_class(
     generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bits of images [n, N] uint8 with each of `labels` [K], and those
-    that compare classes, both [n, K].
-    """
+    """Return the bits of images [n, N] uint8 with each of `labels` [K], and those that compare
+    classes, both [n, K]."""
     config = generator.config
-    count = len(generator.config.classes)
+    count = len(config.classes)
     at_once = max(1, READ_AT_ONCE // classification.readings(config))
-    bits, compared = np.empty((2, len(images), len(labels)))
+    bits = np.empty((len(images), len(labels)))
+    compared = np.empty_like(bits)
     for start in range(0, len(images), at_once):
         part = slice(start, start + at_once)
-        seen = classification.views(config, images[part]).reshape(-1, config.bytes)
-        totals = generator.score(
-            seen.repeat(count, axis=0), [*range(1, count + 1)] * len(seen)
-        ).sum(axis=1)
+        views = classification.views(config, images[part]).reshape(-1, config.bytes)
+        of_all = list(range(1, count + 1)) * len(views)
+        totals = generator.score(views.repeat(count, axis=0), of_all).sum(axis=1)
         under, means = classification.of_readings(config, totals)
-        bits[part], compared[part] = under[:, labels - 1], means[:, labels - 1]
+        bits[part] = under[:, labels - 1]
+        compared[part] = means[:, labels - 1]
         progress(min(start + at_once, len(images)))
     return bits, compared
 
@@ -346,10 +353,9 @@ def _sample(
     return ClassSamples(len(requests), joined(predictions), requests[0].seed, guidance)
 
 
-def _confusion(true: np.ndarray, given: np.ndarray, count: int) -> np.ndarray:
-    """Return the confusion matrix of n images, true classes by
-    predicted ones, [count, count] int64.
-    """
-    return np.bincount(true.astype(np.int64) * count + given, minlength=count * count).reshape(
-        count, count
-    )
+def _confusion(true: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
+    """Return the confusion matrix of n images, true classes by predicted ones, [count, count]
+    int64."""
+    counts = np.zeros((count, count), np.int64)
+    np.add.at(counts, (true, predicted), 1)
+    return counts

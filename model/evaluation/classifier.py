@@ -57,9 +57,8 @@ class Classifier(nn.Module):
         self.head = nn.Linear(FEATURES, CLASSES + 1)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        features = self.body(
-            images.float().div(127.5).sub(1).view(-1, *self.shape).permute(0, 3, 1, 2)
-        )
+        scaled = images.float().div(127.5).sub(1)  # to -1 .. 1
+        features = self.body(scaled.view(-1, *self.shape).permute(0, 3, 1, 2))
         return features, self.head(features)
 
 
@@ -85,10 +84,9 @@ class Predictions:
 def joined(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions for the images of all parts, one after the other."""
     return Predictions(
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("features", "classes", "confidence")
-        )
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.classes for part in parts]),
+        np.concatenate([part.confidence for part in parts]),
     )
 
 
@@ -106,8 +104,8 @@ def classify(
     probabilities = []
     for start in range(0, len(images), batch):
         part = torch.tensor(images[start : start + batch]).to(device)
-        seen, logits = classifier(part)
-        features.append(seen.double().cpu())
+        features_of_part, logits = classifier(part)
+        features.append(features_of_part.double().cpu())
         probabilities.append(logits.double().softmax(dim=1)[:, :CLASSES].cpu())
         progress(start + len(part))
     confidence, classes = torch.cat(probabilities).max(dim=1)
@@ -144,10 +142,10 @@ def train_classifier(
         order = rng.permutation(len(images))
         for start in range(0, len(order), BATCH):
             share = done / total
+            rising = (share + 1 / total) / PEAK_AT
+            falling = (1 - share) / (1 - PEAK_AT)
             for group in optimiser.param_groups:
-                group["lr"] = PEAK_RATE * min(
-                    (share + 1 / total) / PEAK_AT, (1 - share) / (1 - PEAK_AT)
-                )
+                group["lr"] = PEAK_RATE * min(rising, falling)
             chosen = order[start : start + BATCH]
             batch = images[chosen].reshape(-1, *shape)
             if MIRRORED[dataset]:
@@ -155,10 +153,10 @@ def train_classifier(
                 batch[mirrored] = batch[mirrored, :, ::-1]
             # Without examples of no image the network would be certain of a class on noise.
             noise = negatives(batch[: len(batch) // IMAGES_PER_NEGATIVE + 1], rng)
-            targets = np.concatenate((labels[chosen], np.full(len(noise), NO_IMAGE, labels.dtype)))
-            _, logits = classifier(
-                torch.from_numpy(np.concatenate((batch, noise))).to(device).flatten(1)
-            )
+            of_noise = np.full(len(noise), NO_IMAGE, labels.dtype)
+            targets = np.concatenate((labels[chosen], of_noise))
+            examples = torch.from_numpy(np.concatenate((batch, noise))).to(device)
+            _, logits = classifier(examples.flatten(1))
             loss = F.cross_entropy(logits, torch.from_numpy(targets).long().to(device))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -180,18 +178,13 @@ def _tiled(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     down, across = rng.choice(TILE_SIDES, 2)
     rows = height // down
     columns = width // across
-    tiles = (
-        image.reshape(rows, down, columns, across, channels)
-        .swapaxes(1, 2)
-        .reshape(-1, down, across, channels)
-    )
+    grid = image.reshape(rows, down, columns, across, channels).swapaxes(1, 2)
+    tiles = grid.reshape(-1, down, across, channels)
     if rng.random() < 0.5:
         tiles = tiles[rng.permutation(len(tiles))]
     else:
-        tiles = np.broadcast_to(
-            rng.integers(0, 256, (len(tiles), 1, 1, channels), np.uint8), tiles.shape
-        )
-    mixed: np.ndarray = (
-        tiles.reshape(rows, columns, down, across, channels).swapaxes(1, 2).reshape(image.shape)
-    )
+        colours = rng.integers(0, 256, (len(tiles), 1, 1, channels), np.uint8)
+        tiles = np.broadcast_to(colours, tiles.shape)
+    grid = tiles.reshape(rows, columns, down, across, channels).swapaxes(1, 2)
+    mixed: np.ndarray = grid.reshape(image.shape)
     return mixed

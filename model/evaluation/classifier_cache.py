@@ -35,9 +35,8 @@ def cached_classifier(
     classifier = load_cached(path, shape)
     if classifier is None:
         _check_writable(path)
-        progress = stage(
-            "training the classifier", update_count(data.dataset, len(data.training)), "updates"
-        )
+        updates = update_count(data.dataset, len(data.training))
+        progress = stage("training the classifier", updates, "updates")
         classifier = train_classifier(
             data.dataset, shape, data.training, data.training_labels, SEED, device, progress
         )
@@ -46,26 +45,25 @@ def cached_classifier(
 
 
 def cache_directory() -> Path:
-    """Return the user's cache directory for Scanline, which honours
-    XDG_CACHE_HOME; ValueError where there is none.
-    """
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    """Return the user's cache directory for Scanline, which honours XDG_CACHE_HOME; ValueError
+    where there is none."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        return (home if home.is_absolute() else Path.home() / ".cache") / "scanline"
+        if not cache.is_absolute():
+            cache = Path.home() / ".cache"
     except RuntimeError:
         raise ValueError(
             "there is no home directory for trained classifiers; give --cache, or --samples 0"
         ) from None
+    return cache / "scanline"
 
 
 def cache_path(directory: Path, dataset: str, images: np.ndarray, labels: np.ndarray) -> Path:
     """Return the file of the classifier of these images and labels."""
     digest = sha256(np.ascontiguousarray(images).data)
     digest.update(np.ascontiguousarray(labels).data)
-    return (
-        directory
-        / f"classifier-{dataset}-{digest.hexdigest()[:16]}-recipe{RECIPE}-seed{SEED}.safetensors"
-    )
+    data = digest.hexdigest()[:16]
+    return directory / f"classifier-{dataset}-{data}-recipe{RECIPE}-seed{SEED}.safetensors"
 
 
 def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:

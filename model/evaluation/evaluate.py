@@ -70,14 +70,13 @@ def evaluate(
         )
     if datasets.set_in(data) is None:
         defaults = read_defaults(directory, config)
-        own = _of_pictures(
+        result = _of_pictures(
             model, data, images, class_samples or 0, guidance, defaults, seed, stage, options
         )
         if save:  # without the names of somebody's files, since models are published
-            write_evaluation(
-                directory, {name: value for name, value in own.items() if name != "left_out"}
-            )
-        return own
+            saved = {name: value for name, value in result.items() if name != "left_out"}
+            write_evaluation(directory, saved)
+        return result
     dataset = datasets.of_shape(config.height, config.width, config.channels)
     whole_test = datasets.load(dataset, data, "test")
     test = whole_test[:images]
@@ -85,9 +84,8 @@ def evaluate(
 
     # Arguments are checked before the first measurement, which takes minutes.
     if guidance:
-        _check_guidance(
-            guidance, config, dataset, knows_classes, samples > 0 and class_samples != 0
-        )
+        paints_classes = samples > 0 and class_samples != 0
+        _check_guidance(guidance, config, dataset, knows_classes, paints_classes)
     if config.classes and not knows_classes:
         log.warning("no class is measured: the model's classes are not those of %s", dataset)
     if samples:
@@ -102,10 +100,9 @@ def evaluate(
         training_labels = datasets.labels(dataset, data, "train", training)
         labelled = LabelledData(dataset, training, training_labels, test, test_labels)
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
-    bits = bits_per_dim(
-        model, test, progress=stage("scoring test images", len(test), "images"), **options
-    )
-    result: dict[str, Any] = {"dataset": dataset, "split": "test", "precision": precision}
+    progress = stage("scoring test images", len(test), "images")
+    bits = bits_per_dim(model, test, progress=progress, **options)
+    result = {"dataset": dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
     if knows_classes:
         measured = classes.measure_classes(
@@ -157,37 +154,37 @@ def _of_pictures(
     classifier judges: there is one for published sets alone. The class head judges `each` samples
     of each class: without guidance, with these weights, and by the model's defaults."""
     config = model.config
-    found = open_for(config, data)
-    if (each or guidance) and not (each and model.class_head and found.labels):
+    pictures = open_for(config, data)
+    if (each or guidance) and not (each and model.class_head and pictures.labels):
         raise ValueError(
             "--guidance and --class-samples go together, for a model with a class head"
         )
     for weight in guidance:
         check_guidance(weight, True, config)
-    test = found.test[:count]
-    bits = bits_per_dim(
-        model, test, progress=stage("scoring test images", len(test), "images"), **options
-    )
-    name = found.name or data.resolve().name
+    test = pictures.test[:count]
+    progress = stage("scoring test images", len(test), "images")
+    bits = bits_per_dim(model, test, progress=progress, **options)
+    name = pictures.name or data.resolve().name
     result: dict[str, Any] = {"dataset": name, "split": "test", "precision": options["precision"]}
     result |= test_figures(bits, test, config)
-    if found.refused:
-        result["left_out"] = [asdict(refused) for refused in found.refused]
-    if found.labels is not None:
+    if pictures.refused:
+        result["left_out"] = [asdict(refused) for refused in pictures.refused]
+    if pictures.labels is not None:
         progress = stage("scoring test images with their class", len(test), "images")
-        labels = found.labels.test[: len(test)]
+        labels = pictures.labels.test[: len(test)]
         with_class = bits_per_dim(model, test, progress=progress, labels=labels, **options)
         result["classes"] = {"true_class": bits_figures(with_class)}
-        if by_head := classes.answers_by_head(model, test, labels - 1, stage):
+        by_head = classes.answers_by_head(model, test, labels - 1, stage)
+        if by_head is not None:
             result["classes"]["by_head"] = by_head.figures()
     if each:
-        plain = [(weight, 1.0) for weight in (1.0, *guidance)]
-        own = (defaults.guidance, defaults.temperature)
-        ways = tuple(dict.fromkeys((*plain, own)))
-        guided = classes.judged_samples(model, found, each, ways, seed, stage)
-        result["classes"]["guided"] = [
-            row | {"default": way == own} for row, way in zip(guided, ways, strict=True)
-        ]
+        ways = [(weight, 1.0) for weight in (1.0, *guidance)]
+        default = (defaults.guidance, defaults.temperature)
+        ways = list(dict.fromkeys([*ways, default]))  # each once
+        rows = classes.judged_samples(model, pictures, each, ways, seed, stage)
+        for row, way in zip(rows, ways, strict=True):
+            row["default"] = way == default
+        result["classes"]["guided"] = rows
     return result
 
 

@@ -33,18 +33,16 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
     half = np.setdiff1d(np.arange(len(labels)), compared.others)
     chosen = [half[labels[half] == k][:each] for k in range(count)]
     first = np.concatenate([k * each + np.arange(len(chosen[k])) for k in range(count)])
+    rows = []
+    for samples in (measured.samples, *measured.guided):
+        row = _row(samples.predictions, samples.asked, first, reference)
+        rows.append({"guidance": samples.guidance, **row})
     return {
         "each": each,
         "seed": measured.samples.seed,
         "compared": len(first),
         "against": len(reference),
-        "rows": [
-            {
-                "guidance": samples.guidance,
-                **_row(samples.predictions, samples.asked, first, reference),
-            }
-            for samples in (measured.samples, *measured.guided)
-        ],
+        "rows": rows,
         "test_images": _row(tests, labels, np.concatenate(chosen), reference),
     }
 
@@ -52,18 +50,17 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
 def _row(
     seen: Predictions, classes: np.ndarray, compared: np.ndarray, reference: np.ndarray
 ) -> dict[str, float]:
-    """Return the figures of images of `classes` [n]: shares of all, distances of
-    those at the indices `compared`.
-    """
-    right = compared[seen.classes[compared] == classes[compared]]
+    """Return the figures of images of `classes` [n]: shares of all, distances of those at the
+    indices `compared`."""
+    is_right = seen.classes == classes
+    right = compared[is_right[compared]]
+    features = seen.features
     return {
         "recognisable": float(seen.recognised.mean()),
-        "as_asked": float((seen.classes == classes).mean()),
-        "frechet_distance": frechet_distance(seen.features[compared], reference),
-        "within_class_distance": within_class_distance(seen.features[compared], classes[compared]),
-        "within_class_distance_as_asked": within_class_distance(
-            seen.features[right], classes[right]
-        ),
+        "as_asked": float(is_right.mean()),
+        "frechet_distance": frechet_distance(features[compared], reference),
+        "within_class_distance": within_class_distance(features[compared], classes[compared]),
+        "within_class_distance_as_asked": within_class_distance(features[right], classes[right]),
     }
 
 
@@ -73,6 +70,6 @@ def within_class_distance(features: np.ndarray, classes: np.ndarray) -> float:
     class are alike, or there are none."""
     distances = []
     for k in np.unique(classes):
-        own = features[classes == k]
-        distances.append(np.linalg.norm(own - own.mean(axis=0), axis=1).mean())
+        of_class = features[classes == k]
+        distances.append(np.linalg.norm(of_class - of_class.mean(axis=0), axis=1).mean())
     return float(np.mean(distances)) if distances else 0.0

@@ -25,9 +25,8 @@ def bits(
     the backend that paints; this function is what it is held to.
     """
     config = model.config
-    predicted = model.bits(
-        model.parallel(images, labels=labels), images, config.first, config.bytes
-    )
+    parameters = model.parallel(images, labels=labels)
+    predicted = model.bits(parameters, images, config.first, config.bytes)
     return with_first_byte(config, images, predicted)
 
 
@@ -49,7 +48,7 @@ def bits_per_dim(
     with closing(Generator(model, 1, **options)) as generator:
         for start in range(0, len(images), BATCH):
             part = images[start : start + BATCH]
-            given = () if labels is None else labels[start : start + BATCH].tolist()
-            scores.append(generator.score(part, given).mean(axis=1))
+            of_part = () if labels is None else labels[start : start + BATCH].tolist()
+            scores.append(generator.score(part, of_part).mean(axis=1))
             progress(start + len(part))
     return np.concatenate(scores)

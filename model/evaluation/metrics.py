@@ -84,23 +84,17 @@ def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
     2017). It is biased upward for finite samples: compare values of equal n and m.
     ValueError for fewer than two rows.
     """
-    if min(len(first), len(second)) < 2:
-        raise ValueError(
-            f"a covariance needs at least 2 images, not {min(len(first), len(second))}"
-        )
-    (mean_1, covariance_1), (mean_2, covariance_2) = _gaussian(first), _gaussian(second)
+    fewest = min(len(first), len(second))
+    if fewest < 2:
+        raise ValueError(f"a covariance needs at least 2 images, not {fewest}")
+    mean_1, covariance_1 = _gaussian(first)
+    mean_2, covariance_2 = _gaussian(second)
     values, vectors = torch.linalg.eigh(covariance_1)
     root = vectors * values.clamp(min=0).sqrt() @ vectors.T  # eigenvalues below 0 are rounding
     shared = torch.linalg.eigvalsh(root @ covariance_2 @ root).clamp(min=0).sqrt().sum()
-    return max(
-        0.0,
-        float(
-            (mean_1 - mean_2).square().sum()
-            + covariance_1.trace()
-            + covariance_2.trace()
-            - 2 * shared
-        ),
-    )
+    between = (mean_1 - mean_2).square().sum()
+    distance = between + covariance_1.trace() + covariance_2.trace() - 2 * shared
+    return max(0.0, float(distance))
 
 
 def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -121,23 +115,25 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
         ("true_class", "with the true class"),
         ("any_class", "where the class is drawn"),
     ):
-        if bits := classes.get(key):
+        bits = classes.get(key)
+        if bits:
             spread = f"{bits['bits_per_dim']:.3f} +- {bits['standard_error'] or 0:.4f}"
             rows[f"test bits/dim {words}"] = f"{spread} on {bits['images']:,} test images"
     for key, way in (
         ("by_head", "the class head"),
         ("classification", "the bits under every class"),
     ):
-        if given := classes.get(key):
-            share = f"{given['accuracy']:.1%} +- {given['standard_error']:.1%}"
-            rows[f"classification by {way}"] = (
-                f"{share} of {given['images']:,} test images{sure_share(given)}"
-            )
-    if samples := classes.get("samples"):
+        figures = classes.get(key)
+        if figures:
+            share = f"{figures['accuracy']:.1%} +- {figures['standard_error']:.1%}"
+            images = f"{figures['images']:,} test images"
+            rows[f"classification by {way}"] = f"{share} of {images}{sure_share(figures)}"
+    samples = classes.get("samples")
+    if samples:
         of_each = samples["as_asked_of_each"]
         rows[f"{samples['each']:,} samples of each class"] = (
-            f"{samples['as_asked']:.1%} have the class asked for to a small classifier, from {min(of_each):.1%} to"
-            f" {max(of_each):.1%} of a class"
+            f"{samples['as_asked']:.1%} have the class asked for to a small classifier, from"
+            f" {min(of_each):.1%} to {max(of_each):.1%} of a class"
         )
     return rows | dict(map(judged_row, classes.get("guided", ())))
 
@@ -148,18 +144,19 @@ def judged_row(row: dict[str, Any]) -> tuple[str, str]:
     """
     near = row["nearest_training_image"]
     apart = row["distance_within_classes"]
-    said = f"the class head takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"
+    share = f"{row['as_asked']:.1%} +- {row['standard_error']:.1%}"
+    said = f"the class head takes {share} for the class asked for"
     if row["mistakes"]:
-        said += ", most often wrong " + ", ".join(
-            "`{}` as `{}` ({})".format(*mistake) for mistake in row["mistakes"]
-        )
+        mistakes = [f"`{true}` as `{other}` ({count})" for true, other, count in row["mistakes"]]
+        said += f", most often wrong {', '.join(mistakes)}"
     if apart["samples"]:
-        said += f"; {apart['samples']:.0f} to the nearest of the class, of test images {apart['test_images']:.0f}"
-    said += (
-        f"; {near['samples_close']:.1%} are nearer to a training image than {1 - near['test_images_close']:.0%} of test"
-        f" images, {near['copies']} are copies"
-    )
-    way = f"guidance {row['guidance']:g}, temperature {row['temperature']:g}{' (the default)' * row['default']}"
+        said += f"; {apart['samples']:.0f} to the nearest of the class, of test images"
+        said += f" {apart['test_images']:.0f}"
+    said += f"; {near['samples_close']:.1%} are nearer to a training image than"
+    said += f" {1 - near['test_images_close']:.0%} of test images, {near['copies']} are copies"
+    way = f"guidance {row['guidance']:g}, temperature {row['temperature']:g}"
+    if row["default"]:
+        way += " (the default)"
     return f"{row['each']}{OF_EACH}{way}", said
 
 

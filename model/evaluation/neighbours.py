@@ -34,16 +34,19 @@ def nearest(
     float64 is exact: a copy is at distance 0.
     """
     queries = torch.from_numpy(images.copy()).to(device).double()
-    own = queries.square().sum(dim=1, keepdim=True)
+    squares_of_queries = queries.square().sum(dim=1, keepdim=True)
     best = torch.empty(len(images), 0, dtype=torch.float64, device=device)
     indices = torch.empty(len(images), 0, dtype=torch.int64, device=device)
     for start in range(0, len(pool), BLOCK):
         block = torch.from_numpy(pool[start : start + BLOCK].copy()).to(device).double()
-        squares = (own + block.square().sum(dim=1)).addmm_(queries, block.T, alpha=-2)
-        here = torch.arange(start, start + len(block), device=device).expand(len(images), -1)
+        squares = squares_of_queries + block.square().sum(dim=1)
+        squares.addmm_(queries, block.T, alpha=-2)
+        numbers = torch.arange(start, start + len(block), device=device).expand(len(images), -1)
+        # The k best of those before and of this block.
         best = torch.cat((best, squares), dim=1)
-        indices = torch.cat((indices, here), dim=1)
+        indices = torch.cat((indices, numbers), dim=1)
         best, order = best.topk(min(k, best.shape[1]), largest=False)
         indices = indices.gather(1, order)
         progress(start + len(block))
-    return Nearest(indices.cpu().numpy(), best.div(images.shape[1]).sqrt().cpu().numpy())
+    distances = best.div(images.shape[1]).sqrt()
+    return Nearest(indices.cpu().numpy(), distances.cpu().numpy())

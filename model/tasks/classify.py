@@ -44,11 +44,11 @@ class ClassifyTask(ReadTask):
         self.images = np.concatenate([part.images for part in images])
         self.noisy = np.concatenate([part.noisy for part in images])
         self.inverted = np.concatenate([part.inverted for part in images])
-        each_tolerance = np.concatenate([part.tolerances for part in images])
+        of_image = np.concatenate([part.tolerances for part in images])
         # First each image without a class, for the class head.
         copies = [image.tobytes() for image in self.images[: self.headed]]
         labels = [0] * self.headed
-        tolerances = each_tolerance[: self.headed].tolist()
+        tolerances = of_image[: self.headed].tolist()
         # Then each view of each image under each class.
         if self.by_bits:
             classes = range(1, len(config.classes) + 1)
@@ -56,11 +56,13 @@ class ClassifyTask(ReadTask):
                 for view in views_of_image:
                     copies += [view.tobytes()] * len(classes)
                     labels += classes
-            tolerances += each_tolerance.repeat(readings(config)).tolist()
-        tolerances = tolerances if any(tolerances) else []
-        is_headed = self.headed > 0
+            tolerances += of_image.repeat(readings(config)).tolist()
         self.request = ScoreRequest(
-            0, tuple(copies), tuple(labels), tuple(tolerances), classified=is_headed
+            0,
+            tuple(copies),
+            tuple(labels),
+            tuple(tolerances) if any(tolerances) else (),
+            classified=self.headed > 0,
         )
 
     def receive(self, event: Event) -> None:
@@ -79,14 +81,12 @@ class ClassifyTask(ReadTask):
             bits, compared = classification.of_readings(config, self.totals[self.headed :])
         tails = None
         if self.model.typicality is not None:
-            # Of the reading without a class; where there is none, of
-            # the mixture of those under each class.
-            whole = (
-                mixture_bits(bits)
-                if bits is not None and not self.headed
-                else self.totals[: self.headed]
-            )
-            tails = self.model.typicality.tail_probabilities(whole, self.images, self.noisy)
+            # Of the reading without a class; where there is none, of the mixture of those under
+            # each class.
+            totals = self.totals[: self.headed]
+            if bits is not None and not self.headed:
+                totals = mixture_bits(bits)
+            tails = self.model.typicality.tail_probabilities(totals, self.images, self.noisy)
         logits = self.logits if self.headed else None
         temperature = self.model.temperature_by_bits
         return Classification(

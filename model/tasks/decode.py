@@ -70,9 +70,10 @@ class DecodeTask(PaintTask):
         self.drawn = {}
         self.used = {}
         self.param = param
-        self.block_of = {
-            row: (each, rows) for each in files for rows in each.blocks for row in rows
-        }
+        self.block_of: dict[int, tuple[DecodedFile, range]] = {}  # by row
+        for file in files:
+            for rows in file.blocks:
+                self.block_of |= dict.fromkeys(rows, (file, rows))
         self.left = Counter(self.block_of.values())  # images of each checksum that have not ended
         # checksums of which all images have ended
         self.unchecked: list[tuple[DecodedFile, range]] = []
@@ -80,7 +81,10 @@ class DecodeTask(PaintTask):
     def receive(self, event: Event) -> None:
         """See Task.receive."""
         super().receive(event)
-        if isinstance(event, Finished) and (block := self.block_of.get(self._row(event.index))):
+        block = None
+        if isinstance(event, Finished):
+            block = self.block_of.get(self._row(event.index))
+        if block is not None:
             self.left[block] -= 1
             if not self.left[block]:
                 self.unchecked.append(block)
@@ -88,8 +92,9 @@ class DecodeTask(PaintTask):
     def work(self) -> Iterator[None]:
         """Check the images of each checksum; InvalidInput where they are not what was encoded."""
         while self.unchecked:
-            each, rows = self.unchecked.pop(0)
-            each.file.check(each.indices_of(rows), self.images[rows.start : rows.stop], self.param)
+            decoded, rows = self.unchecked.pop(0)
+            images = self.images[rows.start : rows.stop]
+            decoded.file.check(decoded.indices_of(rows), images, self.param)
             yield
 
     @property
@@ -106,9 +111,11 @@ class DecodeTask(PaintTask):
         """Return the images that are shown, in their order."""
         painted = super().result()
         rows = list(self.shown)
-        bits = painted.bits_per_dim[rows]
         return replace(
-            painted, images=painted.images[rows], bits_per_dim=bits, labels=painted.labels[rows]
+            painted,
+            images=painted.images[rows],
+            bits_per_dim=painted.bits_per_dim[rows],
+            labels=painted.labels[rows],
         )
 
 
@@ -127,10 +134,8 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
     for file in values.files:
         start = end
         end += file.count
-        indices = [
-            number - start
-            for number in wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
-        ]
+        of_file = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        indices = [number - start for number in of_file]
         wanted_of.append(indices)
         blocks = {index // file.block for index in indices}
         painted += sum(min(file.block, file.count - block * file.block) for block in blocks)
@@ -155,14 +160,14 @@ def plan(model: ModelInfo, values: DecodeValues) -> DecodeTask:
 
 def _request(files: Sequence[DecodedFile], digest: str) -> GenerateRequest:
     """Return the request whose images are those of the files, in order."""
-    length = max(each.file.codes.length for each in files if each.indices)
+    length = max(decoded.file.codes.length for decoded in files if decoded.indices)
     chosen: list[bytes] = []
     labelled: list[bool] = []
     wanted: list[int] = []
-    for each in files:
-        stored = each.file.codes
+    for decoded in files:
+        stored = decoded.file.codes
         last = -1
-        for index in each.indices:
+        for index in decoded.indices:
             number = index // stored.length  # of its code in the file
             if number != last:
                 last = number

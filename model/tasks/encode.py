@@ -84,9 +84,8 @@ class EncodeTask(ReadTask):
             self.intervals[event.index] = event.intervals
 
     def work(self) -> Iterator[None]:
-        """Encode the images whose readings are there, piece by piece:
-        half a microsecond for each byte.
-        """
+        """Encode the images whose readings are there, piece by piece: half a microsecond for each
+        byte."""
         while self.has_work:
             readings = self._next_readings
             yield from self._encode([self.intervals.pop(reading) for reading in readings])
@@ -97,9 +96,9 @@ class EncodeTask(ReadTask):
     @property
     def has_work(self) -> bool:
         """See Task.has_work."""
-        return self.encoded < len(self.labels) and all(
-            each in self.intervals for each in self._next_readings
-        )
+        if self.encoded == len(self.labels):
+            return False
+        return all(reading in self.intervals for reading in self._next_readings)
 
     @property
     def _next_readings(self) -> range:
@@ -134,17 +133,22 @@ class EncodeTask(ReadTask):
         if self.values.is_file:
             return
         codes = encoder.finish()
-        widths = np.frombuffer(intervals[-1 if codes.labelled else 0], np.uint32)[1::2]
-        bits = PRECISION * len(widths) - float(np.log2(widths).sum())
-        bits += log2(encoder.labels) if codes.labelled else 0.0
         file = self._file(self.images[image : image + 1], codes).to_bytes()
+        # The reading that is coded is the last one where its label is coded with it.
+        coded = intervals[0]
+        bits_of_label = 0.0
+        if codes.labelled:
+            coded = intervals[-1]
+            bits_of_label = log2(encoder.labels)
+        widths = np.frombuffer(coded, np.uint32)[1::2]
+        bits = PRECISION * len(widths) - float(np.log2(widths).sum()) + bits_of_label
         self.codes.append(ImageCode(file, bits, label if codes.labelled else 0))
 
     def _file(self, images: np.ndarray, codes: Codes) -> CodeFile:
-        shape = self.config.height, self.config.width, self.config.channels
-        return code_file(
-            images, codes, shape, self.values.coding, self.values.precision, self.encoder.labels
-        )
+        values = self.values
+        shape = (self.config.height, self.config.width, self.config.channels)
+        labels = self.encoder.labels
+        return code_file(images, codes, shape, values.coding, values.precision, labels)
 
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
@@ -152,7 +156,7 @@ def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
     known or a code has too many images.
     """
     values = replace(values, images_a_code=checked_images_a_code(values.images_a_code))
-    label_of = {
-        name: label_of_class(model.config, name) for name in dict.fromkeys(values.class_names)
-    }
+    # Each class is looked up once, however many images have it.
+    names = dict.fromkeys(values.class_names)
+    label_of = {name: label_of_class(model.config, name) for name in names}
     return EncodeTask(model, values, [label_of[name] for name in values.class_names])

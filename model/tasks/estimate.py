@@ -59,9 +59,9 @@ class EstimateTask(PaintTask):
     def result(self) -> Estimates:
         """Return the completions, and the estimate of each image from all of its own."""
         masks = self.request.masks
-        each = self.evidence_bits.reshape(len(masks), -1)
-        found = tuple(estimate(bits, mask.count(1)) for bits, mask in zip(each, masks, strict=True))
-        return Estimates(**vars(super().result()), estimates=found)
+        bits = self.evidence_bits.reshape(len(masks), -1)
+        estimates = [estimate(bits[row], mask.count(1)) for row, mask in enumerate(masks)]
+        return Estimates(**vars(super().result()), estimates=tuple(estimates))
 
 
 def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:

@@ -44,10 +44,9 @@ class InspectTask(ReadTask):
 
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""
-        (image,) = images
-        self.request = ScoreRequest(
-            0, (image.images[0].tobytes(),), (self.label,), inspected=self.steps
-        )
+        (part,) = images
+        image = part.images[0].tobytes()
+        self.request = ScoreRequest(0, (image,), (self.label,), inspected=self.steps)
 
     def receive(self, event: Event) -> None:
         """See Task.receive."""

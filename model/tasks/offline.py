@@ -60,13 +60,11 @@ def run_tasks(
 def progressing(
     engine: Engine, tasks: Sequence[Task], progress: Progress = nothing
 ) -> Iterator[None]:
-    """Run tasks in an idle engine, and yield whenever something of them has come
-    back; RuntimeError where one fails.
-    """
+    """Run tasks in an idle engine, and yield whenever something of them has come back; RuntimeError
+    where one fails."""
+    requests = [replace(task.request, id=number) for number, task in enumerate(tasks)]
     ended = 0  # images
-    for events in run(
-        engine, *(replace(task.request, id=number) for number, task in enumerate(tasks))
-    ):
+    for events in run(engine, *requests):
         for event in events:
             if not isinstance(event, NOT_OF_A_REQUEST):
                 tasks[event.request].receive(event)

@@ -94,9 +94,7 @@ class PaintTask(Task):
         # the fields that say which random numbers painted the images
         self.drawn = {"seed": request.seed}
         self.used = request.used  # and what else decides them
-        self.row_of = (
-            None if request.only is None else {index: row for row, index in enumerate(request.only)}
-        )
+        self.row_of = {index: row for row, index in enumerate(request.only or ())}
         self.images = np.zeros((count, config.bytes), np.uint8)
         self.painted = np.zeros(count, np.int64)  # bytes that are here
         # where bytes end that follow those and may still change
@@ -184,14 +182,15 @@ class PaintTask(Task):
     def result(self) -> PaintedImages:
         """Return the images, all of which have ended."""
         is_completion = bool(self.request.known)
+        sampling = {
+            option.name: getattr(self.request, option.name) for option in fields(SamplingParams)
+        }
         return PaintedImages(
             images=self.images,
             bits_per_dim=self.bits_per_dim,
             seed=self.request.seed,
             labels=np.array([self.label(row) for row in range(self.count)], np.int64),
-            sampling=SamplingParams(
-                **{each.name: getattr(self.request, each.name) for each in fields(SamplingParams)}
-            ),
+            sampling=SamplingParams(**sampling),
             evidence_bits=self.evidence_bits if is_completion else None,
             effective_particles=self.effective_particles if is_completion else None,
             known=self.request.known_pixels(self.config),
@@ -201,7 +200,7 @@ class PaintTask(Task):
         return row if self.request.only is None else self.request.only[row]
 
     def _row(self, index: int) -> int:
-        return index if self.row_of is None else self.row_of[index]
+        return index if self.request.only is None else self.row_of[index]
 
     def _write(self, row: int, first: int, data: bytes) -> None:
         self.images[row, first : first + len(data)] = np.frombuffer(data, np.uint8)
@@ -210,12 +209,10 @@ class PaintTask(Task):
     def _write_provisional(self, row: int, first: int, data: bytes) -> None:
         """Keep bytes that may still change, but for those whose place has final ones: an engine
         that paints an image anew has not come so far yet."""
-        known = int(self.painted[row])
         stop = first + len(data)
-        if known < stop:
-            self.images[row, max(known, first) : stop] = np.frombuffer(data, np.uint8)[
-                max(0, known - first) :
-            ]
+        start = max(first, int(self.painted[row]))
+        if start < stop:
+            self.images[row, start:stop] = np.frombuffer(data[start - first :], np.uint8)
             self.provisional[row] = stop
             self.changing.add(row)
 
@@ -227,21 +224,25 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
     n = values.n
     if n is not None:
         n = whole_number(n, 1, None, "n")
-    given = (model.config, values.class_name)
+    defaults = model.defaults
+    config = model.config
+    asked = values.class_name
     prompt = values.prompt or ""
     if isinstance(values, CompleteValues):
-        sampling = model.defaults.to_complete(*given, prompt=prompt, **values.sampling)
+        sampling = defaults.to_complete(config, asked, prompt=prompt, **values.sampling)
         count = values.pictures * (n or 1)
     else:
-        sampling = model.defaults.to_paint(*given, prompt=prompt, **values.sampling)
+        sampling = defaults.to_paint(config, asked, prompt=prompt, **values.sampling)
         count = sampling.listed or n or 1
         if n is not None and n != count:
             raise InvalidInput(
                 f"n must be {count}, the number of classes that are listed, or be left out.", "n"
             )
     if values.max_images is not None:
-        listed = "prompt" if values.class_name is None else "class"
-        check_count(count, values.max_images, "n" if sampling.listed is None else listed)
+        param = "n"
+        if sampling.listed is not None:
+            param = "prompt" if values.class_name is None else "class"
+        check_count(count, values.max_images, param)
     return GenerateRequest(0, int(count), checked_seed(values.seed), **vars(sampling))
 
 

@@ -64,7 +64,7 @@ class ScoreTask(ReadTask):
         bits = tuple(self.bits[index] for index in range(self.count))
         tails = None
         if self.model.typicality is not None:
-            totals = np.array([each.sum() for each in bits])
+            totals = np.array([of_image.sum() for of_image in bits])
             tails = self.model.typicality.tail_probabilities(totals, self.images, self.noisy)
         return Scores(bits, self.noisy, tails)
 
