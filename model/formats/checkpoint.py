@@ -50,9 +50,8 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     shards = _shards(tensors)
     config = model.config.to_dict()
     text = json.dumps(config, indent=1) + "\n"
-    replaces_another = (directory / CONFIG).exists() and read_file(
-        directory / CONFIG
-    ) != text.encode()
+    path = directory / CONFIG
+    replaces_another = path.exists() and read_file(path) != text.encode()
 
     # Shards first: their names carry a checksum, so no shard that
     # the old index names is overwritten.
@@ -60,12 +59,10 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     if replaces_another:
         # config.json and the weights cannot change in one move. An index that carries the
         # configuration can: from here on the new model is loaded, whatever config.json says.
-        write_file(
-            directory / INDEX,
-            json.dumps({"metadata": {"config": config}, "weight_map": places}, indent=1),
-        )
+        index = {"metadata": {"config": config}, "weight_map": places}
+        write_file(directory / INDEX, json.dumps(index, indent=1))
         # Now config.json may follow, before the index below stops carrying the configuration.
-        write_file(directory / CONFIG, text)
+        write_file(path, text)
     if len(shards) > 1:
         # Same configuration: this move alone turns the old weights into the new ones.
         write_file(directory / INDEX, json.dumps({"weight_map": places}, indent=1))
@@ -75,14 +72,14 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
         # The single file has to be there before the index that takes precedence over it goes.
         write_file(directory / WEIGHTS, save(tensors, METADATA))
         (directory / INDEX).unlink(missing_ok=True)
-    # In a new directory config.json comes last: a kill before it leaves
-    # no directory that looks like a model.
-    write_file(directory / CONFIG, text)
+    # In a new directory config.json comes last: a kill before it leaves no directory that looks like
+    # a model.
+    write_file(path, text)
     # Old shards go when nothing names them any more.
-    kept = places.values() if len(shards) > 1 else ()
-    for path in directory.iterdir():
-        if SHARD.fullmatch(path.name) and path.name not in kept:
-            path.unlink()
+    named = places.values() if len(shards) > 1 else ()
+    for file in directory.iterdir():
+        if SHARD.fullmatch(file.name) and file.name not in named:
+            file.unlink()
 
 
 @one_torch_thread()
@@ -98,11 +95,13 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
     for file in model_dir.weight_files(directory):
         with model_dir.reading(directory / file):
             _read_tensors(directory / file, expected, tensors)
-    if missing := sorted(set(expected) - set(tensors)):
+    missing = sorted(set(expected) - set(tensors))
+    if missing:
         raise ModelDirectoryError(f"{directory}: the weights lack the tensor {missing[0]!r}")
     model = Transformer(config)
     head = _load_class_head(directory, config)
-    model.class_head = None if head is None else head.to(torch.device(device))
+    if head is not None:
+        model.class_head = head.to(torch.device(device))
     model.load_state_dict(tensors)
     return model.to(device).eval().requires_grad_(False)
 
@@ -110,11 +109,8 @@ def load_model(directory: Path, device: torch.device | str = "cpu") -> Transform
 def save_class_head(head: ClassHead, directory: Path) -> None:
     """Write the class head of the model in `directory`."""
     shape = {"layers": " ".join(map(str, head.shape.layers)), "cells": str(head.shape.cells)}
-    data = save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()},
-        METADATA | shape,
-    )
-    write_file(directory / CLASS_HEAD, data)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in head.tensors.items()}
+    write_file(directory / CLASS_HEAD, save(tensors, METADATA | shape))
 
 
 def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
@@ -128,12 +124,11 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
         check_file(path)
         with safe_open(path, framework="pt") as file:
             said = file.metadata() or {}
-        shape = FeatureShape(
-            tuple(map(int, said.get("layers", "").split())), int(said.get("cells", "0"))
-        )
-        if not shape.layers or not 0 <= min(shape.layers) <= max(shape.layers) <= config.layers:
+        layers = tuple(map(int, said.get("layers", "").split()))
+        shape = FeatureShape(layers, int(said.get("cells", "0")))
+        if not layers or min(layers) < 0 or max(layers) > config.layers:
             raise ValueError(
-                f"a class head reads the outputs of layers 0 to {config.layers}, not {shape.layers}"
+                f"a class head reads the outputs of layers 0 to {config.layers}, not {layers}"
             )
         if not 1 <= shape.cells <= MAX_CELLS:
             raise ValueError(f"a class head has 1 to {MAX_CELLS} cells, not {shape.cells}")
@@ -141,7 +136,8 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
             expected = ClassHead.empty(shape, config).tensors
         tensors: dict[str, torch.Tensor] = {}
         _read_tensors(path, expected, tensors)
-        if missing := sorted(set(expected) - set(tensors)):
+        missing = sorted(set(expected) - set(tensors))
+        if missing:
             raise ValueError(f"the class head lacks the tensor {missing[0]!r}")
         if not (tensors["scale"] > 0).all() or not tensors["temperature"] > 0:
             raise ValueError("scale and temperature of a class head must be above 0")
@@ -170,19 +166,7 @@ def _read_tensors(
                 if name not in expected or name in tensors:
                     raise ModelDirectoryError(f"{path}: unexpected tensor {name!r}")
                 tensor = file.get_tensor(name)
-                if tensor.shape != expected[name].shape:
-                    shapes = f"{list(tensor.shape)}, not {list(expected[name].shape)}"
-                    raise ModelDirectoryError(
-                        f"{path}: tensor {name!r} has shape {shapes} as config.json says"
-                    )
-                if tensor.dtype not in DTYPES:
-                    raise ModelDirectoryError(
-                        f"{path}: tensor {name!r} is {tensor.dtype}, no float of 16 or 32 bits"
-                    )
-                if not torch.isfinite(tensor).all():
-                    raise ModelDirectoryError(
-                        f"{path}: tensor {name!r} holds NaN or infinite values"
-                    )
+                _check_tensor(f"{path}: tensor {name!r}", tensor, expected[name])
                 tensors[name] = tensor.float()
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path} is missing") from None
@@ -193,6 +177,16 @@ def _read_tensors(
                     f"{path} is a pointer of Git LFS; fetch the file by git lfs pull"
                 ) from None
         raise ModelDirectoryError(f"{path} is not a readable safetensors file: {error}") from None
+
+
+def _check_tensor(what: str, tensor: torch.Tensor, expected: torch.Tensor) -> None:
+    if tensor.shape != expected.shape:
+        shapes = f"{list(tensor.shape)}, not {list(expected.shape)}"
+        raise ModelDirectoryError(f"{what} has shape {shapes} as config.json says")
+    if tensor.dtype not in DTYPES:
+        raise ModelDirectoryError(f"{what} is {tensor.dtype}, no float of 16 or 32 bits")
+    if not torch.isfinite(tensor).all():
+        raise ModelDirectoryError(f"{what} holds NaN or infinite values")
 
 
 def _shards(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:

@@ -106,11 +106,10 @@ class CodeFile:
         """Return the numbers of images; InvalidInput where there are
         none, or one is not in the file.
         """
-        found = plain_value(wanted)
-        numbers = [
-            whole_number(number, 0, self.count - 1, "images")
-            for number in (found if isinstance(found, Iterable) else [found])
-        ]
+        values = plain_value(wanted)
+        if not isinstance(values, Iterable):
+            values = [values]
+        numbers = [whole_number(value, 0, self.count - 1, "images") for value in values]
         if not numbers:
             raise InvalidInput("images names no image.", "images")
         return numbers
@@ -119,9 +118,11 @@ class CodeFile:
         """Return the images of the blocks that hold the `wanted`
         ones, in order: those to decode.
         """
-        blocks = sorted({index // self.block for index in wanted})
-        ends = ((block * self.block, min((block + 1) * self.block, self.count)) for block in blocks)
-        return tuple(index for first, end in ends for index in range(first, end))
+        indices: list[int] = []
+        for block in sorted({index // self.block for index in wanted}):
+            first = block * self.block
+            indices += range(first, min(first + self.block, self.count))
+        return tuple(indices)
 
     def check_model(
         self, codings: Sequence[str], precision: str, config: ModelConfig, param: str = "file"
@@ -130,18 +131,15 @@ class CodeFile:
         precision, is the one that encoded.
         """
         if self.coding not in codings:
-            other = f"its coding is {self.coding}, here {codings[0]}"
-            reason = f"{param} was encoded by another model or kind of device: {other}."
+            other = f"by another model or kind of device: its coding is {self.coding}, here"
+            other += f" {codings[0]}"
             if self.precision != precision:
-                reason = f"{param} was encoded at precision {self.precision}; this model is loaded at {precision}."
-            raise InvalidInput(reason, param, "other_model")
+                other = f"at precision {self.precision}; this model is loaded at {precision}"
+            raise InvalidInput(f"{param} was encoded {other}.", param, "other_model")
+        shape = (self.height, self.width, self.channels)
+        has_shape = shape == (config.height, config.width, config.channels)
         labels = 1 + len(config.classes)
-        is_of_model = (
-            self.height == config.height
-            and self.width == config.width
-            and self.channels == config.channels
-        )
-        if not is_of_model or (self.codes.labelled and self.labels != labels):
+        if not has_shape or (self.codes.labelled and self.labels != labels):
             reason = f"{param} contradicts itself: its images are not of the model that it names."
             raise InvalidInput(reason, param, "invalid_code")
 
@@ -150,12 +148,13 @@ class CodeFile:
         are not those that were encoded."""
         for first in range(0, len(indices), self.block):
             part = images[first : first + self.block]
-            if _checksum(part) != self.checksums[indices[first] // self.block]:
-                which = (
-                    f"image {indices[first]}" if len(part) == 1 else f"images {indices[first]} to "
-                )
-                which += "" if len(part) == 1 else f"{indices[first] + len(part) - 1}"
-                reason = f"{param} does not decode to the pixels that it was made of: the checksum of {which} differs."
+            index = indices[first]
+            if _checksum(part) != self.checksums[index // self.block]:
+                which = f"image {index}"
+                if len(part) > 1:
+                    which = f"images {index} to {index + len(part) - 1}"
+                reason = f"{param} does not decode to the pixels that it was made of:"
+                reason += f" the checksum of {which} differs."
                 raise InvalidInput(reason, param, "checksum_differs")
 
     def to_bytes(self) -> bytes:
@@ -163,22 +162,17 @@ class CodeFile:
         precision = self.precision.encode()
         codes = [self._filled(code, number) for number, code in enumerate(self.codes.codes)]
         lengths = _packed([len(code) for code in codes])
-        rest = b"".join((
-            bytes.fromhex(self.coding),
-            bytes([len(precision)]) + precision,
-            *map(_varint, (self.height, self.width, self.channels, self.count, self.codes.length)),
-            _varint(self.labels if self.codes.labelled else 1),
-            struct.pack(f"<{len(self.checksums)}H", *self.checksums),
-            _varint(len(lengths)) + lengths,
-            *codes,
-        ))  # fmt: skip
-        return (
-            MAGIC
-            + bytes([VERSION])
-            + _varint(len(rest))
-            + struct.pack("<I", zlib.crc32(rest))
-            + rest
-        )
+        rest = bytearray.fromhex(self.coding)
+        rest += bytes([len(precision)]) + precision
+        labels = self.labels if self.codes.labelled else 1
+        length = self.codes.length
+        for number in (self.height, self.width, self.channels, self.count, length, labels):
+            rest += _varint(number)
+        rest += struct.pack(f"<{len(self.checksums)}H", *self.checksums)
+        rest += _varint(len(lengths)) + lengths
+        rest += b"".join(codes)
+        checksum = struct.pack("<I", zlib.crc32(rest))
+        return MAGIC + bytes([VERSION]) + _varint(len(rest)) + checksum + rest
 
     def _filled(self, code: bytes, number: int) -> bytes:
         """Return a code with as many zeros at its end as it must have."""
@@ -196,9 +190,8 @@ def code_file(
 ) -> CodeFile:
     """Return a file of the codes of images [n, N] uint8, each of a shape H, W, C."""
     block = _block(codes.length)
-    checksums = tuple(
-        _checksum(images[first : first + block]) for first in range(0, len(images), block)
-    )
+    starts = range(0, len(images), block)
+    checksums = tuple(_checksum(images[start : start + block]) for start in starts)
     return CodeFile(coding, precision, *shape, len(images), codes, checksums, labels)
 
 
@@ -207,26 +200,22 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
     is none or is damaged, or holds more than `most` images. Nothing is allocated that is
     larger than a few times the file."""
     rest = _Reader(data, param, f"{param} is cut short.")
-    found = data[: len(MAGIC)]
-    rest.check(
-        found == MAGIC or MAGIC.startswith(found or b"-"),
-        f"{param} is not a file of Scanline's codes.",
-    )
+    begin = data[: len(MAGIC)]  # of a file that is cut short, less
+    is_codes = begin != b"" and MAGIC.startswith(begin)
+    rest.check(is_codes, f"{param} is not a file of Scanline's codes.")
     rest.take(len(MAGIC))
     version = rest.take(1)[0]
     if version != VERSION:
-        reason = f"{param} is of version {version} of the format of codes; this Scanline reads version {VERSION}."
+        reason = f"{param} is of version {version} of the format of codes; this Scanline reads"
+        reason += f" version {VERSION}."
         raise InvalidInput(reason, param, "unknown_version")
     size = rest.number()
     checksum = int.from_bytes(rest.take(4), "little")
-    rest.check(rest.left >= size, f"{param} is cut short: {size - rest.left:,} bytes are missing.")
-    rest.check(
-        rest.left == size, f"{param} is damaged: it has {rest.left - size:,} bytes beyond its end."
-    )
-    rest.check(
-        zlib.crc32(memoryview(data)[rest.at :]) == checksum,
-        f"{param} is damaged: its checksum differs.",
-    )
+    more = rest.left - size
+    rest.check(more >= 0, f"{param} is cut short: {-more:,} bytes are missing.")
+    rest.check(more == 0, f"{param} is damaged: it has {more:,} bytes beyond its end.")
+    is_whole = zlib.crc32(memoryview(data)[rest.at :]) == checksum
+    rest.check(is_whole, f"{param} is damaged: its checksum differs.")
     rest.reason = (
         f"{param} contradicts itself, though its checksum is right: Scanline has not written it."
     )
@@ -236,30 +225,43 @@ def read(data: bytes, param: str = "file", most: int = MAX_IMAGES) -> CodeFile:
 def _contents(rest: "_Reader", most: int) -> CodeFile:
     coding = rest.take(DIGEST_BYTES).hex()
     precision = rest.take(rest.take(1)[0]).decode("latin1")
-    height, width, channels, count, length, labels = (rest.number() for _ in range(6))
-    bytes_ = height * width * channels
-    rest.check(PRECISION_NAME.fullmatch(precision) is not None and 1 <= bytes_ <= LARGEST_IMAGE)
+    rest.check(PRECISION_NAME.fullmatch(precision) is not None)
+    height = rest.number()
+    width = rest.number()
+    channels = rest.number()
+    count = rest.number()
+    length = rest.number()
+    labels = rest.number()
+    image_bytes = height * width * channels
+    rest.check(1 <= image_bytes <= LARGEST_IMAGE)
+    rest.check(count >= 1 and labels >= 1 and 1 <= length <= MAX_A_CODE)
     # A code has at least a byte, a checksum two: both are bounded by the file before anything is
     # made of them. The number of an image among those of several files is a multiple of the length.
-    rest.check(
-        count >= 1
-        and 1 <= length <= MAX_A_CODE
-        and labels >= 1
-        and -(-count // length) <= rest.left
-    )
+    number_of_codes = -(-count // length)
+    rest.check(number_of_codes <= rest.left)
     if count > most:
         reason = f"{rest.param} holds {count:,} images; at most {most:,} are decoded at once."
         raise InvalidInput(reason, rest.param, "too_many_images")
     block = _block(length)
     blocks = -(-count // block)
     checksums = struct.unpack(f"<{blocks}H", rest.take(2 * blocks))
-    lengths = _unpacked(rest, -(-count // length))
-    least = np.full(len(lengths), _least_bytes(min(length, count) * bytes_))
+    lengths = _unpacked(rest, number_of_codes)
+    least = np.full(number_of_codes, _least_bytes(length * image_bytes))
     # of the images that are left
-    least[-1] = _least_bytes((count - (len(lengths) - 1) * length) * bytes_)
+    least[-1] = _least_bytes((count - (number_of_codes - 1) * length) * image_bytes)
     rest.check(bool((lengths >= least).all()) and int(lengths.sum()) == rest.left)
-    codes = Codes(tuple(rest.take(each) for each in lengths.tolist()), length, labels > 1)
-    return CodeFile(coding, precision, height, width, channels, count, codes, checksums, labels)
+    codes = [rest.take(size) for size in lengths.tolist()]
+    return CodeFile(
+        coding,
+        precision,
+        height,
+        width,
+        channels,
+        count,
+        Codes(tuple(codes), length, labels > 1),
+        checksums,
+        labels,
+    )
 
 
 class _Reader:
@@ -303,11 +305,12 @@ class _Reader:
 
 def _varint(number: int) -> bytes:
     """Return a number in LEB128: 7 bits a byte, the lowest first."""
-    found = bytearray()
+    data = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        data.append((number & 127) | 128)
         number >>= 7
-    return bytes([*found, number])
+    data.append(number)
+    return bytes(data)
 
 
 def _block(length: int) -> int:
@@ -330,10 +333,11 @@ def _packed(lengths: Sequence[int]) -> bytes:
         return b""
     numbers = np.array(lengths, np.int64)
     shift = max(int(numbers.max()).bit_length() - FIRST_BITS, 0)
+    first = (numbers >> shift).astype(np.uint8)
+    others = (numbers[:, None] >> np.arange(shift)) & 1
     huffman = zlib.compressobj(9, zlib.DEFLATED, -15, 9, zlib.Z_HUFFMAN_ONLY)
-    first = huffman.compress((numbers >> shift).astype(np.uint8).tobytes()) + huffman.flush()
-    others = np.packbits((numbers[:, None] >> np.arange(shift) & 1).astype(np.uint8))
-    return bytes([shift]) + first + others.tobytes()
+    packed = huffman.compress(first.tobytes()) + huffman.flush()
+    return bytes([shift]) + packed + np.packbits(others.astype(np.uint8)).tobytes()
 
 
 def _unpacked(rest: "_Reader", count: int) -> np.ndarray:
@@ -350,9 +354,10 @@ def _unpacked(rest: "_Reader", count: int) -> np.ndarray:
     except zlib.error:
         first = b""
     others = huffman.unused_data
-    rest.check(len(first) == count and huffman.eof and len(others) == -(-count * shift // 8))
-    bits = np.unpackbits(np.frombuffer(others, np.uint8), count=count * shift).reshape(count, shift)
+    bits = count * shift
+    rest.check(len(first) == count and huffman.eof and len(others) == -(-bits // 8))
+    planes = np.unpackbits(np.frombuffer(others, np.uint8), count=bits).reshape(count, shift)
     lengths = np.frombuffer(first, np.uint8).astype(np.int64) << shift
     for bit in range(shift):
-        lengths |= bits[:, bit].astype(np.int64) << bit
+        lengths |= planes[:, bit].astype(np.int64) << bit
     return lengths

@@ -9,6 +9,7 @@ trains exp(log-scale), floored at e^-7.
 
 import re
 import warnings
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -80,44 +81,58 @@ def _checked_tensors(path: Path) -> State:
                 raise ForeignCheckpointError(
                     f"{path} is compressed, which torch's checkpoints are not"
                 )
-    held = torch.load(path, map_location="cpu", weights_only=True)
-    found = _state_in(held)
-    if found is None and (not isinstance(held, dict) or "model_state" not in held):
-        content = f"keys {_some(held)}" if isinstance(held, dict) else f"a {type(held).__name__}"
-        raise ForeignCheckpointError(f"{path} holds {content}, not a checkpoint with 'model_state'")
-    state = held["model_state"] if found is None else found
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
-        for name, tensor in state.items()
-    ):
+    content = torch.load(path, map_location="cpu", weights_only=True)
+    state = _state_in(content)
+    if state is None:
+        if not isinstance(content, dict) or "model_state" not in content:
+            kind = f"a {type(content).__name__}"
+            if isinstance(content, dict):
+                kind = f"keys {_some(content)}"
+            raise ForeignCheckpointError(
+                f"{path} holds {kind}, not a checkpoint with 'model_state'"
+            )
+        state = content["model_state"]
+    if not isinstance(state, dict) or not all(map(_is_named_tensor, state.items())):
         raise ForeignCheckpointError(f"{path}: 'model_state' is not a dict of float tensors")
-    if odd := [name for name, tensor in state.items() if not _is_plain(tensor)]:
-        raise ForeignCheckpointError(
-            f"{path}: tensor {odd[0]!r} is not stored whole, as numbers of 16 to 64 bits"
-        )
+    for name, tensor in state.items():
+        if not _is_plain(tensor):
+            raise ForeignCheckpointError(
+                f"{path}: tensor {name!r} is not stored whole, as numbers of 16 to 64 bits"
+            )
     if sum(tensor.nbytes for tensor in state.values()) > size:
         raise ForeignCheckpointError(f"{path}: its tensors are larger than the file")
-    if broken := [name for name, tensor in state.items() if not tensor.isfinite().all()]:
-        raise ForeignCheckpointError(f"{path}: tensor {broken[0]!r} holds NaN or infinite values")
+    for name, tensor in state.items():
+        if not tensor.isfinite().all():
+            raise ForeignCheckpointError(f"{path}: tensor {name!r} holds NaN or infinite values")
     return {name: tensor.float() for name, tensor in state.items()}
 
 
-def _state_in(held: Any) -> dict[str, Any] | None:
-    """Return the dict of their tensors, by the names of their code, in what a
-    checkpoint holds; None where none is.
-    """
-    if not isinstance(held, dict):
+def _is_named_tensor(item: tuple[Any, Any]) -> bool:
+    name, tensor = item
+    return isinstance(name, str) and isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+
+
+def _state_in(content: Any) -> dict[str, Any] | None:
+    """Return the dict of their tensors, by the names of their code, in what a checkpoint holds;
+    None where none is."""
+    if not isinstance(content, dict):
         return None
-    names = {
-        name: ".".join(part for part in str(name).split(".") if part not in WRAPPERS)
-        for name in held
-    }
-    place = next((name for name in names.values() if name.endswith(EMBEDDING)), None)
-    if place is None:
-        return next((found for part in held.values() if (found := _state_in(part))), None)
-    state: dict[str, Any] = {}
-    for name, tensor in held.items():
-        plain = names[name].removeprefix(place.removesuffix(EMBEDDING))
+    names: dict[Any, str] = {}  # without wrappers
+    prefix = None
+    for name in content:
+        parts = [part for part in str(name).split(".") if part not in WRAPPERS]
+        names[name] = ".".join(parts)
+        if prefix is None and names[name].endswith(EMBEDDING):
+            prefix = names[name].removesuffix(EMBEDDING)
+    if prefix is None:
+        for part in content.values():
+            state = _state_in(part)
+            if state:
+                return state
+        return None
+    state = {}
+    for name, tensor in content.items():
+        plain = names[name].removeprefix(prefix)
         if plain in state:
             raise ForeignCheckpointError(f"it holds the tensor {plain!r} twice")
         if plain != "n_averaged":  # a counter of torch's AveragedModel
@@ -153,26 +168,21 @@ def from_state(
     with torch.device("meta"):  # shapes only: no memory is taken before the tensors have them
         expected = Transformer(config).state_dict()
     left = dict(state)
-    places = _take(left, "pos_embedding.pe", (1, config.bytes - 1, config.model_width // 2))
-    if (places[0] - waves(config.bytes - 1, config.model_width // 2)).abs().max() > 1e-3:
+    half = config.model_width // 2
+    positions = _take(left, "pos_embedding.pe", (1, config.bytes - 1, half))
+    if (positions[0] - waves(config.bytes - 1, half)).abs().max() > 1e-3:
         raise ForeignCheckpointError(
             "tensor 'pos_embedding.pe' is not the sine and cosine table of their code"
         )
-    converted = {"embedding.value": _take(left, EMBEDDING, (256, config.model_width // 2))}
+    converted = {"embedding.value": _take(left, EMBEDDING, (256, half))}
     for theirs, ours in _names(config.layers).items():
         converted[ours] = _take(left, theirs, tuple(expected[ours].shape))
-    for layer in range(config.layers):
-        for kind in ("weight", "bias"):
-            ours = f"layers.{layer}.query_key_value.{kind}"
-            widths = (*[config.heads * config.key_width] * 2, config.model_width)
-            shapes = [(width, *expected[ours].shape[1:]) for width in widths]
-            names = [
-                f"transformer.layers.{layer}.attention.{part}_projection.{kind}"
-                for part in PROJECTIONS
-            ]
-            converted[ours] = torch.cat(
-                [_take(left, *pair) for pair in zip(names, shapes, strict=True)]
-            )
+    for names, ours in _projections(config.layers):
+        inputs = expected[ours].shape[1:]
+        tensors = []
+        for name, width in zip(names, _widths(config), strict=True):
+            tensors.append(_take(left, name, (width, *inputs)))
+        converted[ours] = torch.cat(tensors)
     if left:
         raise ForeignCheckpointError(f"unexpected tensor {min(left)!r}")
     model = Transformer(config).eval().requires_grad_(False)
@@ -195,34 +205,29 @@ def to_state(model: Transformer) -> State:
             raise ValueError(
                 f"the authors' code has no {name} of {getattr(config, name)!r}, only {only!r}"
             )
-    if config.bytes not in SIZES or SIZES[config.bytes] != (
-        config.height,
-        config.width,
-        config.channels,
-    ):
+    if SIZES.get(config.bytes) != (config.height, config.width, config.channels):
         raise ValueError(
             f"the authors' code reads MNIST's and CIFAR-10's images, not {config.size}"
         )
-    held = model.state_dict()
+    tensors = model.state_dict()
+    positions = waves(config.bytes - 1, config.model_width // 2)
     state = {
-        "pos_embedding.pe": waves(config.bytes - 1, config.model_width // 2).unsqueeze(0),
-        EMBEDDING: held["embedding.value"],
-        **{theirs: held[ours] for theirs, ours in _names(config.layers).items()},
+        "pos_embedding.pe": positions.unsqueeze(0),
+        EMBEDDING: tensors["embedding.value"],
     }
-    widths = [*[config.heads * config.key_width] * 2, config.model_width]
-    for layer in range(config.layers):
-        for kind in ("weight", "bias"):
-            parts = held[f"layers.{layer}.query_key_value.{kind}"].split(widths)
-            for part, tensor in zip(PROJECTIONS, parts, strict=True):
-                state[f"transformer.layers.{layer}.attention.{part}_projection.{kind}"] = tensor
+    for theirs, ours in _names(config.layers).items():
+        state[theirs] = tensors[ours]
+    for names, ours in _projections(config.layers):
+        state |= zip(names, tensors[ours].split(_widths(config)), strict=True)
     return {name: tensor.cpu().clone() for name, tensor in state.items()}
 
 
 def write_checkpoint(model: Transformer, path: Path) -> None:
     """Write `to_state` to a file as their training code does."""
-    held = BytesIO()  # torch.save to a file hides the reason of a failure
-    torch.save({"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}, held)
-    write_output(path, held.getvalue())
+    content = {"model_state": to_state(model), "optimizer_state": {}, "iteration": 0}
+    file = BytesIO()  # torch.save to a file hides the reason of a failure
+    torch.save(content, file)
+    write_output(path, file.getvalue())
 
 
 def _config(
@@ -245,7 +250,11 @@ def _config(
         raise ForeignCheckpointError(
             f"tensor 'predictor.weight' has {outputs} rows, no multiple of three"
         )
-    layers = [re.match(r"transformer\.layers\.(\d+)\.", name) for name in state]
+    layers = set()
+    for name in state:
+        layer = re.match(r"transformer\.layers\.(\d+)\.", name)
+        if layer:
+            layers.add(int(layer[1]))
     height, image_width, channels = SIZES[length]
     if histogram is None:
         if channels != 1:
@@ -257,7 +266,7 @@ def _config(
         height,
         image_width,
         channels,
-        layers=1 + max(int(layer[1]) for layer in layers if layer),
+        layers=1 + max(layers),
         heads=heads,
         key_width=keys // heads,
         value_width=width // heads,
@@ -282,13 +291,28 @@ def _names(layers: int) -> dict[str, str]:
     """Return our name for each of their tensors that are the same in both."""
     names: dict[str, str] = {}
     for kind in ("weight", "bias"):
-        names |= {f"predictor.{kind}": f"head.{kind}", f"transformer.norm.{kind}": f"norm.{kind}"}
+        names[f"predictor.{kind}"] = f"head.{kind}"
+        names[f"transformer.norm.{kind}"] = f"norm.{kind}"
         for layer in range(layers):
             for theirs, ours in PARTS.items():
-                names[f"transformer.layers.{layer}.{theirs}.{kind}"] = (
-                    f"layers.{layer}.{ours}.{kind}"
-                )
+                name = f"transformer.layers.{layer}.{theirs}.{kind}"
+                names[name] = f"layers.{layer}.{ours}.{kind}"
     return names
+
+
+def _projections(layers: int) -> Iterator[tuple[list[str], str]]:
+    """Yield the names of their query, key and value, and our name of all three together."""
+    for layer in range(layers):
+        attention = f"transformer.layers.{layer}.attention"
+        for kind in ("weight", "bias"):
+            theirs = [f"{attention}.{part}_projection.{kind}" for part in PROJECTIONS]
+            yield theirs, f"layers.{layer}.query_key_value.{kind}"
+
+
+def _widths(config: ModelConfig) -> list[int]:
+    """Return the outputs of query, key and value."""
+    keys = config.heads * config.key_width
+    return [keys, keys, config.model_width]
 
 
 def _shape(state: State, name: str, dimensions: int) -> tuple[int, ...]:
@@ -315,9 +339,7 @@ def _take(state: State, name: str, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def _some(names: Any) -> str:
-    listed = sorted(map(str, names))
-    return (
-        ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")
-        if listed
-        else "nothing"
-    )
+    listed = [repr(name) for name in sorted(map(str, names))]
+    if len(listed) > 3:
+        listed[3:] = ["..."]
+    return ", ".join(listed) or "nothing"

@@ -51,10 +51,11 @@ def check_out(directory: Path) -> None:
         raise ValueError(f"{directory} is a file; name a directory")
     if any((directory / name).exists() for name in (RUN, CONFIG)):
         return
-    if found := [name for name in WRITTEN if (directory / name).exists()]:
-        raise ValueError(
-            f"{directory} has a {found[0]} and is no model's directory; give another --out"
-        )
+    for name in WRITTEN:
+        if (directory / name).exists():
+            raise ValueError(
+                f"{directory} has a {name} and is no model's directory; give another --out"
+            )
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,10 @@ def cached_repository(directory: Path) -> Path | None:
     this directory is; None of others.
     """
     snapshots = directory.parent
-    repository = directory.parent.parent
-    return (
-        repository
-        if snapshots.name == "snapshots" and repository.name.startswith("models--")
-        else None
-    )
+    repository = snapshots.parent
+    if snapshots.name == "snapshots" and repository.name.startswith("models--"):
+        return repository
+    return None
 
 
 def tested_bits_per_dim(directory: Path) -> float | None:
@@ -142,28 +141,29 @@ def read_evaluation(directory: Path) -> dict[str, Any]:
     if not (directory / EVALUATION).exists():
         return {}
     with reading(directory / EVALUATION):
-        found = _read_object(directory, EVALUATION)
-        bits = found.get("bits_per_dim", 0.0)
+        evaluation = _read_object(directory, EVALUATION)
+        bits = evaluation.get("bits_per_dim", 0.0)
         if isinstance(bits, bool) or not isinstance(bits, int | float) or not isfinite(bits):
             raise ValueError(f"bits_per_dim must be a number, not {bits!r}")
-        if not isinstance(found.get("precisions", {}), dict):
+        if not isinstance(evaluation.get("precisions", {}), dict):
             raise ValueError("precisions must be an object")
-    return found
+    return evaluation
 
 
 def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
     """Add an evaluation to evaluation.json: at its top for the default precision,
     else under the precision's name.
     """
-    kept = read_evaluation(directory)
+    written = read_evaluation(directory)
     if evaluation["precision"] == DEFAULT:
+        classes = written.get("classes", {})
+        written |= evaluation
         if "classes" in evaluation:  # parts of it that were not measured this time stay
-            evaluation = evaluation | {"classes": kept.get("classes", {}) | evaluation["classes"]}
-        kept |= evaluation
+            written["classes"] = classes | evaluation["classes"]
     else:
         measured = {key: evaluation[key] for key in MEASURED if key in evaluation}
-        kept.setdefault("precisions", {})[evaluation["precision"]] = measured
-    write_file(directory / EVALUATION, json.dumps(kept, indent=1) + "\n")
+        written.setdefault("precisions", {})[evaluation["precision"]] = measured
+    write_file(directory / EVALUATION, json.dumps(written, indent=1) + "\n")
 
 
 def weight_bytes(directory: Path) -> int:
@@ -180,8 +180,9 @@ def weight_files(directory: Path) -> list[str]:
         if not isinstance(places, dict) or not places:
             raise ValueError("it has no weight_map")
         files = sorted({str(file) for file in places.values()})
-        if outside := [file for file in files if not FILE_NAME.fullmatch(file)]:
-            raise ValueError(f"{outside[0]!r} is not a file name in this directory")
+        for file in files:
+            if not FILE_NAME.fullmatch(file):
+                raise ValueError(f"{file!r} is not a file name in this directory")
     return files
 
 
