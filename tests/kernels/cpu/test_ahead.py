@@ -27,7 +27,13 @@ WIDTHS = [0, 2, 3, 7, TILE, 1000]
 def network(case, isa, threads=1):
     """A network whose draws are mostly one byte."""
     tensors = native_vectors.with_favourite(case, native_vectors.tensors(case))
-    return cpu_kernels.Network(case.shape(), tensors, case.weights, threads, isa)
+    return cpu_kernels.Network(
+        case.shape(),
+        tensors,
+        case.weights,
+        threads,
+        isa,
+    )
 
 
 def unknown(case):
@@ -100,7 +106,12 @@ def test_passes_stop_where_they_are_told_and_go_on(name, threads):
         if case.guided:
             stop[1::2] = stop[::2]
         widest = int(random.choice(WIDTHS))
-        native.advance(slots, int(random.integers(0, 4)), widest=widest, stop=stop)
+        native.advance(
+            slots,
+            int(random.integers(0, 4)),
+            widest=widest,
+            stop=stop,
+        )
         position = slots["position"].numpy()
         assert (position <= np.maximum(before, np.minimum(stop, shape.bytes))).all()
         # of bytes that are not painted, no guess is left
@@ -144,7 +155,11 @@ def test_a_pass_paints_a_run_of_known_bytes():
 def test_stops_of_another_size_are_refused():
     case = CASES["odd"]
     with pytest.raises(ValueError, match=r"stop must be \[3\], not \[2\]"):
-        network(case, ISAS[0]).advance(native_vectors.slots(case), 1, stop=np.zeros(2, np.int64))
+        network(case, ISAS[0]).advance(
+            native_vectors.slots(case),
+            1,
+            stop=np.zeros(2, np.int64),
+        )
 
 
 @pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
