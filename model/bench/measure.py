@@ -7,13 +7,14 @@ the model alone, by torch, and the rate of a copy that no cache holds.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from scanline.model.backends.backend import Painted
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.precision import DEFAULT
 from scanline.model.bench.correctness import SEED, STEPS, Reference
@@ -28,7 +29,8 @@ SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
 ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
 IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
 # in one call; on a GPU about those of a server's tick, 20 ms
-STEPS_ALONE = {"cpu": 2 * STEPS, "cuda": 112}
+PASSES = {"cpu": 32, "cuda": 112}
+WARM_UP_PASSES = 4
 
 
 def durations(
@@ -220,6 +222,31 @@ class Rate:
         return cls(1e3 * median, 1e3 * p99, batch / (steps * median), len(seconds))
 
 
+@dataclass(frozen=True)
+class Work:
+    """What painting an image takes: where a backend paints ahead, fewer passes than steps, and
+    somewhat more rows."""
+
+    passes: float
+    rows: float  # steps that are computed
+    wrong_guesses: float
+
+    @classmethod
+    def of(cls, painted: Painted) -> "Work":
+        """Return the means of images that were painted from their beginning to their end."""
+        images = painted.images
+        return cls(painted.passes / images, painted.computed / images, painted.wrong / images)
+
+    def limits(self, ceilings: Ceilings, traffic: float) -> dict[str, float]:
+        """Return the images/s that products and states allow: the products of each row, and in each
+        pass `traffic` bytes of the state, if none of it stays in a cache."""
+        flop = ceilings.flop_per_step * self.rows
+        return {
+            "images_by_products": ceilings.matrix_flop / flop,
+            "images_by_state_traffic": ceilings.copy_bytes / (traffic * self.passes),
+        }
+
+
 class Scanline:
     """Scanline's own generator with `batch` images in flight; when they near their end, all start
     again."""
@@ -229,16 +256,34 @@ class Scanline:
     ) -> None:
         self.generator = Generator(model, batch, precision=precision, backend=reference.backend)
         self.reference = reference
-        self.steps = min(STEPS, model.config.steps)
+        steps = model.config.steps
+        self.steps = min(STEPS, steps)
+        self.work = Work(steps, steps, 0)
         self.times: list[float] = []
         place_all(self.generator)
 
     def measure(self, seconds: float) -> None:
         """Time steps of every image; checking the bytes is not timed."""
-        self.times += step_durations(
-            self.generator, seconds, self.steps, before_restart=self._check
-        )
-        self._check()
+        if self.generator.paints_ahead:
+            self._measure_whole(seconds)
+        else:
+            self.times += step_durations(
+                self.generator, seconds, self.steps, before_restart=self._check
+            )
+            self._check()
+
+    def _measure_whole(self, seconds: float) -> None:
+        """Time whole images: painting ahead takes fewer passes for some parts than for others."""
+        self.generator.paint(WARM_UP_PASSES)
+        rounds: list[float] = []
+        while not rounds or sum(rounds) < seconds:
+            place_all(self.generator)
+            start = time.perf_counter()
+            painted = paint_whole(self.generator)
+            rounds.append(time.perf_counter() - start)
+            self._check()
+        self.work = Work.of(painted)
+        self.times += [of_round / self.generator.config.steps for of_round in rounds]
 
     def rate(self) -> Rate:
         return Rate.from_steps(self.generator.slots, self.generator.config.steps, self.times)
@@ -276,6 +321,15 @@ def step_durations(
     return [seconds_of_call / steps for seconds_of_call in times]
 
 
+def paint_whole(generator: Generator) -> Painted:
+    """Paint the images in flight to their end, in calls of about a server's tick."""
+    passes = PASSES[generator.model.device.type]
+    painted = generator.paint(passes)
+    while len(generator.pool.in_flight()):
+        painted += generator.paint(passes)
+    return painted
+
+
 def place_all(generator: Generator) -> None:
     """Start image i of SEED in slot i, for every slot."""
     slots = range(generator.slots)
@@ -291,8 +345,9 @@ def one_image(
     The milliseconds of a step and of a byte are those of the image divided.
     """
     generator = Generator(model, 1, precision=precision, backend=reference.backend)
+    painted: list[Painted] = []
     try:
-        times = durations(lambda: _paint_one(generator), seconds, model.device.type)
+        times = durations(lambda: painted.append(_paint_one(generator)), seconds, model.device.type)
         reference.check(generator)
     finally:
         generator.close()
@@ -302,17 +357,17 @@ def one_image(
         "seconds_p99": p99,
         "step_ms": 1e3 * median / model.config.steps,
         "byte_ms": 1e3 * median / model.config.bytes,
+        **asdict(Work.of(painted[-1])),
         "calls": len(times),
     }
 
 
-def _paint_one(generator: Generator) -> None:
+def _paint_one(generator: Generator) -> Painted:
     """Paint image 0 from its place to its fetched bytes."""
-    steps = STEPS_ALONE[generator.model.device.type]
     generator.place(0, ImageSpec(SEED, 0))
-    for start in range(0, generator.config.steps, steps):
-        generator.advance(min(steps, generator.config.steps - start))
+    painted = paint_whole(generator)
     generator.image(0)
+    return painted
 
 
 def known_bytes(

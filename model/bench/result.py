@@ -1,4 +1,4 @@
-"""Result of a run: the JSON object, schema 3, and its table.
+"""Result of a run: the JSON object, schema 4, and its table.
 
 A part that was skipped is null; rates are per second.
 
@@ -11,10 +11,11 @@ state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
 ceilings        {matrix_flop, matrix_rows, square_flop, copy_bytes, flop_per_image, products_ms: {rows: ms of a step},
                  images_by_products, images_by_state_traffic}
-one_image       {seconds_median, seconds_p99, step_ms, byte_ms, calls}
-bulk            [{batch, step_ms_median, step_ms_p99, images_per_second, of_matrix_rate, calls}]; of_matrix_rate
-                is that of images, relative to torch doing only the model's matrix products, and
-                exceeds 1 where our products are faster
+one_image       {seconds_median, seconds_p99, step_ms, byte_ms, passes, rows, wrong_guesses, calls}
+bulk            [{batch, step_ms_median, step_ms_p99, images_per_second, passes, rows, wrong_guesses: of an image,
+                 images_by_products, images_by_state_traffic: limits of these rows and passes, of_matrix_rate, calls}];
+                of_matrix_rate is that of rows, relative to torch doing only the model's matrix
+                products, and exceeds 1 where our products are faster
 prefill         {images, bytes_of_each, seconds_median, calls, bytes_per_second, of_matrix_rate}
 scoring         the same, and images_per_second
 """
@@ -58,8 +59,8 @@ def _parts(result: dict[str, Any]) -> Iterator[str | Table]:
     if result["one_image"]:
         yield _one_image(result["one_image"])
     if result["bulk"]:
-        yield "images in flight; ms a step (median, p99, torch's products alone); images/s"
-        yield _bulk(result["bulk"], result["ceilings"])
+        yield "images in flight; ms a step; passes and rows of an image; images/s, and what products and states allow"
+        yield _bulk(result["bulk"])
     if result["prefill"]:
         yield from _known_bytes(result["prefill"], result["scoring"])
     if warning := busy_warning(result):
@@ -85,25 +86,30 @@ def _ceilings(ceilings: dict[str, Any]) -> Iterator[str]:
 def _one_image(latency: dict[str, Any]) -> str:
     return (
         f"one image, alone: {latency['seconds_median']:.3f} s, p99 {latency['seconds_p99']:.3f} s"
-        f" ({latency['calls']} calls), {latency['step_ms']:.3f} ms a step, {latency['byte_ms']:.3f} ms a byte"
+        f" ({latency['calls']} calls), {latency['passes']:.0f} passes, {latency['rows']:.0f} rows,"
+        f" {latency['wrong_guesses']:.0f} wrong guesses"
     )
 
 
-def _bulk(rows: list[dict[str, Any]], ceilings: dict[str, Any]) -> Table:
+def _bulk(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-    for column in ("batch", "median", "p99", "products", "images/s", "vs torch matmul"):
+    for column in ("batch", "median", "passes", "rows", "images/s", "limits", "vs torch"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
-        rate = row["images_per_second"]
         table.add_row(
             str(row["batch"]),
             f"{row['step_ms_median']:.2f}",
-            f"{row['step_ms_p99']:.2f}",
-            f"{ceilings['products_ms'][str(row['batch'])]:.2f}",
-            f"{rate:,.2f}" if rate >= 1 else f"{rate:.2g}",
+            f"{row['passes']:.0f}",
+            f"{row['rows']:.0f}",
+            _images(row["images_per_second"]),
+            f"{_images(row['images_by_products'])}, {_images(row['images_by_state_traffic'])}",
             f"{row['of_matrix_rate']:.0%}",
         )
     return table
+
+
+def _images(rate: float) -> str:
+    return f"{rate:,.1f}" if rate >= 1 else f"{rate:.2g}"
 
 
 def _known_bytes(prefill: dict[str, Any], scoring: dict[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
-SCHEMA = 3  # of the JSON object, which result.py documents
+SCHEMA = 4  # of the JSON object, which result.py documents
 PARTS = ("latency", "bulk", "reading")
 
 
@@ -94,6 +94,8 @@ def bench(
     # The machine's own rates, in the same run: those of another day are another machine's.
     log("ceilings")
     ceilings = measure_ceilings(config, options.batches, device, min(0.5, options.seconds))
+    stored = precision(options.precision).state_dtype
+    state = State.zeros(config, 1, "meta", stored, DEFERRED if device == "cuda" else 0)
     # Each part that was asked for; what is not measured is None in the result, not left out.
     latency: dict[str, float] | None = None
     bulk: list[dict[str, float]] | None = None
@@ -109,17 +111,24 @@ def bench(
             try:
                 program.measure(options.seconds)
                 rate = program.rate()
+                work = program.work
             finally:
                 program.close()
-            share = ceilings.against_torch_matmul(rate.images_per_second * config.steps)
-            bulk.append({"batch": batch, **asdict(rate), "of_matrix_rate": share})
+            share = ceilings.against_torch_matmul(rate.images_per_second * work.rows)
+            bulk.append(
+                {
+                    "batch": batch,
+                    **asdict(rate),
+                    **asdict(work),
+                    **work.limits(ceilings, state.traffic),
+                    "of_matrix_rate": share,
+                }
+            )
     if options.includes("reading"):
         log("known bytes")
         prefill, scoring = measure.known_bytes(
             model, options.seconds, reference, ceilings, options.precision
         )
-    stored = precision(options.precision).state_dtype
-    state = State.zeros(config, 1, "meta", stored, DEFERRED if device == "cuda" else 0)
     configuration = {
         "model": name,
         "device": device,

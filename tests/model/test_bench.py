@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from torch import nn
 
+from scanline.kernels import cpu
 from scanline.model.bench import correctness, measure
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
@@ -99,8 +100,21 @@ def test_views_that_differ_are_found(model, monkeypatch):
 
 
 def test_images_near_their_end_are_checked_and_start_again(model):
-    program = Scanline(model, 2, make_reference(model, (2,)))
+    program = Scanline(model, 2, make_reference(model, (2,), backend="eager"))
     for _ in range(3):  # of three timed calls and one that warms up, 8 of 20 steps each
         program.measure(0.0)
     assert program.rate().calls == 9
     assert program.generator.positions().max() <= model.config.bytes
+
+
+@pytest.mark.skipif(not cpu.available(), reason="the cpu kernel is not compiled")
+def test_whole_images_are_timed_where_they_are_painted_ahead(model):
+    program = Scanline(model, 2, make_reference(model, (2,), backend="cpu"))
+    for _ in range(3):
+        program.measure(0.0)
+    assert program.rate().calls == 3
+    assert program.generator.positions().min() == model.config.bytes
+    assert program.work.passes <= model.config.steps <= program.work.rows
+    limits = program.work.limits(Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=1), 8.0)
+    assert limits["images_by_products"] == pytest.approx(32 / program.work.rows)
+    assert limits["images_by_state_traffic"] == pytest.approx(1 / (8 * program.work.passes))

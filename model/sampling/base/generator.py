@@ -295,6 +295,15 @@ class Generator:
         """
         return self.backend.advance(self.pool, slots, steps)
 
+    def paint(self, passes: int) -> Painted:
+        """Run up to `passes` passes of every image that is not done, as the engine does; of these
+        there must be one.
+        """
+        slots = self.pool.in_flight()
+        positions = self.pool.state.position.cpu().numpy()[slots]
+        stops = np.full(len(slots), self.config.bytes)
+        return self.start(slots, positions, passes, stops).painted.wait()
+
     def advance(self, steps: int) -> None:
         """Paint up to `steps` steps of every image that is not done."""
         self.step(self.pool.in_flight(), steps).wait()
