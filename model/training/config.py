@@ -44,8 +44,8 @@ class TrainingConfig:
         "cosine, trapezoid, constant; with --minutes by the clock.", "trapezoid"
     )
     decay: float = _option(
-        "Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before that are"
-        " kept in OUT/plateau, from which a next run goes on (--from).",
+        "Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before"
+        " that are kept in OUT/plateau, from which a next run goes on (--from).",
         1.0,
         show_default="1, or 0.4 on a GPU with time for 2,000 updates",
     )
@@ -62,7 +62,8 @@ class TrainingConfig:
     background: float = 1.0
     # where the model learns classes
     unlabelled: float = _option(
-        "Fraction of labels dropped at each update, so that the model also learns images without a class.",
+        "Fraction of labels dropped at each update, so that the model also learns images without a"
+        " class.",
         0.5,
     )
     # local_sgd.py
@@ -79,22 +80,21 @@ class TrainingConfig:
         show_default="an eighth of the updates, or the preset's",
         min=1,
     )
-    evaluate_images: int = field(
-        default=200, metadata={"min": 1}
-    )  # of the test set, at each checkpoint
-    sample_images: int = field(default=64, metadata={"min": 1})  # on the sheet, at each checkpoint
+    # at each checkpoint: of the test set, on the sheet
+    evaluate_images: int = field(default=200, metadata={"min": 1})
+    sample_images: int = field(default=64, metadata={"min": 1})
 
     def __post_init__(self) -> None:
         for name, words in get_type_hints(TrainingConfig).items():
-            if get_origin(words) is Literal and getattr(self, name) not in get_args(words):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(words))}, not {getattr(self, name)!r}"
-                )
-        for known in fields(self):
-            value = getattr(self, known.name)
-            if "min" in known.metadata and value < known.metadata["min"]:
-                least = known.metadata["min"]
-                raise ValueError(f"{known.name} must be at least {least}, not {value}")
+            value = getattr(self, name)
+            if get_origin(words) is Literal and value not in get_args(words):
+                known = ", ".join(get_args(words))
+                raise ValueError(f"{name} must be one of {known}, not {value!r}")
+        for option in fields(self):
+            value = getattr(self, option.name)
+            least = option.metadata.get("min")
+            if least is not None and value < least:
+                raise ValueError(f"{option.name} must be at least {least}, not {value}")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
             raise ValueError(f"minutes must be above 0, not {self.minutes}")
         if not self.learning_rate > 0 or not self.clip > 0:

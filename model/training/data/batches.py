@@ -18,9 +18,10 @@ def batch_at(
     images: Images, update: int, config: TrainingConfig, model: ModelConfig
 ) -> torch.Tensor:
     """Return the images [batch, N] uint8 of an update, mirrored as the recipe says."""
-    batch = images[_chosen(len(images), update, config)]
+    batch = images[_rows(len(images), update, config)]
     if config.flip:
-        mirrored = np.random.default_rng([config.seed, MIRRORED, update]).random(config.batch) < 0.5
+        random = np.random.default_rng([config.seed, MIRRORED, update])
+        mirrored = random.random(config.batch) < 0.5
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
     return torch.from_numpy(batch)
@@ -29,22 +30,21 @@ def batch_at(
 def labels_at(labels: np.ndarray, update: int, config: TrainingConfig) -> torch.Tensor:
     """Return the labels [batch] int64 of the images of an update, given those [n] of all images; a
     share of them, drawn anew for each update, is 0: no class."""
-    batch = labels[_chosen(len(labels), update, config)]
-    left_out = (
-        np.random.default_rng([config.seed, UNLABELLED, update]).random(config.batch)
-        < config.unlabelled
-    )
+    batch = labels[_rows(len(labels), update, config)]
+    random = np.random.default_rng([config.seed, UNLABELLED, update])
+    left_out = random.random(config.batch) < config.unlabelled
     return torch.from_numpy(np.where(left_out, 0, batch))
 
 
-def _chosen(count: int, update: int, config: TrainingConfig) -> np.ndarray:
+def _rows(count: int, update: int, config: TrainingConfig) -> np.ndarray:
     """Return the rows [batch] of an update among `count` images: an epoch is a permutation of all
     rows, and batches go through one epoch after the other."""
     ranks = np.arange(update * config.batch, (update + 1) * config.batch)
     epochs = ranks // count
     places = ranks % count
-    chosen = np.empty(config.batch, np.int64)
+    rows = np.empty(config.batch, np.int64)
     for epoch in np.unique(epochs):
         permutation = np.random.default_rng([config.seed, epoch]).permutation(count)
-        chosen[epochs == epoch] = permutation[places[epochs == epoch]]
-    return chosen
+        of_epoch = epochs == epoch
+        rows[of_epoch] = permutation[places[of_epoch]]
+    return rows

@@ -55,8 +55,9 @@ class PositionSampler:
         if config.background < 1 and model.step == "pixel" and not model.causal_conv:
             painted = near_paint(images[:MEASURED_IMAGES], model).sum(1)
             wanted = painted + config.background * (model.steps - painted)
-            rounded = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE) * MULTIPLE
-            self.count = rounded if rounded < WORTHWHILE * model.steps else model.steps
+            chunks = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE)
+            if chunks * MULTIPLE < WORTHWHILE * model.steps:
+                self.count = chunks * MULTIPLE
 
     def at(self, batch: torch.Tensor, update: int) -> Positions | None:
         """Return the positions of an update's images [B, N] uint8: a function of them, the seed and
@@ -65,9 +66,13 @@ class PositionSampler:
             return None
         random = np.random.default_rng([self.config.seed, DRAWN, update])
         near = near_paint(batch.numpy(), self.model)
-        sampled = [draw(row, self.count, self.config.background, random) for row in near]
-        position, weight = (np.stack(parts) for parts in zip(*sampled, strict=True))
-        return Positions(torch.from_numpy(position), torch.from_numpy(weight.astype(np.float32)))
+        position = np.empty((len(batch), self.count), np.int64)
+        weight = np.empty((len(batch), self.count), np.float32)
+        for image in range(len(batch)):
+            position[image], weight[image] = draw(
+                near[image], self.count, self.config.background, random
+            )
+        return Positions(torch.from_numpy(position), torch.from_numpy(weight))
 
 
 def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:

@@ -35,7 +35,9 @@ class Batches(Dataset[Batch]):
 
     def __getitem__(self, number: int) -> Batch:
         batch = batch_at(self.images, number, self.config, self.model)
-        labels = None if self.labels is None else labels_at(self.labels, number, self.config)
+        labels = None
+        if self.labels is not None:
+            labels = labels_at(self.labels, number, self.config)
         return batch, labels, self.sampler.at(batch, number)
 
     def prepared(self, first: int, processes: int) -> Iterator[Batch]:

@@ -57,7 +57,7 @@ class RecordedUpdater(Updater):
             self.written += 1
             return super()._move(batch, labels, drawn, share)
         rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
-        changing = [batch, *(given for given in (labels, *_tensors(drawn)) if given is not None)]
+        inputs = _tensors(batch, labels, drawn)
         if self.graph is None:
             # In the host's memory: the card's may have no room for weights,
             # average and optimiser a second time.
@@ -68,7 +68,7 @@ class RecordedUpdater(Updater):
             expected = expected_loss.item()
             try:
                 self._record(batch, labels, drawn)
-                loss, norm = self._replay(changing, rates, float(share))
+                loss, norm = self._replay(inputs, rates, float(share))
                 if not abs(loss.item() - expected) <= SAME_LOSS:
                     raise RuntimeError(
                         f"the loss of a recorded update is {loss.item()} instead of {expected}"
@@ -82,7 +82,7 @@ class RecordedUpdater(Updater):
                 for parameters, rate in zip(self.optimiser.param_groups, rates, strict=True):
                     parameters["lr"] = rate
                 return super()._move(batch, labels, drawn, share)
-        return self._replay(changing, rates, float(share))
+        return self._replay(inputs, rates, float(share))
 
     def _record(
         self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None
@@ -90,10 +90,12 @@ class RecordedUpdater(Updater):
         """Record an update with tensors of its own for all that changes; nothing is moved."""
         self.rates = [torch.zeros((), device=batch.device) for _ in self.optimiser.param_groups]
         self.share = torch.zeros((), device=batch.device)
-        own = [
-            None if given is None else given.clone() for given in (batch, labels, *_tensors(drawn))
-        ]
-        self.inputs = [given for given in own if given is not None]
+        batch = batch.clone()
+        if labels is not None:
+            labels = labels.clone()
+        if drawn is not None:
+            drawn = Positions(drawn.position.clone(), drawn.weight.clone())
+        self.inputs = _tensors(batch, labels, drawn)
         for parameters, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             parameters["lr"] = rate
         self._set_capturable(True)
@@ -105,18 +107,16 @@ class RecordedUpdater(Updater):
             with torch.cuda.graph(
                 graph, stream=torch.cuda.current_stream(), capture_error_mode=mode
             ):
-                assert own[0] is not None
-                positions = None if own[2] is None or own[3] is None else Positions(own[2], own[3])
-                self.results = super()._move(own[0], own[1], positions, self.share)
+                self.results = super()._move(batch, labels, drawn, self.share)
         finally:
             self._set_capturable(False)
         self.graph = graph
 
     def _replay(
-        self, changing: list[torch.Tensor], rates: list[float], share: float
+        self, inputs: list[torch.Tensor], rates: list[float], share: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        for own, given in zip(self.inputs, changing, strict=True):
-            own.copy_(given)
+        for recorded, new in zip(self.inputs, inputs, strict=True):
+            recorded.copy_(new)
         for tensor, rate in zip(self.rates, rates, strict=True):
             tensor.fill_(rate)
         self.share.fill_(share)
@@ -159,9 +159,8 @@ def new_updater(
 
 
 def _on_host(state: Any) -> Any:
-    """Return a copy of a state, dictionaries of tensors and other values, with
-    its tensors in the host's memory.
-    """
+    """Return a copy of a state, dictionaries of tensors and other values, with its tensors in the
+    host's memory."""
     if isinstance(state, torch.Tensor):
         return state.to("cpu", copy=True)
     if isinstance(state, dict):
@@ -169,5 +168,13 @@ def _on_host(state: Any) -> Any:
     return copy.deepcopy(state)
 
 
-def _tensors(drawn: Positions | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    return (None, None) if drawn is None else (drawn.position, drawn.weight)
+def _tensors(
+    batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None
+) -> list[torch.Tensor]:
+    """Return the tensors that change from update to update."""
+    tensors = [batch]
+    if labels is not None:
+        tensors.append(labels)
+    if drawn is not None:
+        tensors += [drawn.position, drawn.weight]
+    return tensors

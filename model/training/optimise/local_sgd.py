@@ -43,9 +43,11 @@ class Branches:
     def rate(self, first_rate: float = 0.0) -> float:
         """Return the first process's rate of the next update. The others wait for it, and send
         their states at GATHER. WorkerError where another process has ended."""
-        while (sent := self.group.broadcast(first_rate)) == GATHER:
+        rate = self.group.broadcast(first_rate)
+        while rate == GATHER:
             self.group.gather(self.updater.state_dict())
-        return sent
+            rate = self.group.broadcast(first_rate)
+        return rate
 
     def average(self, done: int) -> None:
         """Continue from the mean of all branches, in place, if one is due after so many updates."""
@@ -59,13 +61,13 @@ class Branches:
         """Return the state of all branches to the first process, which alone may
         ask, and make `model` their mean.
         """
-        own = self.updater.state_dict()
+        state = self.updater.state_dict()
         if not self.several:
-            return own
+            return state
         self.group.broadcast(GATHER)
-        states = self.group.gather(own)
+        states = self.group.gather(state)
         self._set_mean(states)
-        return own | {"others": states[1:]}
+        return state | {"others": states[1:]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue this branch from the state of all, which may have further entries."""

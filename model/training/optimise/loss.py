@@ -54,8 +54,9 @@ def loss_of(
     if drawn is None:
         bits = -model.distribution.log_prob(parameters.float(), values).mean((1, 2)) / LN2  # [B]
         return bits.mean()
-    steps = values.gather(1, drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
-    weighted = model.distribution.log_prob(parameters.float(), steps) * drawn.weight.unsqueeze(-1)
+    index = drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1])
+    log_prob = model.distribution.log_prob(parameters.float(), values.gather(1, index))
+    weighted = log_prob * drawn.weight.unsqueeze(-1)
     bits = -weighted.sum((1, 2)) / (values[0].numel() * LN2)  # [B]
     return bits.mean()
 
@@ -95,26 +96,25 @@ class CompiledLoss:
         return loss
 
     def _choose(
-        self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *given: Any
+        self, model: Transformer, batch: torch.Tensor, dtype: torch.dtype, *more: Any
     ) -> None:
         """Use the compiled loss from now on if it has the value of the loss as it is written, and
         gradients as near to those in float32: in bfloat16 both are rounded, each in its own way."""
         # The loss as it is written is first: it also fills the tables that a network
         # computes once, before its code is traced.
-        _, exact = _with_gradients(loss_of, model, batch, torch.float32, *given)
-        expected, as_written = _with_gradients(loss_of, model, batch, dtype, *given)
+        _, exact = _with_gradients(loss_of, model, batch, torch.float32, *more)
+        expected, as_written = _with_gradients(loss_of, model, batch, dtype, *more)
         began = time.monotonic()
         try:
             self._read_cache()
             compiled = compile_loss(batch.device)
-            value, gradients = _with_gradients(compiled, model, batch, dtype, *given)
+            value, gradients = _with_gradients(compiled, model, batch, dtype, *more)
         # of torch._dynamo or torch._inductor, which also says that there is no compiler
         except RuntimeError as error:
             self._refuse(str(error).strip().splitlines()[0])
             return
-        off, rounding = (
-            ((rounded - exact).norm() / exact.norm()).item() for rounded in (gradients, as_written)
-        )
+        off = ((gradients - exact).norm() / exact.norm()).item()
+        rounding = ((as_written - exact).norm() / exact.norm()).item()
         if not abs(value - expected) <= SAME_LOSS:
             self._refuse(f"compiled it is {value}, as it is written {expected}")
         elif not off <= rounding + SAME_GRADIENTS:
@@ -139,14 +139,12 @@ class CompiledLoss:
             torch.compiler.load_cache_artifacts(read_file(self.cache))
 
     def _write_cache(self) -> None:
-        """Write what was compiled, or found in the cache,
-        atomically: the next run needs all of it.
-        """
-        if (
-            self.cache is not None
-            and self.writes
-            and (compiled := torch.compiler.save_cache_artifacts())
-        ):
+        """Write what was compiled, or found in the cache, atomically: the next run needs all of
+        it."""
+        if self.cache is None or not self.writes:
+            return
+        compiled = torch.compiler.save_cache_artifacts()
+        if compiled:
             write_file(self.cache, compiled[0])
 
     def _refuse(self, reason: str) -> None:
@@ -173,15 +171,13 @@ def compile_loss(device: torch.device) -> Loss:
         return torch.compile(loss_of, dynamic=False)
     from torch._inductor.cpu_vec_isa import pick_vec_isa  # imported late: it costs 150 MB
 
-    return torch.compile(
-        loss_of, dynamic=False, options={"cpp.simdlen": pick_vec_isa().bit_width()}
-    )
+    width = pick_vec_isa().bit_width()
+    return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": width})
 
 
-def _with_gradients(loss: Loss, model: Transformer, *given: Any) -> tuple[float, torch.Tensor]:
+def _with_gradients(loss: Loss, model: Transformer, *inputs: Any) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all weights as one vector."""
-    value = loss(model, *given)
+    value = loss(model, *inputs)
     gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
-    return value.item(), torch.cat(
-        [gradient.flatten().float() for gradient in gradients if gradient is not None]
-    )
+    used = [gradient.flatten().float() for gradient in gradients if gradient is not None]
+    return value.item(), torch.cat(used)

@@ -49,15 +49,16 @@ class Muon(torch.optim.Optimizer):
             for parameter in moved:
                 if not self.state[parameter]:
                     self.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-            for shape in dict.fromkeys(parameter.shape for parameter in moved):
-                weights = [parameter for parameter in moved if parameter.shape == shape]
+            by_shape: dict[torch.Size, list[Any]] = {}
+            for parameter in moved:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+            for shape, weights in by_shape.items():
                 gradients = [weight.grad for weight in weights]
                 momenta = [self.state[weight]["momentum_buffer"] for weight in weights]
                 torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
                 nesterov = torch.stack(torch._foreach_lerp(gradients, momenta, MOMENTUM))
-                steps = orthogonalised(nesterov, self.dtype).to(nesterov.dtype) * (
-                    group["lr"] * 0.2 * sqrt(max(shape))
-                )
+                directions = orthogonalised(nesterov, self.dtype).to(nesterov.dtype)
+                steps = directions * (group["lr"] * 0.2 * sqrt(max(shape)))
                 torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
                 torch._foreach_sub_(weights, steps.unbind())
 
@@ -72,5 +73,6 @@ def orthogonalised(matrices: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=MIN_NORM)
     for _ in range(ITERATIONS):
         square = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+        polynomial = torch.baddbmm(square, square, square, beta=b, alpha=c)
+        x = torch.baddbmm(x, polynomial, x, beta=a)
     return x.mT.contiguous() if tall else x

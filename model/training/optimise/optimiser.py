@@ -56,37 +56,27 @@ def optimiser(
     The head learns at a lower rate: one step moves a mean by rate x sum |x|, which at the full
     rate is many bytes, and the loss jumps.
     """
-    stacks = [part for name, part in model.named_children() if name in STACKS]
-    linear = [
-        module for stack in stacks for module in stack.modules() if isinstance(module, nn.Linear)
-    ]
-    matrices = [module.weight for module in linear]
+    matrices: list[torch.Tensor] = []
+    for name, stack in model.named_children():
+        if name in STACKS:
+            linear = [module for module in stack.modules() if isinstance(module, nn.Linear)]
+            matrices += [module.weight for module in linear]
     head = _head(model)
     others = _without(model.parameters(), [*matrices, *head])
-    muon = config.optimiser == "muon"
-    decayed = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
-    kept: list[dict[str, Any]] = [
-        {
-            "params": others,
-            "weight_decay": 0.0,
-            "scale": OTHERS_SCALE_WITH_MUON if muon else OTHERS_SCALE,
-        },
-        {
-            "params": head,
-            "weight_decay": 0.0,
-            "scale": HEAD_SCALE_WITH_MUON if muon else HEAD_SCALE,
-        },
-    ]
+    of_matrices = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}
+    of_others = {"params": others, "weight_decay": 0.0, "scale": OTHERS_SCALE}
+    of_head = {"params": head, "weight_decay": 0.0, "scale": HEAD_SCALE}
     rate = config.learning_rate
     betas = (0.9, config.second_moment)
-    if muon:
-        adamw = torch.optim.AdamW(kept, lr=rate, betas=betas, fused=True)
-        return CombinedOptimiser(Muon([decayed], lr=rate, dtype=dtype), adamw)
+    if config.optimiser == "muon":
+        of_others["scale"] = OTHERS_SCALE_WITH_MUON
+        of_head["scale"] = HEAD_SCALE_WITH_MUON
+        adamw = torch.optim.AdamW([of_others, of_head], lr=rate, betas=betas, fused=True)
+        return CombinedOptimiser(Muon([of_matrices], lr=rate, dtype=dtype), adamw)
+    groups = [of_matrices, of_others, of_head]
     if config.optimiser == "radam":
-        return torch.optim.RAdam(
-            [decayed, *kept], lr=rate, betas=betas, decoupled_weight_decay=True
-        )
-    return torch.optim.AdamW([decayed, *kept], lr=rate, betas=betas, fused=True)
+        return torch.optim.RAdam(groups, lr=rate, betas=betas, decoupled_weight_decay=True)
+    return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)
 
 
 def _head(model: nn.Module) -> list[nn.Parameter]:
@@ -107,9 +97,8 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
     """
     if update < config.warm_up:
         return config.learning_rate * (update + 1) / config.warm_up
-    return config.learning_rate * falling(
-        config, (config.updates - update) / max(1, config.updates - config.warm_up)
-    )
+    left = (config.updates - update) / max(1, config.updates - config.warm_up)
+    return config.learning_rate * falling(config, left)
 
 
 def falling(config: TrainingConfig, left: float) -> float:
@@ -118,9 +107,9 @@ def falling(config: TrainingConfig, left: float) -> float:
     """
     if config.schedule == "constant":
         return 1.0
-    return (
-        (1 - cos(pi * left)) / 2 if config.schedule == "cosine" else min(1.0, left / config.decay)
-    )
+    if config.schedule == "cosine":
+        return (1 - cos(pi * left)) / 2
+    return min(1.0, left / config.decay)
 
 
 def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:

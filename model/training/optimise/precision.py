@@ -20,15 +20,11 @@ def product_dtype(device: torch.device, precision: str | None = None) -> torch.d
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
         return PRECISIONS[precision]
+    multiplies = False
     if device.type == "cuda":
-        return (
-            torch.bfloat16
-            if torch.cuda.is_bf16_supported(including_emulation=False)
-            else torch.float32
-        )
-    # The capability, which ATEN_CPU_CAPABILITY lowers, before the
-    # processor's own answer, which it does not.
-    if device.type != "cpu" or torch.backends.cpu.get_cpu_capability() != "AVX512":
-        return torch.float32
-    multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+        multiplies = torch.cuda.is_bf16_supported(including_emulation=False)
+    # The capability, which ATEN_CPU_CAPABILITY lowers, before the processor's own answer, which it
+    # does not.
+    elif device.type == "cpu" and torch.backends.cpu.get_cpu_capability() == "AVX512":
+        multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.bfloat16 if multiplies else torch.float32

@@ -78,11 +78,9 @@ class Group:
         where another process has ended."""
         if self.size == 1:
             return loss
-        gradients = [
-            parameter.grad for parameter in model.parameters() if parameter.grad is not None
-        ]
         average = loss.detach().clone()
-        self.average([*gradients, average])
+        gradients = [parameter.grad for parameter in model.parameters()]
+        self.average([gradient for gradient in gradients if gradient is not None] + [average])
         return average
 
     def average(self, tensors: list[torch.Tensor]) -> None:
@@ -196,7 +194,8 @@ def _run_worker(
     except WorkerError:
         os._exit(0)  # another process says why
     except Exception as error:
-        if reason := memory_reason(error):
+        reason = memory_reason(error)
+        if reason is not None:
             ready.send(reason)
             os._exit(1)
         raise
@@ -230,14 +229,13 @@ def _reason(started: list[tuple[BaseProcess, connection.Connection]]) -> str:
         worker.join(SECONDS_TO_END if rank == 1 else 0)
         code = worker.exitcode
         if code:
-            how = (
-                f"was ended by {signal.Signals(-code).name}"
-                if code < 0
-                else f"ended with exit code {code}"
-            )
+            how = f"ended with exit code {code}"
+            if code < 0:
+                how = f"was ended by {signal.Signals(-code).name}"
             if code == -signal.SIGKILL:
                 how += ", as when the machine's memory is full"
             with suppress(EOFError, OSError):
-                how += f", since {reasons.recv()}" if reasons.poll() else ""
+                if reasons.poll():
+                    how += f", since {reasons.recv()}"
             return f"training process {rank + 1} of {len(started) + 1} {how}"
     return "a training process has ended"

@@ -53,11 +53,14 @@ class Updater:
         WorkerError where another process has ended.
         """
         share = self.group.share
-        of_images = None if labels is None else share(labels)
-        positions = None if drawn is None else Positions(share(drawn.position), share(drawn.weight))
+        batch = share(batch)
+        if labels is not None:
+            labels = share(labels)
+        if drawn is not None:
+            drawn = Positions(share(drawn.position), share(drawn.weight))
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = parameters["scale"] * rate
-        return self._move(share(batch), of_images, positions, self.average.share(number))
+        return self._move(batch, labels, drawn, self.average.share(number))
 
     def _move(
         self,

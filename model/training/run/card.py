@@ -57,7 +57,8 @@ def write_card(
         rows["classes"] = _classes(model, training)
     if positions < model.steps:
         rows["positions"] = (
-            f"{positions} of {model.steps} per image and update; the background is sampled and reweighted"
+            f"{positions} of {model.steps} per image and update; the background is sampled and"
+            " reweighted"
         )
     if run.start:
         added = f", with layers added up to {run.layers}" if run.layers else ""
@@ -139,13 +140,10 @@ def _data(images: ImageSet, run: Run, model: ModelConfig) -> str:
     resized = f"cropped and resized to {shape}" if run.size else shape
     name = images.name or f"`{Path(run.data).name}`"
     pictures = f"{name}: {run.train + run.test:,} pictures, {resized}"
-    way = (
-        "split by the set's own parts"
-        if images.has_parts
-        else "split by the SHA-256 of their bytes"
-    )
-    split = f"{way} into {run.train:,} to train on and {run.test:,} to test on"
-    return f"{pictures}; {split}; {run.duplicates:,} duplicates left out, {run.refused:,} files refused"
+    by = "the set's own parts" if images.has_parts else "the SHA-256 of their bytes"
+    split = f"split by {by} into {run.train:,} to train on and {run.test:,} to test on"
+    left_out = f"{run.duplicates:,} duplicates left out, {run.refused:,} files refused"
+    return f"{pictures}; {split}; {left_out}"
 
 
 def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
@@ -153,44 +151,38 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     mirrored = ", mirrored" if training.flip else ""
     length = f"{updates:,} updates of {training.batch} images ({passes:.2f} passes{mirrored})"
     if training.branches > 1:
-        length += f" by each of {training.branches} branches, averaged every {training.branch_updates:,} updates"
+        length += f" by each of {training.branches} branches"
+        length += f", averaged every {training.branch_updates:,} updates"
     falls = f"on a {training.schedule} schedule"
     if training.schedule == "trapezoid":
-        falls = (
-            f"falling to zero in the last {training.decay:.0%} of it"
-            if training.has_plateau
-            else "falling to zero"
-        )
+        falls = "falling to zero"
+    if training.has_plateau:
+        falls += f" in the last {training.decay:.0%} of it"
     optimiser = {
         "muon": "Muon for the matrices of the layers, AdamW for the rest",
         "adamw": "AdamW",
         "radam": "RAdam",
     }
-    return (
-        f"{f'preset {run.preset}, ' if run.preset else ''}{length}; {optimiser[training.optimiser]}, rate"
-        f" {training.learning_rate:g} {falls}; seed {training.seed}"
-    )
+    preset = f"preset {run.preset}, " if run.preset else ""
+    rate = f"{optimiser[training.optimiser]}, rate {training.learning_rate:g} {falls}"
+    return f"{preset}{length}; {rate}; seed {training.seed}"
 
 
 def _time(seconds: float, device: str) -> str:
     measured = facts()
     machine = measured["machine"]
-    where = (
-        machine["gpu"]
-        if device == "cuda"
-        else f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
-    )
+    where = f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    if device == "cuda":
+        where = machine["gpu"]
     return f"{seconds / 60:.1f} minutes on {where}; {measured['date'][:10]}"
 
 
 def _input(model: ModelConfig) -> str:
     if model.step == "byte":
         return "previous byte, row, column and channel; a step is a byte"
-    waves = (
-        f", of the nearest also sines and cosines at {model.waves} frequencies"
-        if model.waves
-        else ""
-    )
+    waves = ""
+    if model.waves:
+        waves = f", of the nearest also sines and cosines at {model.waves} frequencies"
     blocks = f"{model.blocks} residual block{'' if model.blocks == 1 else 's'}"
     window = f"{model.window_rows} rows above, {model.window_columns} columns to either side"
     mixed = ", painted neighbours mixed in every block and layer" if model.causal_conv else ""

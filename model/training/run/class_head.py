@@ -42,29 +42,30 @@ def fit_class_head(
     reads rightly without them. A model of mirrored images sees mirrored ones too.
     progress: gets the number of images read."""
     config = model.config
-    shape = FeatureShape((0,) if config.blocks and not config.causal_conv else (1,), CELLS)
+    # 0: what the blocks make of a pixel's window; 1: the output of the first layer
+    layer = 0 if config.blocks and not config.causal_conv else 1
+    shape = FeatureShape((layer,), CELLS)
     fast = product_dtype(model.device) == torch.bfloat16
 
     def read(part: torch.Tensor) -> torch.Tensor:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=fast):
             return features_of(model, part, shape)
 
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0)).numpy()[:most]
-    features = torch.empty(
-        1 + config.mirrored, len(order), shape.count(config), device=model.device
-    )
+    device = model.device
+    random = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(images), generator=random).numpy()[:most]
+    features = torch.empty(1 + config.mirrored, len(order), shape.count(config), device=device)
+    # a GPU's host launches each product
+    together = TOGETHER if device.type == "cpu" else AT_ONCE
     for start in range(0, len(order), AT_ONCE):
-        part = order[start : start + AT_ONCE]
-        for view, seen in enumerate(views(config, images[part]).swapaxes(0, 1)):
-            given = torch.tensor(seen, device=model.device)
-            # whose host launches each product
-            together = TOGETHER if given.device.type == "cpu" else AT_ONCE
-            parts = in_threads(given.split(together), read, given.device)
-            features[view, start : start + len(part)] = torch.cat(parts)
-        progress(start + len(part))
-    return fit_to_features(
-        shape, features, torch.tensor(labels[order] - 1, device=model.device), len(config.classes)
-    )
+        rows = order[start : start + AT_ONCE]
+        stop = start + len(rows)
+        for view, pictures in enumerate(views(config, images[rows]).swapaxes(0, 1)):
+            parts = torch.tensor(pictures, device=device).split(together)
+            features[view, start:stop] = torch.cat(in_threads(parts, read, device))
+        progress(stop)
+    classes = torch.tensor(labels[order] - 1, device=device)
+    return fit_to_features(shape, features, classes, len(config.classes))
 
 
 def fit_to_features(
@@ -75,29 +76,31 @@ def fit_to_features(
     mean = features[0].mean(dim=0)
     scale = features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
-    every = classes.expand(len(features), -1)
-    held = len(classes) // HELD_OUT or len(classes)  # of very few images none is held out
-    kept = slice(held % len(classes), None)
-    # The decay whose fit to the others gives the held-out images the most
-    # probability, at its best temperature.
+    of_views = classes.expand(len(features), -1)
+    held_out = len(classes) // HELD_OUT
+    rest = slice(held_out, None)
+    if not held_out:  # very few images are all fitted and tested
+        held_out = len(classes)
+    expected = classes[:held_out]
+    # The decay whose fit to the others gives the held-out images the most probability, at its best
+    # temperature.
     matrix = torch.zeros(count, features.shape[2] + 1, device=features.device)
     best = None
     for decay in DECAYS:
-        matrix = _fit(matrix, features[:, kept].flatten(0, 1), every[:, kept].flatten(), decay)
-        logits = _logits(matrix, features[0, :held])
-        loss, temperature = min(
-            (float(F.cross_entropy(logits / t, classes[:held])), t) for t in TEMPERATURES
-        )
+        matrix = _fit(matrix, features[:, rest].flatten(0, 1), of_views[:, rest].flatten(), decay)
+        logits = _logits(matrix, features[0, :held_out])
+        losses = [float(F.cross_entropy(logits / t, expected)) for t in TEMPERATURES]
+        loss = min(losses)
         if best is None or loss < best[0]:
-            right = float((logits.argmax(dim=1) == classes[:held]).float().mean())
-            best = loss, temperature, right, decay, matrix
+            right = float((logits.argmax(dim=1) == expected).float().mean())
+            best = (loss, TEMPERATURES[losses.index(loss)], right, decay, matrix)
     assert best is not None
     _, temperature, right, decay, matrix = best
-    matrix = _fit(matrix, features.flatten(0, 1), every.flatten(), decay)
-    weights = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
-    return ClassHead(
-        shape, *weights, mean, scale, torch.tensor(temperature, device=matrix.device)
-    ), right
+    matrix = _fit(matrix, features.flatten(0, 1), of_views.flatten(), decay)
+    weight = matrix[:, :-1].contiguous()
+    bias = matrix[:, -1].contiguous()
+    head_temperature = torch.tensor(temperature, device=matrix.device)
+    return ClassHead(shape, weight, bias, mean, scale, head_temperature), right
 
 
 def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
@@ -116,10 +119,8 @@ def _fit(
 
     def loss() -> torch.Tensor:
         search.zero_grad()
-        loss = (
-            F.cross_entropy(_logits(matrix, features), classes)
-            + decay / 2 * matrix[:, :-1].square().sum()
-        )
+        penalty = decay / 2 * matrix[:, :-1].square().sum()
+        loss = F.cross_entropy(_logits(matrix, features), classes) + penalty
         loss.backward()
         return loss
 

@@ -67,9 +67,8 @@ class RunClock:
 
     def ended(self, done: int) -> bool:
         """Return whether the run is over after so many updates."""
-        return done >= self.config.updates or (
-            self.limit is not None and self.seconds >= self.limit
-        )
+        is_late = self.limit is not None and self.seconds >= self.limit
+        return is_late or done >= self.config.updates
 
     def checkpoint_due(self, done: int) -> bool:
         """Return whether to write a checkpoint after so many updates."""
@@ -98,9 +97,8 @@ class RunClock:
         """Return whether the curve gets a row after so many
         updates; if so, start the next interval.
         """
-        due = done % ROW_UPDATES == 0 or (
-            self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS
-        )
+        is_late = self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS
+        due = is_late or done % ROW_UPDATES == 0
         if due:
             self.last_row = self.seconds
         return due

@@ -29,9 +29,9 @@ class Curve:
 
     def __init__(self, directory: Path, until: int = 0) -> None:
         self.directory = directory
-        self.rows = (
-            [row for row in _read(directory / "loss.csv") if row.update <= until] if until else []
-        )
+        self.rows: list[Row] = []
+        if until:
+            self.rows = [row for row in _read(directory / "loss.csv") if row.update <= until]
 
     def save(self) -> None:
         """Write both files, atomically."""
@@ -52,20 +52,12 @@ class Curve:
         figure = Figure(figsize=(7, 4))
         # margins that fit the text would draw all twice
         axes = figure.add_axes((0.11, 0.13, 0.87, 0.84))
-        axes.plot(
-            [row.update for row in self.rows],
-            [row.bits_per_dim for row in self.rows],
-            lw=1,
-            label="training",
-        )
-        tested = [
-            (row.update, row.test_bits_per_dim)
-            for row in self.rows
-            if row.test_bits_per_dim is not None
-        ]
-        axes.plot(
-            [update for update, _ in tested], [bits for _, bits in tested], "o-", ms=3, label="test"
-        )
+        updates = [row.update for row in self.rows]
+        axes.plot(updates, [row.bits_per_dim for row in self.rows], lw=1, label="training")
+        tested = [row for row in self.rows if row.test_bits_per_dim is not None]
+        updates = [row.update for row in tested]
+        bits = [row.test_bits_per_dim or 0.0 for row in tested]
+        axes.plot(updates, bits, "o-", ms=3, label="test")
         axes.set(xlabel="updates", ylabel="bits/dim", yscale="log")
         axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))  # 3.4, not 3.4 x 10^0
@@ -81,18 +73,19 @@ def _read(path: Path) -> list[Row]:
     if not path.exists():
         return []
     try:
-        return [
-            Row(
-                update=int(row["update"]),
-                test_bits_per_dim=float(row["test_bits_per_dim"])
-                if row["test_bits_per_dim"]
-                else None,
-                **{
-                    key: float(row[key])
-                    for key in ("bits_per_dim", "learning_rate", "gradient_norm", "seconds")
-                },
-            )
-            for row in csv.DictReader(StringIO(read_file(path).decode(), newline=""))
-        ]
+        lines = csv.DictReader(StringIO(read_file(path).decode(), newline=""))
+        return [_row(line) for line in lines]
     except (OSError, ValueError, TypeError, LookupError, csv.Error):
         raise ResumeError(f"{path} is not the curve of a run") from None
+
+
+def _row(line: dict[str, str]) -> Row:
+    tested = line["test_bits_per_dim"]
+    return Row(
+        int(line["update"]),
+        float(line["bits_per_dim"]),
+        float(line["learning_rate"]),
+        float(line["gradient_norm"]),
+        float(line["seconds"]),
+        float(tested) if tested else None,
+    )

@@ -59,17 +59,17 @@ def finish(
         **test_figures(bits, test, model.config),
     }
     if images.labels is not None:
+        labels = images.labels.test[: len(test)]
         progress = stage("scoring test images with their class", len(test), "images")
-        with_class = bits_per_dim(
-            model, test, progress=progress, labels=images.labels.test[: len(test)]
-        )
+        with_class = bits_per_dim(model, test, progress=progress, labels=labels)
         evaluation["classes"] = {"true_class": bits_figures(with_class)}
         progress = stage("fitting the class head", min(HEAD_IMAGES, len(images.train)), "images")
         model.class_head, _ = fit_class_head(
             model, images.train, images.labels.train, HEAD_IMAGES, progress
         )
         save_class_head(model.class_head, directory)
-        if by_head := answers_by_head(model, test, images.labels.test[: len(test)] - 1, stage):
+        by_head = answers_by_head(model, test, labels - 1, stage)
+        if by_head is not None:
             evaluation["classes"]["by_head"] = by_head.figures()
         _paint_classes(model, directory / CLASS_SHEET, config.seed, stage)
     # of a run that was resumed it has figures of the weights before
@@ -95,12 +95,9 @@ def _paint_classes(model: Transformer, path: Path, seed: int, stage: Stage) -> N
     """Write a sheet with a row of samples for each of the first classes."""
     names = model.config.class_names[:ROWS]
     progress = stage("painting samples of each class", len(names), "classes")
-    requests = [
-        GenerateRequest(0, OF_EACH, seed, label=label) for label in range(1, len(names) + 1)
-    ]
-    rows = [
-        painted.images.reshape(OF_EACH, *model.config.image_shape)
-        for painted in paint_requests(model, requests)
-    ]
+    labels = range(1, len(names) + 1)
+    requests = [GenerateRequest(0, OF_EACH, seed, label=label) for label in labels]
+    images = np.stack([painted.images for painted in paint_requests(model, requests)])
     progress(len(names))
-    contact_sheet.write(contact_sheet.class_sheet(np.stack(rows), names), path)
+    rows = images.reshape(len(names), OF_EACH, *model.config.image_shape)
+    contact_sheet.write(contact_sheet.class_sheet(rows, names), path)

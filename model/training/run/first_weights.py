@@ -50,14 +50,12 @@ def _change_classes(
     weights: Weights, config: ModelConfig, changed: ModelConfig, directory: Path
 ) -> None:
     """Replace the vectors of the classes of `config` by those of `changed`, IN PLACE."""
-    tables = {
-        name: weights.pop(name)
-        for name in [*weights]
-        if name == "classes" or name.endswith(".class_bias")
-    }
+    tables: Weights = {}  # [1 + number of classes, D]
+    for name in list(weights):
+        if name == "classes" or name.endswith(".class_bias"):
+            tables[name] = weights.pop(name)
     if changed.classes:
         row_of = {name: row for row, name in enumerate(config.class_names, start=1)}
-        # of tables [1 + number of classes, D]
         rows = [0, *(row_of.get(name, 0) for name in changed.class_names)]
         weights |= {name: table[rows] for name, table in tables.items()}
         return
@@ -78,15 +76,17 @@ def _grow(
         )
     if config.norm == "post":
         raise ValueError(
-            f"{directory} has its norms after the layers, so that a new layer would change what it paints"
+            f"{directory} has its norms after the layers, so that a new layer would change what it"
+            " paints"
         )
     grown = dataclasses.replace(config, layers=layers)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        drawn = Transformer(grown).state_dict()
-    for name in drawn.keys() - weights.keys():
-        ends_in_residual = name.startswith("layers") and "_out." in name
-        weights[name] = torch.zeros_like(drawn[name]) if ends_in_residual else drawn[name]
+        random = Transformer(grown).state_dict()
+    for name in random.keys() - weights.keys():
+        weights[name] = random[name]
+        if name.startswith("layers") and "_out." in name:
+            weights[name].zero_()  # what it adds to the layers below
     return grown
 
 

@@ -35,21 +35,18 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     model = load_model(directory, device)
     most = BY_BITS if model.class_head is None else BY_HEAD
     chosen = np.random.default_rng(0).permutation(len(images.train))[:most]
-    seen = _classes(
-        model,
-        torch.tensor(images.train[chosen], device=device),
-        [known.index(name) for name in names],
-    )
-    offsets = np.bincount(
-        (seen - (images.labels.train[chosen] - 1)) % len(names), minlength=len(names)
-    )
+    columns = [known.index(name) for name in names]
+    read = _classes(model, torch.tensor(images.train[chosen], device=device), columns)
+    stated = images.labels.train[chosen] - 1
+    offsets = np.bincount((read - stated) % len(names), minlength=len(names))
     right = int(offsets[0])
     shift = int(offsets.argmax())
     count = len(chosen)
     if shift and offsets[shift] >= SHIFTED * count:
         raise ValueError(
-            f"the labels of the training pictures are shifted: {directory.name} reads {right} of {count} as their class"
-            f" and {offsets[shift]} as the one {shift} after it, {names[0]} as {names[shift]}"
+            f"the labels of the training pictures are shifted: {directory.name} reads {right} of"
+            f" {count} as their class and {offsets[shift]} as the one {shift} after it,"
+            f" {names[0]} as {names[shift]}"
         )
     doubt = "; are the labels right?" if right < DOUBTFUL * count else ""
     return f"{directory.name} reads {right} of {count} training pictures as their class{doubt}"
@@ -68,12 +65,11 @@ def _classes(model: Transformer, images: torch.Tensor, columns: list[int]) -> np
             if head is not None:
                 scores.append(head.logits(features(model, part, head.shape).float())[:, columns])
                 continue
-            labels = (
-                torch.full((len(part),), 1 + column, device=images.device) for column in columns
-            )
-            bits = [
-                model.bits(model.parallel(part, labels=k), part, config.first, config.bytes)
-                for k in labels
-            ]
-            scores.append(-torch.stack([each.sum(dim=1) for each in bits], dim=1))
+            bits = []  # [n] under each class
+            for column in columns:
+                labels = torch.full((len(part),), 1 + column, device=images.device)
+                parameters = model.parallel(part, labels=labels)
+                of_bytes = model.bits(parameters, part, config.first, config.bytes)
+                bits.append(of_bytes.sum(dim=1))
+            scores.append(-torch.stack(bits, dim=1))
     return torch.cat(scores).argmax(dim=1).cpu().numpy()

@@ -93,9 +93,9 @@ class Trainer:
                 )
         self.batches = Batches(inputs.images, inputs.labels, inputs.config, inputs.model)
         preparing = min(PREPARING, max(cores() // group.size, 1))
-        self.prepared = (
-            self.batches.prepared(self.first, preparing) if device.type == "cuda" else None
-        )
+        self.prepared = None
+        if device.type == "cuda":
+            self.prepared = self.batches.prepared(self.first, preparing)
 
     def close(self) -> None:
         """Free what must not outlive the process group."""
@@ -105,18 +105,16 @@ class Trainer:
         """Move the weights by the update of this number, at the first process's rate, and return
         the loss and the norm of its gradient."""
         rate = self.branches.rate(rate)
-        of_branch = self.branches.batch_number(number)
-        device = self.device
-        batch, labels, drawn = (
-            self.batches[of_branch] if self.prepared is None else next(self.prepared)
-        )
-        measured = self.branches.updater.update(
-            batch.to(device),
-            number,
-            rate,
-            None if labels is None else labels.to(device),
-            None if drawn is None else drawn.to(device),
-        )
+        if self.prepared is None:
+            batch, labels, drawn = self.batches[self.branches.batch_number(number)]
+        else:
+            batch, labels, drawn = next(self.prepared)
+        batch = batch.to(self.device)
+        if labels is not None:
+            labels = labels.to(self.device)
+        if drawn is not None:
+            drawn = drawn.to(self.device)
+        measured = self.branches.updater.update(batch, number, rate, labels, drawn)
         self.branches.average(number + 1)
         return measured
 
@@ -142,19 +140,20 @@ def train(
     """Train on images [n, N] uint8 and return the averaged model,
     which is also saved in `directory`.
 
-    labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them is left out at random
-    in each update.
-    start: initial weights, random by default. resume: continue from the state in `directory`, on a CPU bit for bit as
-    if the run had never stopped; ResumeError where there is none, or one of another model or recipe. precision: of
-    products, float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
-    works; a path is that of its cache (see `CompiledLoss`). limit: of the bytes of all files of the run. workers:
-    processes that share every batch, by default one for each GPU, or one; these, and the branches of the recipe, are
-    spawned, so that a script that calls this needs `if __name__ == "__main__"`. report: called with each row of the
-    loss curve.
-    interrupted: called after every update; if it returns True, the run ends with a checkpoint that has neither a test
+    labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them is
+    left out at random in each update. start: initial weights, random by default. resume: continue
+    from the state in `directory`, on a CPU bit for bit as if the run had never stopped; ResumeError
+    where there is none, or one of another model or recipe. precision: of products, float32 or
+    bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
+    works; a path is that of its cache (see `CompiledLoss`). limit: of the bytes of all files of the
+    run. workers: processes that share every batch, by default one for each GPU, or one; these, and
+    the branches of the recipe, are spawned, so that a script that calls this needs
+    `if __name__ == "__main__"`. report: called with each row of the loss curve. interrupted: called
+    after every update; if it returns True, the run ends with a checkpoint that has neither a test
     figure nor a new sheet.
-    ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss, its gradients or
-    the weights are not finite; WorkerError where a process ends.
+
+    ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss,
+    its gradients or the weights are not finite; WorkerError where a process ends.
     """
     # Everything is checked now, and not at the first checkpoint.
     device = torch.device(device)
@@ -196,16 +195,13 @@ def train(
             # The losses leave the device only for a row: reading each
             # would wait for every update on a GPU.
             if clock.row_due(done) or at_checkpoint:
-                loss, norm = (
-                    torch.stack(values).mean().item() for values in zip(*recent, strict=True)
-                )
+                loss = torch.stack([loss for loss, _ in recent]).mean().item()
+                norm = torch.stack([norm for _, norm in recent]).mean().item()
                 recent.clear()
                 _check_finite(trainer, done, loss, norm)
-                tested = (
-                    _tested(trainer.branches.model, test_images[: config.evaluate_images])
-                    if tests
-                    else None
-                )
+                tested = None
+                if tests:
+                    tested = _tested(trainer.branches.model, test_images[: config.evaluate_images])
                 curve.rows.append(Row(done, loss, rate, norm, clock.seconds, tested))
                 report(curve.rows[-1])
             if at_checkpoint:
@@ -257,17 +253,13 @@ def _tested(model: Transformer, images: np.ndarray) -> float:
         return float(bits_per_dim(model, images).mean())
     # By the parallel view: the backend that paints would first compile
     # kernels and record graphs of its own.
-    parts = [
-        torch.tensor(images[at : at + BATCH], device=model.device)
-        for at in range(0, len(images), BATCH)
-    ]
+    parts = torch.tensor(images, device=model.device).split(BATCH)
     return torch.cat([bits(model, part) for part in parts]).mean().item()
 
 
 def _check_finite(trainer: Trainer, done: int, bits: float, norm: float) -> None:
-    weights = (
-        torch.stack([weight.norm() for weight in trainer.branches.model.parameters()]).norm().item()
-    )
+    norms = [weight.norm() for weight in trainer.branches.model.parameters()]
+    weights = torch.stack(norms).norm().item()
     for what, value in (
         ("loss", bits),
         ("norm of the gradients", norm),
@@ -298,9 +290,8 @@ def _save_checkpoint(
     save_state(inputs.directory, {**about, **state, "update": done, "seconds": seconds}, room)
     if with_samples:
         samples = paint(model, inputs.config.sample_images, seed=inputs.config.seed).images
-        contact_sheet.save(
-            samples.reshape(-1, *inputs.model.image_shape), inputs.directory / "samples.png"
-        )
+        images = samples.reshape(-1, *inputs.model.image_shape)
+        contact_sheet.save(images, inputs.directory / "samples.png")
 
 
 def _follow(group: Group, inputs: Inputs, device: torch.device) -> None:

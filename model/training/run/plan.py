@@ -80,21 +80,14 @@ def plan(
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
-            if on_plateau := is_plateau(directory):
+            on_plateau = is_plateau(directory)
+            if on_plateau:
                 training = plateau_recipe(directory, training)
-            model, weights = first_weights(
-                directory, classes, layers, changes.get("seed", training.seed)
-            )
+            seed = changes.get("seed", training.seed)
+            model, weights = first_weights(directory, classes, layers, seed)
         else:
-            sized = network(
-                images,
-                dataclasses.replace(training, **changes),
-                predicts,
-                neighbours,
-                layers,
-                width,
-                device,
-            )
+            changed = dataclasses.replace(training, **changes)
+            sized = network(images, changed, predicts, neighbours, layers, width, device)
             model = with_classes(sized, classes)
     training = dataclasses.replace(training, **changes)
     if resumed is None or preset is not None:
@@ -112,21 +105,17 @@ def shipped_start(images: ImageSet) -> str | None:
     start from; None where there is none.
     """
     for name in zoo.names():
-        model = load_config(zoo.find(name))
-        if (model.height, model.width, model.channels) == (
-            images.height,
-            images.width,
-            images.channels,
-        ):
+        if _has_size(load_config(zoo.find(name)), images):
             return name
     return None
 
 
 def _check_size(what: str, model: ModelConfig, images: ImageSet) -> None:
-    if (model.height, model.width, model.channels) != (
-        images.height,
-        images.width,
-        images.channels,
-    ):
+    if not _has_size(model, images):
         kind = "grey" if model.channels == 1 else "RGB"
         raise ValueError(f"{what} paints {model.size} {kind} and the pictures are {images.size}")
+
+
+def _has_size(model: ModelConfig, images: ImageSet) -> bool:
+    size = (images.height, images.width, images.channels)
+    return (model.height, model.width, model.channels) == size

@@ -45,6 +45,7 @@ def plateau_recipe(directory: Path, recipe: TrainingConfig) -> TrainingConfig:
         saved = TrainingConfig.from_saved(fields)
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(f"{path} is not a recipe of this version of the program") from None
-    if former := former_options(fields):
+    former = former_options(fields)
+    if former:
         log.warning("%s has %s, which this version lacks: training goes on without", path, former)
     return replace(saved, updates=recipe.updates, minutes=recipe.minutes, seed=saved.seed + 1)

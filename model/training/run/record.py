@@ -88,8 +88,10 @@ def check_same_images(saved: Run, images: ImageSet) -> None:
     """ResumeError where the images are not those that the run was begun with."""
     if images.digest != saved.digest:
         now = len(images.train) + len(images.test)
-        what = f"the pictures in {saved.data}{' or their classes' if saved.classes else ''}"
+        then = saved.train + saved.test
+        classes = " or their classes" if saved.classes else ""
         raise ResumeError(
-            f"{what} have changed since the run began: {saved.train + saved.test} then, {now} now; a run resumes with"
-            " the same pictures only, and --from continues from its weights with others"
+            f"the pictures in {saved.data}{classes} have changed since the run began: {then} then,"
+            f" {now} now; a run resumes with the same pictures only, and --from continues from its"
+            " weights with others"
         )

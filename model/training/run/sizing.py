@@ -84,13 +84,14 @@ def network(
     """Return the network of so many layers, by default LAYERS, and of this width, by default the
     largest that the run can train and the images can fill.
 
-    predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings have few.
-    neighbours: whether it mixes them, by default where it predicts pixel logistics: in drawings it costs the sampling
-    of the background. The size is measured on this device for a run of minutes; for one of updates it is a function of
-    the arguments.
+    predicts: by default pixel logistics for colour, and for grey the values themselves, as drawings
+    have few. neighbours: whether it mixes them, by default where it predicts pixel logistics: in
+    drawings it costs the sampling of the background. The size is measured on this device for a run
+    of minutes; for one of updates it is a function of the arguments.
     """
     predicts = predicts or ("categorical" if data.channels == 1 else "pixel_logistics")
-    neighbours = predicts == "pixel_logistics" if neighbours is None else neighbours
+    if neighbours is None:
+        neighbours = predicts == "pixel_logistics"
     of_width = partial(
         _of_width, data=data, predicts=predicts, neighbours=neighbours, layers=layers or LAYERS
     )
@@ -101,26 +102,21 @@ def network(
             )
         return of_width(width)
     if config.minutes is None:
-        afforded = (
-            config.updates
-            * config.batch
-            * config.branches
-            * data.height
-            * data.width
-            / STEPS_PER_WEIGHT
-        )
+        trained = config.updates * config.batch * config.branches  # images
+        afforded = trained * data.height * data.width / STEPS_PER_WEIGHT
     else:
         probe = of_width(MEASURED_WIDTH)
-        images = _images_per_second(probe, data, config, device, MEASURED_SECONDS)
-        rate = images * operations_per_image(count_weights(probe), probe.steps)
+        images_per_second = _images_per_second(probe, data, config, device, MEASURED_SECONDS)
+        rate = images_per_second * operations_per_image(count_weights(probe), probe.steps)
         afforded = sqrt(rate * 60 * config.minutes * TRAINING_SHARE / (6 * STEPS_PER_WEIGHT))
-    most = min(afforded, data.train.shape[0] * data.train.shape[1] / BYTES_PER_WEIGHT)
+    images, size = data.train.shape
+    most = min(afforded, images * size / BYTES_PER_WEIGHT)
     chosen = of_width(HEAD)
-    for each in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
-        wider = of_width(each)
-        if count_weights(wider) > most:
+    for wider in range(2 * HEAD, LARGEST_WIDTH + 1, HEAD):
+        model = of_width(wider)
+        if count_weights(model) > most:
             break
-        chosen = wider
+        chosen = model
     return chosen
 
 
@@ -133,9 +129,8 @@ def count_weights(config: ModelConfig) -> int:
 def _of_width(
     width: int, data: ImageSet, predicts: str, neighbours: bool, layers: int
 ) -> ModelConfig:
-    fields: dict[str, Any] = dict(
-        PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES, predicts=predicts
-    )
+    fields: dict[str, Any] = dict(PHOTOGRAPHS if predicts == "pixel_logistics" else STROKES)
+    fields["predicts"] = predicts
     fields["causal_conv"] = neighbours
     fields["window_rows"] = min(fields["window_rows"], data.height)
     fields["window_columns"] = min(fields["window_columns"], data.width)
@@ -160,10 +155,9 @@ def _of_width(
 def _background(data: ImageSet) -> int:
     """Return the most frequent byte of the pictures' borders: the background of a drawing."""
     images = data.train[:1000].reshape(-1, data.height, data.width, data.channels)
-    border = np.concatenate(
-        [part.reshape(-1) for part in (images[:, 0], images[:, -1], images[:, :, 0])]
-    )
-    return int(np.bincount(border).argmax())
+    borders = (images[:, 0], images[:, -1], images[:, :, 0])
+    values = np.concatenate([border.reshape(-1) for border in borders])
+    return int(np.bincount(values).argmax())
 
 
 def measured(
@@ -177,21 +171,22 @@ def measured(
     gpus = torch.cuda.device_count() if device == "cuda" else 1
     rates: dict[int, float] = {}
     for batch in (config.batch // gpus,) if "batch" in given else BATCHES:
+        tried = replace(config, batch=batch)
         try:
-            rates[batch] = _images_per_second(
-                model, data, replace(config, batch=batch), device, BATCH_SECONDS
-            )
+            rates[batch] = _images_per_second(model, data, tried, device, BATCH_SECONDS)
         except torch.OutOfMemoryError:
             if not rates:
                 raise
             break
-    batch = next(each for each, rate in rates.items() if rate >= ENOUGH * max(rates.values()))
+    enough = ENOUGH * max(rates.values())
+    batch = next(batch for batch, rate in rates.items() if rate >= enough)
     updates = 60 * config.minutes * TRAINING_SHARE * rates[batch] / batch
-    keeps = (
-        updates >= PLATEAU_UPDATES and config.decay == 1 and not {"decay", "schedule"} & {*given}
-    )
-    chosen = config.batch if "batch" in given else batch * gpus
-    return replace(config, batch=chosen, decay=PLATEAU_DECAY if keeps else config.decay)
+    if "batch" not in given:
+        config = replace(config, batch=batch * gpus)
+    is_free = config.decay == 1 and "decay" not in given and "schedule" not in given
+    if updates >= PLATEAU_UPDATES and is_free:
+        config = replace(config, decay=PLATEAU_DECAY)
+    return config
 
 
 def operations_per_image(weights: int, positions: int) -> int:

@@ -53,17 +53,17 @@ def save_state(directory: Path, state: dict[str, Any], room: float | None = None
     """Write the state to `directory`, atomically: a full disk or a kill leaves the previous state.
     If it has more bytes than `room`, only the weights are written, in float16: a run that resumes
     takes the average from the saved model, and its optimiser starts anew."""
-    held = _serialised(state)
-    if room is not None and held.nbytes > room:
+    data = _serialised(state)
+    if room is not None and data.nbytes > room:
         weights = {name: weight.half() for name, weight in state["model"].items()}
-        held = _serialised(state | {"model": weights, "average": {}, "optimiser": {}})
-    write_file(directory / FILE, held)
+        data = _serialised(state | {"model": weights, "average": {}, "optimiser": {}})
+    write_file(directory / FILE, data)
 
 
 def _serialised(state: dict[str, Any]) -> memoryview:
-    held = BytesIO()  # torch.save to a file hides the reason of a failure
-    torch.save(state, held)
-    return held.getbuffer()
+    file = BytesIO()  # torch.save to a file hides the reason of a failure
+    torch.save(state, file)
+    return file.getbuffer()
 
 
 def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
@@ -86,7 +86,8 @@ def load_state(
     defaults = {stored_name(name): value for name, value in _defaults(ModelConfig).items()}
     saved_model = defaults | state["model_config"]
     for field, value in asdict(model).items():
-        saved = saved_model.get(name := stored_name(field))
+        name = stored_name(field)
+        saved = saved_model.get(name)
         if saved != value:
             raise ResumeError(
                 f"{path} is of another model: {name} is {saved!r} there, {value!r} here"
@@ -96,9 +97,11 @@ def load_state(
         saved = saved_config.get(name)
         if name not in FREE and saved != value:
             raise ResumeError(f"{path} is of another recipe: {name} is {saved} there, {value} here")
-    if former := former_options(state["config"]):
+    former = former_options(state["config"])
+    if former:
         raise ResumeError(
-            f"{path} is of a run with {former}, which this version lacks; --from {directory} continues from its weights"
+            f"{path} is of a run with {former}, which this version lacks; --from {directory}"
+            " continues from its weights"
         )
     if len(state["others"]) != config.branches - 1:
         raise ResumeError(f"{path} has {len(state['others']) + 1} of {config.branches} branches")
@@ -129,9 +132,10 @@ def _read(directory: Path, device: torch.device) -> tuple[Path, dict[str, Any]]:
         raise ResumeError(f"{path} is not a training state: {reason}") from None
     try:
         parts = {part: state[part] for part in (*OF_BRANCH, "update", "seconds")}
-        parts["others"] = [
-            {part: other[part] for part in OF_BRANCH} for other in state.get("others", [])
-        ]
-        return path, parts | {part: dict(state[part]) for part in ("model_config", "config")}
+        others = state.get("others", [])
+        parts["others"] = [{part: other[part] for part in OF_BRANCH} for other in others]
+        parts["model_config"] = dict(state["model_config"])
+        parts["config"] = dict(state["config"])
+        return path, parts
     except (TypeError, KeyError, ValueError):
         raise ResumeError(f"{path} is not a training state of this program") from None
