@@ -69,13 +69,17 @@ class Codes:
 
     codes: tuple[bytes, ...]
     length: int = 1
-    # Whether an image's code begins with its label, one of all, with none, equally
-    # likely; of each code if they differ.
-    labelled: bool | tuple[bool, ...] = False
+    # of each code whether the bytes of its images begin with their labels, one of all, with none,
+    # equally likely; empty: no code has labels
+    labelled: tuple[bool, ...] = ()
 
     def is_labelled(self, number: int) -> bool:
         """Return whether the images of a code have labels."""
-        return self.labelled if isinstance(self.labelled, bool) else self.labelled[number]
+        return bool(self.labelled) and self.labelled[number]
+
+    def last_of(self, images: Iterable[int]) -> dict[int, int]:
+        """Return which of some images is the last one of its code, by the number of the code."""
+        return {index // self.length: index for index in sorted(images)}
 
 
 @dataclass(frozen=True)
@@ -258,7 +262,7 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
         width,
         channels,
         count,
-        Codes(tuple(codes), length, labels > 1),
+        Codes(tuple(codes), length, (True,) * len(codes) if labels > 1 else ()),
         checksums,
         labels,
     )

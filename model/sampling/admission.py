@@ -310,9 +310,9 @@ class Admission:
                 self.recorder.drawn_bytes += self.generator.config.first
             elif start.painted:
                 self.recorder.drawn_bytes += start.position
-                self.recorder.shared_bytes += start.position
+                self.recorder.done.shared_bytes += start.position
             else:
-                self.recorder.known_bytes += start.position
+                self.recorder.done.known_bytes += start.position
         for request in dict.fromkeys(placement.assignment.request for placement in placements):
             active = self.requests[request]
             if not active.is_scheduled:

@@ -79,8 +79,9 @@ class Encoder:
         assert self.length is not None
         plain = self.codes[0]
         labelled = self.codes[-1]
-        is_labelled = self.labels > 1 and sum(map(len, labelled)) < sum(map(len, plain))
-        return Codes(tuple(labelled if is_labelled else plain), self.length, is_labelled)
+        if self.labels > 1 and sum(map(len, labelled)) < sum(map(len, plain)):
+            return Codes(tuple(labelled), self.length, (True,) * len(labelled))
+        return Codes(tuple(plain), self.length)
 
     def _encode(self, image: _Image) -> Iterator[None]:
         """Add an image to the code, and under its label, where it has

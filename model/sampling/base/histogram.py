@@ -45,9 +45,6 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.sum += value * times
 
-    def copy(self) -> "Histogram":
-        return Histogram(self.bounds, self.counts.copy(), self.sum)
-
     def __add__(self, other: "Histogram") -> "Histogram":
         """Return the histogram of both, whose bounds are the same."""
         assert self.bounds == other.bounds

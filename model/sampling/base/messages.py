@@ -366,10 +366,10 @@ class Failed:
     param: str | None = None  # the value that the engine refuses
 
 
-@dataclass(frozen=True)
+@dataclass
 class Stats:
-    """What the engine does now and has done since it started; the
-    newest replaces those before it.
+    """What the engine does now and has done since it started; the newest that is sent replaces
+    those before it. The engine counts in one, IN PLACE, and sends copies.
     """
 
     # at least one of their images has had a slot, or its scoring has begun
@@ -397,10 +397,14 @@ class Stats:
     @property
     def done(self) -> "Stats":
         """What has been done, without what is done now."""
-        counted = replace(
-            self, requests_running=0, requests_waiting=0, images_running=0, images_waiting=0
+        return replace(
+            self,
+            requests_running=0,
+            requests_waiting=0,
+            images_running=0,
+            images_waiting=0,
+            scores_running=0,
         )
-        return replace(counted, scores_running=0)
 
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""

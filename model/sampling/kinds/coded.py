@@ -30,9 +30,7 @@ class Coded(Kind):
         self.codes = codes
         self.wanted = frozenset(wanted)
         self.config = config
-        self.last: dict[int, int] = {}  # the last image that is wanted, by code
-        for index in sorted(wanted):
-            self.last[index // codes.length] = index
+        self.last = codes.last_of(wanted)  # the last image that is wanted, by code
         # its next image, by code
         self.before = {number: Decoder(codes.codes[number]) for number in self.last}
         # where the bytes begin of the image that is painted now, by code

@@ -5,10 +5,8 @@ those of a step. Its painted and known bytes count once.
 """
 
 import time
-from dataclasses import replace
 
 from scanline.model.backends.backend import Painted
-from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
 from scanline.model.sampling.base.messages import Stats
 
 REPORT_SECONDS = 0.25  # between two Stats of a busy engine
@@ -19,14 +17,7 @@ class StatsRecorder:
 
     def __init__(self) -> None:
         self.batch = 0  # busy slots in the last tick
-        self.painted_bytes = self.known_bytes = self.shared_bytes = 0
-        self.steps = 0
-        self.computed_rows = 0
-        self.wrong_guesses = 0
-        self.queue = Histogram(LATENCIES)
-        self.first_pixel = Histogram(LATENCIES)
-        self.step_seconds = Histogram(STEPS)
-        self.step_images = Histogram(BATCHES)
+        self.done = Stats()  # without what is done now
         self.reported = time.monotonic()
         # when the requests were accepted that got their first slot in this tick
         self.unpainted: list[float] = []
@@ -37,17 +28,18 @@ class StatsRecorder:
         return the seconds that it waited.
         """
         seconds = time.monotonic() - accepted
-        self.queue.add(seconds)
+        self.done.queue.add(seconds)
         self.unpainted.append(accepted)
         return seconds
 
     def stepped(self, painted: Painted, passes: int, images: int) -> None:
         """Count passes of `images` images, and what was computed and guessed in them."""
-        self.steps += passes
-        self.computed_rows += painted.computed
-        self.wrong_guesses += painted.wrong
-        self.step_seconds.add(painted.seconds / passes, passes)
-        self.step_images.add(images, passes)
+        done = self.done
+        done.steps += passes
+        done.computed_rows += painted.computed
+        done.wrong_guesses += painted.wrong
+        done.step_seconds.add(painted.seconds / passes, passes)
+        done.step_images.add(images, passes)
 
     def launched(self, count: int) -> tuple[int, list[float]]:
         """Return how many bytes the started steps paint with those that were drawn, and when the
@@ -62,10 +54,10 @@ class StatsRecorder:
         """Count painted bytes, among them the first ones of requests
         that were accepted at those times.
         """
-        self.painted_bytes += count
+        self.done.painted_bytes += count
         now = time.monotonic()
         for then in accepted:
-            self.first_pixel.add(now - then)
+            self.done.first_pixel.add(now - then)
 
     def due(self, idle: bool) -> bool:
         """Return whether to report now: a few times a second, and before the engine goes idle."""
@@ -74,16 +66,4 @@ class StatsRecorder:
     def report(self, progress: Stats) -> Stats:
         """Return everything counted so far, with what is in progress now."""
         self.reported = time.monotonic()
-        return replace(
-            progress,
-            painted_bytes=self.painted_bytes,
-            known_bytes=self.known_bytes,
-            shared_bytes=self.shared_bytes,
-            steps=self.steps,
-            computed_rows=self.computed_rows,
-            wrong_guesses=self.wrong_guesses,
-            queue=self.queue.copy(),
-            first_pixel=self.first_pixel.copy(),
-            step_seconds=self.step_seconds.copy(),
-            step_images=self.step_images.copy(),
-        )
+        return progress + self.done

@@ -32,7 +32,7 @@ class ShardedJob:
         self.last: dict[int, int] = {}  # the last image of each code that is wanted
         if isinstance(request, GenerateRequest) and request.codes is not None:
             self.code_length = request.codes.length
-            self.last = {index // self.code_length: index for index in request.indices}
+            self.last = request.codes.last_of(request.indices)
             self.digest = request.digest or None  # another model would decode something else
         self.slots = self.slots_of(self.waiting)  # of all its images
 

@@ -36,7 +36,8 @@ def some_file(count, length, labels=1, mean=60, deviation=28):
         .astype(int)
     )
     images = RANDOM.integers(256, size=(count, 6), dtype=np.uint8)
-    codes = Codes(tuple(RANDOM.bytes(size) for size in sizes), length, labels > 1)
+    labelled = (True,) * len(sizes) if labels > 1 else ()
+    codes = Codes(tuple(RANDOM.bytes(size) for size in sizes), length, labelled)
     return code_file(images, codes, SHAPE, CODING, "exact", labels)
 
 

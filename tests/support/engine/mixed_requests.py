@@ -316,7 +316,9 @@ class Mix:
         length = rng.choice([1, 2, 5])
         codes = tuple(rng.randbytes(rng.randrange(40)) for _ in range(0, count, length))
         labelled = tuple(rng.random() < 0.5 for _ in codes)
-        return self._of_codes(count, Codes(codes, length, rng.choice([True, False, labelled])))
+        return self._of_codes(
+            count, Codes(codes, length, rng.choice([(True,) * len(codes), (), labelled]))
+        )
 
     def _decoding(self, number, request):
         """Return a request to decode the codes of images: of one file, or of two, of which the

@@ -122,7 +122,7 @@ WRONG = {  # label: how a file is changed, the code
     ),
     "pixels of another shape": (lambda file: changed(file, height=5, width=7), "invalid_code"),
     "labels of a model without classes": (
-        lambda file: changed(file, labels=11, codes=replace(read(file).codes, labelled=True)),
+        lambda file: changed(file, labels=11, codes=replace(read(file).codes, labelled=(True,))),
         "invalid_code",
     ),
 }
