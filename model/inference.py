@@ -31,6 +31,7 @@ from scanline.model.base.sampling_options import (
     CompletionOptions,
     Defaults,
     DrawingParams,
+    EstimateOptions,
     SamplingOptions,
     spelled_out,
 )
@@ -321,7 +322,8 @@ class Model:
         The other arguments are those of `complete`.
         """
         known_by = "mask" if keep_rows is None else "keep_rows"
-        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        sampling: EstimateOptions = {"particles": particles}
+        values = EstimateValues(1, repeats, seed, class_name, sampling, known_by)
         task = estimate.plan(self.info, values)
         pixels, kept = read_completion(
             image, keep_rows, mask, self.config, self.info.cleaning, clean

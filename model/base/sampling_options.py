@@ -61,8 +61,8 @@ class SamplingOptions(TypedDict, total=False):
     ]
 
 
-class CompletionOptions(SamplingOptions, total=False):
-    """Also of completions."""
+class EstimateOptions(TypedDict, total=False):
+    """Of estimates of what known pixels cost, which are made of completions at temperature 1."""
 
     particles: Annotated[
         int | None,
@@ -70,6 +70,10 @@ class CompletionOptions(SamplingOptions, total=False):
         " better. Not used without such pixels, or with --guidance.",
         "the model's",
     ]
+
+
+class CompletionOptions(SamplingOptions, EstimateOptions, total=False):
+    """Of completions."""
 
 
 def spelled_out(
@@ -229,6 +233,12 @@ class Defaults:
         particles = checked_particles(options.get("particles"), params.guidance, self.particles)
         return replace(params, particles=particles)
 
+    def to_estimate(self, label: int, options: EstimateOptions) -> SamplingParams:
+        """Return what images of a class are completed with to estimate what their known pixels
+        cost; errors as of `to_paint`."""
+        particles = checked_particles(options.get("particles"), default=self.particles)
+        return SamplingParams(label=label, particles=particles)
+
     def _checked(
         self,
         config: ModelConfig,
@@ -248,6 +258,11 @@ class Defaults:
         check_temperature(temperature)
         check_guidance(guidance, has_class, config)
         return SamplingParams(temperature=temperature, guidance=guidance, label=label)
+
+
+def limits_of(config: ModelConfig) -> dict[str, float | None]:
+    """Return the limits of options that depend on the model, as its card has them."""
+    return {"max_guidance": MAX_GUIDANCE if config.can_be_guided else None}
 
 
 def label_of(labels: Labels, seed: int, index: int) -> int:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -13,7 +14,7 @@ from scanline.model.base.atomic import write_file
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.named_files import check_output, is_stream, read_file, write_output
 from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
-from scanline.model.images.film import Film, check_sides, requested
+from scanline.model.images.film import Film, check_sides
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
 
@@ -36,8 +37,10 @@ def film_of(
 ) -> Film | None:
     """Return the film that is asked for, as `check_out` does; a `scale` alone is that of a .png or
     .webp sheet."""
-    asked = requested(film, frames, seconds, scale)  # which checks the scale
-    is_sheet = _form(out) in SHEETS and not film and frames is None and seconds is None
+    numbers: dict[str, Any] = {"frames": frames, "seconds": seconds, "scale": scale}
+    given = {name: number for name, number in numbers.items() if number is not None}
+    asked = Film(**given) if film or given else None  # which checks the scale
+    is_sheet = _form(out) in SHEETS and not film and given.keys() <= {"scale"}
     return check_out(out, None if is_sheet else asked)
 
 

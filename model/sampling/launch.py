@@ -4,6 +4,7 @@ to be sent once these have ended.
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.active_request import ActiveRequest
 from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.base.messages import Finished, Pixels, StateSnapshot
+from scanline.model.sampling.kinds import evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,7 @@ class Launch:
             if active is None or not assignment.is_wanted:
                 continue
             image = fetched.images[row].tobytes()
-            evidence: tuple[float | None, float | None] = (None, None)
+            numbers: dict[str, Any] = {}
             if active.request.known:
-                evidence = fetched.evidence(row)
-            yield Finished(
-                *assignment.image, image, bits_per_dim[row], *evidence, label=assignment.label
-            )
+                numbers = dict(zip(evidence.NAMES, fetched.evidence(row), strict=True))
+            yield Finished(*assignment.image, image, bits_per_dim[row], assignment.label, **numbers)

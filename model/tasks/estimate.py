@@ -6,12 +6,12 @@ an unbiased estimate of the probability of the known ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scanline.model.base.class_names import ClassNames, label_of_class
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import checked_seed
-from scanline.model.base.sampling_options import checked_particles
+from scanline.model.base.sampling_options import EstimateOptions
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.likelihood import marginal_likelihood
 from scanline.model.likelihood.marginal_likelihood import (
@@ -32,7 +32,7 @@ class EstimateValues:
     repeats: int = marginal_likelihood.DEFAULT_REPEATS
     seed: int | None = None
     class_name: ClassNames | None = None
-    particles: int | None = None
+    sampling: EstimateOptions = field(default_factory=EstimateOptions)
     known_by: str = "mask"  # the parameter that says what is known
 
 
@@ -59,7 +59,7 @@ class EstimateTask(PaintTask):
     def result(self) -> Estimates:
         """Return the completions, and the estimate of each image from all of its own."""
         masks = self.request.masks
-        bits = self.evidence_bits.reshape(len(masks), -1)
+        bits = self.evidence["evidence_bits"].reshape(len(masks), -1)
         estimates = [estimate(bits[row], mask.count(1)) for row, mask in enumerate(masks)]
         return Estimates(**vars(super().result()), estimates=tuple(estimates))
 
@@ -70,6 +70,6 @@ def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:
     """
     n = values.pictures * check_repeats(values.repeats)
     label = label_of_class(model.config, values.class_name)
-    particles = checked_particles(values.particles, default=model.defaults.particles)
-    request = GenerateRequest(0, n, checked_seed(values.seed), label=label, particles=particles)
+    sampling = model.defaults.to_estimate(label, values.sampling)
+    request = GenerateRequest(0, n, checked_seed(values.seed), **vars(sampling))
     return EstimateTask(request, model.config, values.known_by)

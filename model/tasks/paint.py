@@ -17,6 +17,8 @@ from scanline.model.sampling.base.messages import (
     Pixels,
     StateSnapshot,
 )
+from scanline.model.sampling.kinds import evidence
+from scanline.model.sampling.kinds.evidence import Evidence
 from scanline.model.tasks.task import Task
 
 
@@ -42,7 +44,7 @@ class CompleteValues(PaintValues):
 
 
 @dataclass(frozen=True)
-class PaintedImages:
+class PaintedImages(Evidence[np.ndarray]):
     """Finished images, in the order of their indices."""
 
     images: np.ndarray  # [n, N] uint8
@@ -50,8 +52,6 @@ class PaintedImages:
     seed: int
     labels: np.ndarray  # [n] int64, as in ImageSpec
     sampling: SamplingParams
-    evidence_bits: np.ndarray | None = None  # [n] float64, of completions
-    effective_particles: np.ndarray | None = None  # [n] float64, of completions
     known: np.ndarray | None = None  # [n, H, W] bool, of completions: the given pixels
 
     def class_names(self, config: ModelConfig) -> tuple[str | None, ...]:
@@ -101,8 +101,8 @@ class PaintTask(Task):
         self.provisional = np.zeros(count, np.int64)
         self.taken = np.zeros(count, np.int64)  # bytes that `take` has returned
         self.bits_per_dim = np.full(count, np.nan)
-        self.evidence_bits = np.full(count, np.nan)  # NaN stays where an image is no completion
-        self.effective_particles = np.full(count, np.nan)
+        # by name; NaN stays where an image is no completion
+        self.evidence = {name: np.full(count, np.nan) for name in evidence.NAMES}
         self.labels: dict[int, int] = {}  # that codes say of images, by row
         self.finished: list[int] = []  # rows, not yet taken
         self.ended = 0  # images
@@ -157,9 +157,10 @@ class PaintTask(Task):
                 row = self._row(event.index)
                 self._write(row, 0, event.image)
                 self.bits_per_dim[row] = event.bits_per_dim
-                if event.evidence_bits is not None and event.effective_particles is not None:
-                    self.evidence_bits[row] = event.evidence_bits
-                    self.effective_particles[row] = event.effective_particles
+                for name, values in self.evidence.items():
+                    number = getattr(event, name)
+                    if number is not None:
+                        values[row] = number
                 if event.label:
                     self.labels[row] = event.label
                 self.finished.append(row)
@@ -181,7 +182,6 @@ class PaintTask(Task):
 
     def result(self) -> PaintedImages:
         """Return the images, all of which have ended."""
-        is_completion = bool(self.request.known)
         sampling = {
             option.name: getattr(self.request, option.name) for option in fields(SamplingParams)
         }
@@ -191,9 +191,8 @@ class PaintTask(Task):
             seed=self.request.seed,
             labels=np.array([self.label(row) for row in range(self.count)], np.int64),
             sampling=SamplingParams(**sampling),
-            evidence_bits=self.evidence_bits if is_completion else None,
-            effective_particles=self.effective_particles if is_completion else None,
             known=self.request.known_pixels(self.config),
+            **(self.evidence if self.request.known else {}),
         )
 
     def _index(self, row: int) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams, has_class, label_of
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.kinds.evidence import Evidence
 from scanline.model.sampling.kinds.guided import Guided
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
@@ -64,7 +65,7 @@ class GenerateRequest(ImagesRequest, SamplingParams):
     known: tuple[bytes, ...] = ()  # of N bytes each
     masks: tuple[bytes, ...] = ()  # of N bytes each, 1 where a byte is known
     stream: bool = False  # send Pixels as they are painted, not only Finished images
-    # and in them what an image's first particle has beyond the bytes that are final
+    # and in them what an image's first candidate has beyond the bytes that are final
     provisional: bool = False
     # a layer and a head, whose state is sent while image 0 is painted
     snapshot: tuple[int, int] | None = None
@@ -134,22 +135,15 @@ class GenerateRequest(ImagesRequest, SamplingParams):
 
     def image(self, index: int) -> ImageSpec:
         """Return image `index` as a generator paints it, in the first of its slots."""
-        kind = self.kind_of(index)
         source = self.source(index)
         known = mask = None
         if source is not None:
             known = np.frombuffer(self.known[source], np.uint8)
             mask = np.frombuffer(self.masks[source], np.bool_)
-        return ImageSpec(
-            self.seed,
-            index,
-            known,
-            mask,
-            label=self.label_of(index),
-            particles=kind.candidates,
-            temperature=max(self.temperature, LEAST_DIVISOR),
-            guidance=kind.guidance,
-        )
+        temperature = max(self.temperature, LEAST_DIVISOR)
+        label = self.label_of(index)
+        spec = ImageSpec(self.seed, index, known, mask, label=label, temperature=temperature)
+        return self.kind_of(index).drawn(spec)
 
     def shard(self, indices: tuple[int, ...]) -> "GenerateRequest":
         """Return the same request for some of its images, without what is
@@ -294,8 +288,8 @@ class Pixels:
     """Bytes painted in this tick: (image index, first byte position, bytes) each.
 
     Those painted are final. Where the request asks for them, the provisional ones follow:
-    of an image whose particles differ there, the bytes of its first particle, in whose
-    place later events may have others.
+    of an image whose candidates differ there, the bytes of its first one, in whose place
+    later events may have others.
     """
 
     request: int
@@ -316,19 +310,13 @@ class StateSnapshot:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """One image is complete: all its bytes, and its bits/dim at temperature 1.
-
-    Of a completion also the estimate of what its known bytes cost, and the smallest effective
-    number of its particles on the way.
-    """
+class Finished(Evidence[float]):
+    """One image is complete: all its bytes, and its bits/dim at temperature 1."""
 
     request: int
     index: int
     image: bytes
     bits_per_dim: float
-    evidence_bits: float | None = None
-    effective_particles: float | None = None
     label: int = 0  # that it was painted with
 
 

@@ -33,6 +33,9 @@ class Guided(Kind):
             message = "This server has one slot, and a guided image needs two."
             raise InvalidInput(message, self.param, "guidance_not_supported")
 
+    def drawn(self, spec: ImageSpec) -> ImageSpec:
+        return replace(spec, guidance=self.guidance)
+
     def labels(self, label: int) -> tuple[int, ...]:
         return label, 0
 

@@ -14,12 +14,20 @@ from scanline.model.sampling.kinds.image_spec import ImageSpec
 class Kind:
     slots = 1  # that an image takes
     candidates = 1  # of them, that paint bytes of their own; one of these is chosen at the end
-    guidance = 1.0  # as in DrawingParams
     param = "n"  # the option that decides how many slots an image takes
     counted = ""  # in words, how an image of several slots is counted
     unless = ""  # in words, when it would take one slot
     may_share_beginnings = True  # with images that were painted before
     is_followed = False  # whether `following` may return an image
+
+    @property
+    def copies(self) -> dict[str, int]:
+        """How many copies of a completion are weighed, as answers name them."""
+        return {"particles": self.candidates}
+
+    def drawn(self, spec: ImageSpec) -> ImageSpec:
+        """Return an image with what is particular to its kind."""
+        return spec
 
     def check_slots(self, slots: int) -> None:
         """Raise InvalidInput where an image takes more than all

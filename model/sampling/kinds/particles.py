@@ -30,6 +30,9 @@ class Particles(Kind):
             message = f"This server has {slots} slots, and an image of {self.slots} particles needs one for each."
             raise InvalidInput(message, self.param)
 
+    def drawn(self, spec: ImageSpec) -> ImageSpec:
+        return replace(spec, particles=self.slots)
+
     def specs(self, spec: ImageSpec) -> tuple[ImageSpec, ...]:
         """See Kind.specs: particles differ in their random numbers alone."""
         return tuple(replace(spec, particle=number) for number in range(self.slots))

@@ -109,15 +109,14 @@ def image_metadata(task: PaintTask, row: int) -> dict[str, Any]:
     """Return the JSON fields of a finished image: its class, null where none was asked for, and its
     numbers. These are null where they are infinite, because the model rules out a known byte, and
     those of completions also where nothing was known."""
-    is_completion = task.is_completion(row)
     label = task.label(row)
+    numbers = dict.fromkeys(task.evidence)
+    if task.is_completion(row):
+        numbers = {name: finite_or_null(values[row]) for name, values in task.evidence.items()}
     return {
         "class": task.config.class_names[label - 1] if label else None,
         "bits_per_dim": finite_or_null(task.bits_per_dim[row]),
-        "evidence_bits": finite_or_null(task.evidence_bits[row]) if is_completion else None,
-        "effective_particles": finite_or_null(task.effective_particles[row])
-        if is_completion
-        else None,
+        **numbers,
     }
 
 

@@ -27,7 +27,7 @@ from scanline.model.formats.code_file import MAX_A_CODE
 from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.cleaning import Clean
-from scanline.model.images.film import DEFAULT_FRAMES, MAX_FRAMES, MIN_FRAMES, Film, requested
+from scanline.model.images.film import DEFAULT_FRAMES, MAX_FRAMES, MIN_FRAMES, Film
 from scanline.model.likelihood.marginal_likelihood import MAX_REPEATS, MIN_REPEATS
 from scanline.server.api.base.errors import quoted
 
@@ -261,14 +261,21 @@ class OutputFields(SizeFields):
             raise InvalidInput("partial_images needs stream: true.", "partial_images")
         return self
 
+    @property
+    def _numbers_of_film(self) -> dict[str, Any]:
+        """Those that are sent."""
+        numbers = {"frames": self.frames, "seconds": self.seconds, "scale": self.scale}
+        return {name: number for name, number in numbers.items() if number is not None}
+
     @cached_property
     def film(self) -> Film | None:
         """The film that is asked for by one of its numbers; InvalidInput where these do not fit."""
-        return requested(frames=self.frames, seconds=self.seconds, scale=self.scale)
+        numbers = self._numbers_of_film
+        return Film(**numbers) if numbers else None
 
     def refuse_film(self, instead: str) -> None:
         """Raise InvalidInput where a film is asked for; `instead` says what to do."""
-        names = [name for name in ("frames", "seconds", "scale") if getattr(self, name) is not None]
+        names = [*self._numbers_of_film]
         if self.output_format not in pictures.MEDIA_TYPES:
             names.append("output_format")
         for name in names:

@@ -120,14 +120,12 @@ def _estimate(
     bind_contextvars(**task.drawn)
 
     def answer(uploaded: tuple[str, ...], found: Estimates) -> AsyncIterator[bytes]:
-        drawn = {
-            "seed": found.seed,
-            "particles": found.sampling.particles,
-            "repeats": fields.repeats,
-        }
-        return listed_chunks(
-            EvidenceAnswer(**_common(model, uploaded), **drawn), _evidence(found), task.count
+        # Of the parameters of sampling it has what the same estimates need again.
+        sampling = vars(found.sampling)
+        whole = EvidenceAnswer(
+            **_common(model, uploaded), **sampling, seed=found.seed, repeats=fields.repeats
         )
+        return listed_chunks(whole, _evidence(found), task.count)
 
     return _read(models, model, request, fields, task, answer)
 

@@ -4,7 +4,7 @@ own. POST /v1/models/{id}/reload.
 
 from fastapi import APIRouter, HTTPException
 
-from scanline.model.base.sampling_options import MAX_GUIDANCE
+from scanline.model.base.sampling_options import limits_of
 from scanline.server.api.base.errors import ApiError
 from scanline.server.api.openapi import errors
 from scanline.server.api.payload.response_schemas import DefaultFields, ModelCard, ModelList
@@ -54,7 +54,7 @@ def _card(model: ServedModel) -> ModelCard:
             for name in ("height", "width", "channels", "layers", "heads")
         },
         classes=list(config.class_names),
-        max_guidance=MAX_GUIDANCE if config.can_be_guided else None,
+        **limits_of(config),
         defaults=DefaultFields.model_validate(model.defaults.to_dict()),
         state=model.state,
         failure=model.failure,

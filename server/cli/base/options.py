@@ -10,7 +10,7 @@ from scanline.model import zoo
 from scanline.model.base.device import BACKEND_HELP
 from scanline.model.base.inputs import MAX_SEED
 from scanline.model.base.precision import PRECISION_HELP
-from scanline.model.base.sampling_options import CompletionOptions, spelled_out
+from scanline.model.base.sampling_options import spelled_out
 from scanline.model.images import film as films
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.film import DEFAULT_FRAMES, DEFAULT_SCALE, MAX_FRAMES, MIN_FRAMES
@@ -44,7 +44,6 @@ PaintedClass = Annotated[
         show_default="the model's",
     ),
 ]
-Particles = Annotated[int | None, sampling_option(CompletionOptions.__annotations__["particles"])]
 KeepRows = Annotated[int | None, typer.Option(min=0, help="Keep this many rows from the top.")]
 Mask = Annotated[
     Path | None, typer.Option(help="A picture whose white or opaque pixels mark what to keep.")

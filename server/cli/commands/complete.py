@@ -70,6 +70,7 @@ def complete(
         save_images,
     )
     from scanline.model.inference import load
+    from scanline.model.sampling.kinds.evidence import summary
     from scanline.model.tasks import paint
     from scanline.model.tasks.paint import CompleteValues
     from scanline.server.cli.base.sampling import (
@@ -132,21 +133,11 @@ def complete(
             classes=classes,
         )
 
-    # What the known pixels cost, and how many of the particles still count, is part of the summary.
     bits = np.concatenate([one.bits_per_dim for one in painted])
-    evidence = np.concatenate([one.evidence_bits for one in painted])
-    effective = np.concatenate([one.effective_particles for one in painted])
-    run = tasks[0].request.image(0).particles
-    words = f", {evidence.mean():.2f} bits for the known pixels"
-    if run > 1:
-        words += f", at least {effective.min():.1f} of {run} particles effective"
+    words, evidence = summary(painted, tasks[0].request.kind_of(0))
     more: dict[str, object] = {**tasks[0].used}
     if tasks[0].label(0):
         more["class"] = classes[0]
-    more |= {
-        "particles": run,
-        "evidence_bits": evidence.tolist(),
-        "effective_particles": effective.tolist(),
-    }
-    print_summary(bits, "completions", out, seed, as_json, more | as_json_fields(refused), words)
+    more |= evidence | as_json_fields(refused)
+    print_summary(bits, "completions", out, seed, as_json, more, words)
     exit_if_broken(refused)

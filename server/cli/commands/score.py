@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import numpy as np
 import typer
 
 from scanline.model import zoo
 from scanline.model.base.inputs import checked_seed
-from scanline.model.base.sampling_options import checked_particles
+from scanline.model.base.sampling_options import Defaults, EstimateOptions
 from scanline.model.images.cleaning import Clean
 from scanline.model.likelihood.marginal_likelihood import (
     DEFAULT_REPEATS,
@@ -26,8 +26,8 @@ from scanline.server.cli.base.options import (
     KeepRows,
     Mask,
     Model,
-    Particles,
     Seed,
+    with_sampling,
 )
 from scanline.server.cli.base.progress import model_bar
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scanline.model.inference import Model as Loaded
 
 
+@with_sampling
 def score(
     pictures: Annotated[
         list[Path], typer.Argument(help="Pictures of the model's image size, or folders of them.")
@@ -43,7 +44,7 @@ def score(
     keep_rows: KeepRows = None,
     mask: Mask = None,
     class_name: Class = None,
-    particles: Particles = None,
+    *,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -56,6 +57,7 @@ def score(
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
+    **sampling: Unpack[EstimateOptions],
 ) -> None:
     """Print the bits per dimension of each picture, or with --keep-rows or --mask an estimate for
     its known pixels alone, with its standard error."""
@@ -72,12 +74,11 @@ def score(
     # Whatever is wrong with an option is said before the model is loaded, which takes seconds.
     check_one_mask(keep_rows, mask)
     is_estimate = keep_rows is not None or mask is not None
-    options = {"--particles": particles, "--repeats": repeats, "--seed": seed}
-    if not is_estimate and (
-        given := [name for name, value in options.items() if value is not None]
-    ):
-        raise ValueError(f"{given[0]} is for estimates; give --keep-rows or --mask as well")
-    checked_particles(particles)
+    options = {**sampling, "repeats": repeats, "seed": seed}
+    for name, value in options.items():
+        if value is not None and not is_estimate:
+            raise ValueError(f"--{name} is for estimates; give --keep-rows or --mask as well")
+    Defaults().to_estimate(0, sampling)
     seed = checked_seed(seed)  # one for all pictures, which JSON repeats
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
     found, refused = picture_files(pictures, model)
@@ -85,7 +86,7 @@ def score(
     loaded = load(model, device=device)
     if is_estimate:
         known_by = "keep_rows" if mask is None else str(mask)
-        values = EstimateValues(1, repeats, seed, class_name, particles, known_by)
+        values = EstimateValues(1, repeats, seed, class_name, sampling, known_by)
         rows = _estimates(loaded, values, sources, keep_rows, mask, clean)
     else:
         rows = _scores(loaded, sources, clean, class_name)
@@ -149,6 +150,6 @@ def _estimates(
             "bits_per_dim": estimated.bits_per_dim,
             "standard_error": estimated.standard_error_per_dim,
             "known_bytes": estimated.known_bytes,
-            "particles": task.request.image(0).particles,
+            **task.request.kind_of(0).copies,
         })  # fmt: skip
     return rows

@@ -93,7 +93,14 @@ class Case:
         images = {i: [*Particles(PARTICLES).specs(self.request.image(i))] for i in range(4)}
         alone = painted_alone(Painter(self.model, backend, "exact"), images)
         self.expected = {
-            index: Finished(0, index, image, bits / config.bytes, evidence, effective)
+            index: Finished(
+                0,
+                index,
+                image,
+                bits / config.bytes,
+                evidence_bits=evidence,
+                effective_particles=effective,
+            )
             for index, (image, bits, evidence, effective) in alone.items()
         }
         assert all(1 <= each.effective_particles < PARTICLES for each in self.expected.values())

@@ -106,12 +106,12 @@ def test_only_the_newest_state_is_taken_and_none_again_of_an_image_that_is_paint
 
 def test_the_numbers_of_completions_are_theirs_alone():
     task = after(
-        Finished(0, 0, IMAGE, 2.5, 80.5, 3.25),
+        Finished(0, 0, IMAGE, 2.5, evidence_bits=80.5, effective_particles=3.25),
         Finished(0, 1, IMAGE, 2.5),
         images=2,
     )
-    assert_array_equal(task.evidence_bits, [80.5, np.nan])
-    assert_array_equal(task.effective_particles, [3.25, np.nan])
+    assert_array_equal(task.evidence["evidence_bits"], [80.5, np.nan])
+    assert_array_equal(task.evidence["effective_particles"], [3.25, np.nan])
 
 
 def test_frames_that_are_not_taken_yet_are_counted_as_merged():

@@ -193,4 +193,4 @@ async def test_images_are_those_of_one_machine_and_shards_are_counted_in_slots(
     assert [len(command.indices) for command, _ in handle.sent] == shards
     law = paint_request(load_model(directory, "cpu"), replace(request, id=0))
     np.testing.assert_array_equal(job.task.images, law.images)
-    np.testing.assert_array_equal(job.task.evidence_bits, law.evidence_bits)
+    np.testing.assert_array_equal(job.task.evidence["evidence_bits"], law.evidence_bits)

@@ -328,7 +328,9 @@ def test_it_counts_the_slots_of_its_images_until_they_are_done():
         job = PaintJob(request)
         left = [job.slots_left]
         for index in finished:
-            job.receive(Finished(0, index, IMAGE, 2.5, 80.5, 3.25))
+            job.receive(
+                Finished(0, index, IMAGE, 2.5, evidence_bits=80.5, effective_particles=3.25)
+            )
             left.append(job.slots_left)
         assert left == slots
 
