@@ -262,7 +262,7 @@ def test_what_is_no_whole_number_is_refused_in_one_sentence(digits, name):
     refused(name, WHOLE[name], digits, 1.5)
 
 
-@pytest.mark.parametrize("value", NO_CLASSES, ids=repr)
+@pytest.mark.parametrize("value", NO_CLASSES)
 def test_what_is_no_class_is_refused_in_one_sentence(digits, value):
     refused("class", lambda: digits.sample(class_name=value))
 
