@@ -35,16 +35,15 @@ COMPLETIONS = 8
 def paint_pictures(model: Transformer, defaults: Defaults, into: Path) -> None:
     """Write the pictures of a model's card into a folder."""
     config = model.config
-    (samples,) = _paint(model, GenerateRequest(0, SAMPLES, SEED))
+    samples = _paint(model, [GenerateRequest(0, SAMPLES, SEED)])[0]
     save_images(samples, into / "samples.png")
-    save_images(
-        _completions(model, samples[:COMPLETED]), into / "completions.png", columns=COMPLETIONS + 2
-    )
+    completed = _completions(model, samples[:COMPLETED])
+    save_images(completed, into / "completions.png", columns=COMPLETIONS + 2)
     if config.classes:
         save_classes(_of_each_class(model, 1.0), config.class_names, into / "classes.png")
     if config.can_be_guided:
         by_default = GenerateRequest(0, SAMPLES, SEED, **vars(defaults.to_paint(config)))
-        save_images(_paint(model, by_default)[0], into / "any.png")
+        save_images(_paint(model, [by_default])[0], into / "any.png")
         save_classes(_of_each_class(model, GUIDANCE), config.class_names, into / "guided.png")
 
 
@@ -53,30 +52,29 @@ def _completions(model: Transformer, originals: np.ndarray) -> np.ndarray:
     the original, all one after the other."""
     known = np.zeros(originals.shape[1:], np.uint8)
     known[: model.config.height // 2] = 1
+    masks = (known.tobytes(),)
     requests = [
-        GenerateRequest(
-            number, COMPLETIONS, SEED, known=(original.tobytes(),), masks=(known.tobytes(),)
-        )
-        for number, original in enumerate(originals)
+        GenerateRequest(0, COMPLETIONS, SEED, known=(original.tobytes(),), masks=masks)
+        for original in originals
     ]
     occluded = np.where(known, originals, np.uint8(UNPAINTED))
-    rows = np.concatenate((occluded[:, None], _paint(model, *requests), originals[:, None]), axis=1)
+    painted = _paint(model, requests)
+    rows = np.concatenate((occluded[:, None], painted, originals[:, None]), axis=1)
     return rows.reshape(-1, *originals.shape[1:])
 
 
 def _of_each_class(model: Transformer, guidance: float) -> np.ndarray:
     """Return samples of each class, [classes, images, H, W] or [classes, images, H, W, 3]."""
+    labels = range(1, len(model.config.classes) + 1)
     requests = [
-        GenerateRequest(number, OF_EACH_CLASS, SEED, label=number + 1, guidance=guidance)
-        for number in range(len(model.config.classes))
+        GenerateRequest(0, OF_EACH_CLASS, SEED, label=label, guidance=guidance) for label in labels
     ]
-    return _paint(model, *requests)
+    return _paint(model, requests)
 
 
-def _paint(model: Transformer, *requests: GenerateRequest) -> np.ndarray:
-    """Return the images of requests for as many each, [requests, images, H,
-    W] or [requests, images, H, W, 3].
-    """
+def _paint(model: Transformer, requests: list[GenerateRequest]) -> np.ndarray:
+    """Return the images of requests for as many each, [requests, images, H, W] or
+    [requests, images, H, W, 3]."""
     images = np.stack([painted.images for painted in paint_requests(model, requests)])
     return images.reshape(*images.shape[:2], *model.config.image_shape)
 

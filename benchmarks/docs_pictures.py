@@ -56,27 +56,25 @@ BRUSH = ((0, 0.42), (1, 0.42), (1, 0.46), (0, 0.46), (0, 0.5), (1, 0.5))
 
 def paint_particles(model: Transformer, into: Path) -> None:
     """Write particles.png: a row for each digit, its band on the left, its square on the right."""
-    request = GenerateRequest(
-        0, DIGITS, SEED, guidance=GUIDANCE, label=DrawnLabel(len(model.config.classes))
-    )
-    digits = paint_request(model, request).images.reshape(DIGITS, *model.config.image_shape)
-    band, square = (_completions(model, digits, hidden) for hidden in (BAND, SQUARE))
+    digits = _guided_digits(model, DIGITS)
+    band = _completions(model, digits, BAND)
+    square = _completions(model, digits, SQUARE)
     between = np.full((len(band), 4 * GAP), WHITE, np.uint8)
     sheet = Image.fromarray(np.hstack((band, between, square)))
-    sheet.resize((sheet.width * SCALE, sheet.height * SCALE), Image.Resampling.NEAREST).save(
-        into / "particles.png"
-    )
+    size = (sheet.width * SCALE, sheet.height * SCALE)
+    sheet.resize(size, Image.Resampling.NEAREST).save(into / "particles.png")
 
 
 def paint_film(model: Transformer, into: Path) -> None:
     """Write painting.gif."""
-    request = GenerateRequest(
-        0, SAMPLES, SEED, guidance=GUIDANCE, label=DrawnLabel(len(model.config.classes))
-    )
-    save_images(
-        paint_request(model, request).images.reshape(SAMPLES, *model.config.image_shape),
-        into / "painting.gif",
-    )
+    save_images(_guided_digits(model, SAMPLES), into / "painting.gif")
+
+
+def _guided_digits(model: Transformer, count: int) -> np.ndarray:
+    """Return images [count, H, W] of classes that are drawn at random, guided."""
+    label = DrawnLabel(len(model.config.classes))
+    request = GenerateRequest(0, count, SEED, guidance=GUIDANCE, label=label)
+    return paint_request(model, request).images.reshape(count, *model.config.image_shape)
 
 
 def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndarray:
@@ -86,12 +84,17 @@ def _completions(model: Transformer, digits: np.ndarray, hidden: Any) -> np.ndar
     for digit in digits:
         known = np.ones_like(digit)
         known[hidden] = 0
-        given = {"known": (digit.tobytes(),), "masks": (known.tobytes(),)}
-        requests = [GenerateRequest(0, 1, SEED, **given, particles=count) for count in PARTICLES]
         images += [digit, np.where(known, digit, np.uint8(UNPAINTED))]
-        images += [
-            paint_request(model, request).images.reshape(digit.shape) for request in requests
-        ]
+        for count in PARTICLES:
+            request = GenerateRequest(
+                0,
+                1,
+                SEED,
+                known=(digit.tobytes(),),
+                masks=(known.tobytes(),),
+                particles=count,
+            )
+            images.append(paint_request(model, request).images.reshape(digit.shape))
     framed = np.pad(images, ((0, 0), (GAP, GAP), (GAP, GAP)), constant_values=WHITE)
     return np.asarray(contact_sheet.sheet(framed, columns=2 + len(PARTICLES)))
 
@@ -116,13 +119,10 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.locator("#complete-more summary").click()
     page.locator("#particles-compare").check()
     page.locator("#complete-seed").fill(str(SEED))
-    expect(page.locator("#live-status")).to_contain_text(
-        "Four completions of", timeout=1000 * TIMEOUT
-    )
+    wait = 1000 * TIMEOUT
+    expect(page.locator("#live-status")).to_contain_text("Four completions of", timeout=wait)
     page.locator("#complete-form .primary").click()
-    expect(page.locator("#complete-meter")).to_contain_text(
-        "16 of 16 images", timeout=1000 * TIMEOUT
-    )
+    expect(page.locator("#complete-meter")).to_contain_text("16 of 16 images", timeout=wait)
     _photograph(page, into / "page-complete.png")
 
 

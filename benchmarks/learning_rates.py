@@ -1,9 +1,9 @@
-"""Which learning rate a new network learns fastest with: short runs from the
-same weights over the same batches.
+"""Which learning rate a new network learns fastest with: short runs from the same weights over the
+same batches.
 
     python -m benchmarks.learning_rates --data cifar10 --preset cifar10-base
-    [--rates 3e-3 5e-3 8e-3] [--updates 400]
-        [--layers 6 --width 256] [--batch 32] [--compile-cache FILE]
+        [--rates 3e-3 5e-3 8e-3] [--updates 400] [--layers 6 --width 256] [--batch 32]
+        [--compile-cache FILE]
 
 Each run warms up as the recipe says and then keeps its rate. The figure is the mean training loss
 of its last quarter, in bits/dim; the others say what an update costs. On a GPU it comes before a
@@ -50,7 +50,8 @@ def main() -> None:
     images = open_data(options.data, classes=True)
     assert images.labels is not None
     changes = {"updates": options.updates, "schedule": "constant"}
-    changes |= {} if options.batch is None else {"batch": options.batch}
+    if options.batch is not None:
+        changes["batch"] = options.batch
     chosen = plan(
         images, changes, preset=options.preset, layers=options.layers, width=options.width
     )
@@ -74,9 +75,12 @@ def main() -> None:
                 losses[-1].item()  # the device has caught up, and nothing is compiled from here on
                 began = perf_counter()
             batch, labels, drawn = batches[number]
-            given = (None if tensor is None else tensor.to(device) for tensor in (labels, drawn))
+            assert labels is not None
+            if drawn is not None:
+                drawn = drawn.to(device)
+            recipe_rate = learning_rate(recipe, number)
             loss, _ = updater.update(
-                batch.to(device), number, learning_rate(recipe, number), *given
+                batch.to(device), number, recipe_rate, labels.to(device), drawn
             )
             losses.append(loss)
         last = torch.stack(losses[3 * options.updates // 4 :]).mean().item()
@@ -93,13 +97,10 @@ def main() -> None:
             }
         )
         of_peak = "" if share is None else f", {share:.1%} of the peak"
-        print(
-            f"{rate:g}: {last:.4f} bits/dim, {1e3 * seconds:.1f} ms an update of {recipe.batch}{of_peak}",
-            flush=True,
-        )
-    print_json(
-        "learning_rates", vars(options), weights=updater.model.parameter_count, results=results
-    )
+        of_update = f"{1e3 * seconds:.1f} ms an update of {recipe.batch}{of_peak}"
+        print(f"{rate:g}: {last:.4f} bits/dim, {of_update}", flush=True)
+    weights = updater.model.parameter_count
+    print_json("learning_rates", vars(options), weights=weights, results=results)
 
 
 if __name__ == "__main__":

@@ -71,11 +71,8 @@ def sample_memory(model: Transformer, reference: Reference) -> list[Sample]:
             process = None
             if now is not None and slots > small_slots:
                 process = (now - before - shared) / (slots - small_slots)
-            taken.append(
-                Sample(
-                    position, 1e3 * float(np.median(times)), owned_bytes(generator) / slots, process
-                )
-            )
+            milliseconds = 1e3 * float(np.median(times))
+            taken.append(Sample(position, milliseconds, owned_bytes(generator) / slots, process))
         reference.check(generator)
     finally:
         generator.close()
@@ -89,9 +86,8 @@ def owned_bytes(owner: object) -> int:
         return owner.nbytes
     if isinstance(owner, list | tuple):
         return sum(owned_bytes(member) for member in owner)
-    if isinstance(owner, torch.nn.Module) or not type(owner).__module__.startswith(
-        "scanline.model."
-    ):
+    is_ours = type(owner).__module__.startswith("scanline.model.")
+    if isinstance(owner, torch.nn.Module) or not is_ours:
         return 0
     return sum(owned_bytes(member) for member in vars(owner).values())
 
@@ -111,30 +107,31 @@ def resident_memory(device: str) -> int | None:
 def _settled_memory(device: str) -> int:
     """Return resident bytes after freed memory went back to the system (glibc only): reused, it
     would not be seen."""
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
         trim(0)
     return resident_memory(device) or 0
 
 
 def _positions(config: ModelConfig) -> list[int]:
     """Return where samples are taken, in bytes, from the end of the first call to the last step."""
-    steps = sorted(
-        set(np.linspace(min(STEPS, config.steps), config.steps, SAMPLES).astype(int).tolist())
-    )
-    return [config.first + step * config.step_bytes for step in steps]
+    steps = np.linspace(min(STEPS, config.steps), config.steps, SAMPLES).astype(int)
+    return [config.first + step * config.step_bytes for step in np.unique(steps).tolist()]
 
 
 def _paint_until(generator: Generator, position: int, device: str) -> list[float]:
     """Paint every image up to `position`; return the seconds of a step, one for each call."""
     times = []
-    while (remaining := position - int(generator.positions().min())) > 0:
+    while True:
+        remaining = position - int(generator.positions().min())
+        if remaining <= 0:
+            return times
         steps = min(remaining // generator.config.step_bytes, STEPS)
         synchronize(device)
         start = time.perf_counter()
         generator.advance(steps)
         synchronize(device)
         times.append((time.perf_counter() - start) / steps)
-    return times
 
 
 def main(name: str | None) -> None:
@@ -143,10 +140,9 @@ def main(name: str | None) -> None:
     samples = sample_memory(reference.model, reference)
     for sample in samples:
         process = "unknown" if sample.process_bytes is None else f"{sample.process_bytes:,.0f}"
-        print(
-            f"byte {sample.position}: {sample.step_ms_median:.2f} ms a step, {sample.tensor_bytes:,.0f} bytes of"
-            f" tensors, {process} of the process"
-        )
+        step = f"{sample.step_ms_median:.2f} ms a step"
+        tensors = f"{sample.tensor_bytes:,.0f} bytes of tensors"
+        print(f"byte {sample.position}: {step}, {tensors}, {process} of the process")
     configuration = {"model": name, "backend": reference.backend, "images": IMAGES}
     print_json("memory", configuration, samples=[asdict(sample) for sample in samples])
 

@@ -42,9 +42,12 @@ Data = dict[str, Any]
 
 def rendered(page: str) -> str:
     """Return the text of a page with every table made anew."""
-    return TABLE.sub(
-        lambda found: f"<!-- table {found[1]} -->\n{TABLES[found[1]]()}\n<!-- end -->", page
-    )
+
+    def made_anew(table: re.Match[str]) -> str:
+        name = table[1]
+        return f"<!-- table {name} -->\n{TABLES[name]()}\n<!-- end -->"
+
+    return TABLE.sub(made_anew, page)
 
 
 def cpu() -> str:
@@ -54,31 +57,23 @@ def cpu() -> str:
     data = _figures("cpu")
     rows = []
     for name, measured in data["models"].items():
-        exact = measured["exact"]
-        int8 = measured["int8"]
-        authors = measured["authors"]
-        gain = authors["one"] / exact["one"], exact["of_64"] / authors["of_64"]
-        ways = (exact, int8, authors)
-        rows.append(
-            (
-                f"{MODELS[name][0]}, one image",
-                *(f"{_number(way['one'])} s" for way in ways),
-                f"{gain[0]:.0f}x",
-            )
-        )
-        rows.append(
-            ("images/s, 64 in flight", *(_number(way["of_64"]) for way in ways), f"{gain[1]:.1f}x")
-        )
+        ways = [measured[way] for way in ("exact", "int8", "authors")]
+        one = [way["one"] for way in ways]
+        of_64 = [way["of_64"] for way in ways]
+        seconds = [f"{_number(value)} s" for value in one]
+        rates = [_number(value) for value in of_64]
+        rows.append([f"{MODELS[name][0]}, one image", *seconds, f"{one[2] / one[0]:.0f}x"])
+        rows.append(["images/s, 64 in flight", *rates, f"{of_64[0] / of_64[2]:.1f}x"])
     return _table(("", "ours", "ours, int8", "authors", "ours / authors"), rows, _where(data))
 
 
 def ceilings() -> str:
     """Return the table of rates with 64 in flight against torch doing only the model's products."""
     data = _figures("cpu")
-    rows = [
-        (MODELS[name][0], *(_share(measured[way]["of_products"]) for way in ("exact", "int8")))
-        for name, measured in data["models"].items()
-    ]
+    rows = []
+    for name, measured in data["models"].items():
+        shares = [_share(measured[way]["of_products"]) for way in ("exact", "int8")]
+        rows.append([MODELS[name][0], *shares])
     return _table(("", "ours", "ours, int8"), rows, _where(data))
 
 
@@ -87,27 +82,23 @@ def http() -> str:
     data = _figures("http")
     rows = []
     for case, result in data["cases"].items():
-        seconds = *result["request_seconds"], *result["first_pixel_seconds"]
-        rate = f"{result['images_per_second']:.0f}", f"{result['served_over_offline']:.2f}"
-        rows.append((case, *rate, *(f"{value:.2g} s" for value in seconds)))
-    return _table(
-        ("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99"),
-        rows,
-        _where(data),
-    )
+        row = [case, f"{result['images_per_second']:.0f}", f"{result['served_over_offline']:.2f}"]
+        for seconds in result["request_seconds"] + result["first_pixel_seconds"]:
+            row.append(f"{seconds:.2g} s")
+        rows.append(row)
+    names = ("", "images/s", "of offline", "request p50", "p99", "first pixel p50", "p99")
+    return _table(names, rows, _where(data))
 
 
 def gpu() -> str:
     """Return the table of painting and scoring on a GPU."""
     data = _figures("gpu")
-    found = data["findings"]
-    counts = sorted(
-        {int(name.split("/")[3]) for name in found if name.startswith("rates/")}, reverse=True
-    )
-    lines = [
-        (f"{count:,} in flight", f"rates/{{}}/float32/{count}/images_per_second")
-        for count in counts
-    ]
+    findings = data["findings"]
+    counts = {int(name.split("/")[3]) for name in findings if name.startswith("rates/")}
+    lines = []  # what it is, and the finding of a model
+    for count in sorted(counts, reverse=True):
+        place = f"rates/{{}}/float32/{count}/images_per_second"
+        lines.append((f"{count:,} in flight", place))
     lines += [
         ("one image, ms", "one_image/{}"),
         ("likelihoods, 512 images in a call", "likelihoods/{}"),
@@ -116,18 +107,18 @@ def gpu() -> str:
     ]
     rows = []
     for what, place in lines:
-        values = [found.get(place.format(name)) for name in MODELS]
-        if any(value is not None for value in values):
-            rows.append((what, *("" if value is None else _number(value) for value in values)))
-    return _table(("images/s", *(page for page, _ in MODELS.values())), rows, _where(data))
+        values = [findings.get(place.format(name)) for name in MODELS]
+        if values != [None] * len(MODELS):
+            rows.append([what, *map(_number, values)])
+    names = [page for page, _ in MODELS.values()]
+    return _table(["images/s", *names], rows, _where(data))
 
 
 def quality() -> str:
     """Return the table of test results of the shipped models of
     published sets, from evaluation.json.
     """
-    names = ("", *(MODELS[name][0] for name in PAPER_BITS))
-    found = [_evaluation(name) for name in PAPER_BITS]
+    evaluations = [_evaluation(name) for name in PAPER_BITS]
     lines: tuple[tuple[str, Callable[[Data], str]], ...] = (
         ("test bits/dim", _bits),
         ("given the true class", lambda e: _bits(e["classes"]["true_class"])),
@@ -153,19 +144,22 @@ def quality() -> str:
             lambda e: str(e["quality"]["nearest_training_image"]["copies"]),
         ),
     )
-    paper = ("the paper's model, bits/dim", *(f"{bits:.3f}" for bits in PAPER_BITS.values()))
-    return _table(names, [paper, *((what, *map(value, found)) for what, value in lines)])
+    bits = [f"{bits:.3f}" for bits in PAPER_BITS.values()]
+    rows = [["the paper's model, bits/dim", *bits]]
+    for what, value in lines:
+        rows.append([what, *map(value, evaluations)])
+    return _table(["", *(MODELS[name][0] for name in PAPER_BITS)], rows)
 
 
 def guidance() -> str:
     """Return the table of samples by guidance, from evaluation.json."""
     names = ("", "guidance", "as asked for", "recognisable", "Frechet distance")
-    rows = [
-        (MODELS[name][0], f"{row['guidance']:g}", _share(row["as_asked"]), _share(row["recognisable"]),
-         f"{row['frechet_distance']:.1f}")
-        for name in PAPER_BITS
-        for row in _evaluation(name)["guidance"]["rows"]
-    ]  # fmt: skip
+    rows = []
+    for name in PAPER_BITS:
+        for row in _evaluation(name)["guidance"]["rows"]:
+            shares = (_share(row["as_asked"]), _share(row["recognisable"]))
+            distance = f"{row['frechet_distance']:.1f}"
+            rows.append([MODELS[name][0], f"{row['guidance']:g}", *shares, distance])
     return _table(names, rows)
 
 
@@ -173,7 +167,8 @@ TABLES = {made.__name__: made for made in (cpu, ceilings, http, gpu, quality, gu
 
 
 def measure(names: Sequence[str]) -> None:
-    """Run `scanline bench` and benchmarks.baselines for these models and write docs/figures/cpu.json after each."""
+    """Run `scanline bench` and benchmarks.baselines for these models and write
+    docs/figures/cpu.json after each."""
     path = FIGURES / "cpu.json"
     data = json.loads(path.read_text()) if path.exists() else {"models": {}}
     for name in names:
@@ -196,16 +191,19 @@ def measure(names: Sequence[str]) -> None:
 
 def record(kind: str, source: Path) -> None:
     """Write docs/figures/{http,gpu}.json from a measurement's output."""
+    text = source.read_text()
     if kind == "http":
-        found = json.loads(source.read_text().splitlines()[-1])
-        kept = {fact: found.get(fact) for fact in (*FACTS, "configuration", "cases")}
-        del kept["others_share_of_cpu"]  # the server's own share is in it
+        measured = json.loads(text.splitlines()[-1])
+        figures = {fact: measured.get(fact) for fact in (*FACTS, "configuration", "cases")}
+        del figures["others_share_of_cpu"]  # the server's own share is in it
     else:
-        found = json.loads(source.read_text())
-        findings = [finding for part in found["parts"].values() for finding in part["findings"]]
-        kept = {fact: found.get(fact) for fact in (*FACTS, "gpu", "triton")}
-        kept["findings"] = {finding["name"]: finding["value"] for finding in findings}
-    (FIGURES / f"{kind}.json").write_text(json.dumps(kept, indent=1) + "\n")
+        measured = json.loads(text)
+        figures = {fact: measured.get(fact) for fact in (*FACTS, "gpu", "triton")}
+        figures["findings"] = {}
+        for part in measured["parts"].values():
+            for finding in part["findings"]:
+                figures["findings"][finding["name"]] = finding["value"]
+    (FIGURES / f"{kind}.json").write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def _bench(module: str, name: str, *arguments: str) -> Data:
@@ -240,25 +238,26 @@ def _share(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.0f} %"
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
     """Return a number with three digits that count."""
-    return f"{float(f'{value:.3g}'):,.10g}"
+    return "" if value is None else f"{float(f'{value:.3g}'):,.10g}"
 
 
 def _where(data: Data) -> str:
     machine = data["machine"]
-    on = (
-        data.get("gpu", {}).get("name")
-        or f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
-    )
+    on = f"{machine['threads']} threads of {machine['cpu']} ({machine['isa']})"
+    if "gpu" in data:
+        on = data["gpu"]["name"]
     others = data.get("others_share_of_cpu") or 0.0
     shared = f"; other programs used {_share(others)} of the processors" if others > NOISE else ""
     return f"{on}, torch {data['torch']}, {data['date'][:10]}, commit {data['commit']}{shared}."
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    lines = [" | ".join(row) for row in (names, ["---"] * len(names), *rows)]
-    return "\n".join([*(f"| {line} |" for line in lines), *(("", caption) if caption else ())])
+    lines = [f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *rows)]
+    if caption:
+        lines += ["", caption]
+    return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

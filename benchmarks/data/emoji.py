@@ -14,6 +14,7 @@ import random
 import sys
 import zlib
 from collections import Counter
+from operator import itemgetter
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -38,29 +39,31 @@ def pictures_of(emoji: dict[str, Any], modules: Path) -> list[list[Path]]:
     """Return the pictures of an emoji in each set that has it: in yellow or as
     it is, then with each hue of skin.
     """
-    images = [emoji["image"]]
-    images += [
-        each["image"]
-        for tones, each in emoji.get("skin_variations", {}).items()
-        if "-" not in tones
-    ]
-    found = []
-    for folder in (modules / name for name in SETS):
-        names = [name for image in images for name in (image, image.replace(".png", ".webp"))]
-        found.append([folder / name for name in names if (folder / name).is_file()])
-    return [files for files in found if files]
+    names = [emoji["image"]]
+    for tones, variation in emoji.get("skin_variations", {}).items():
+        if "-" not in tones:
+            names.append(variation["image"])
+    pictures: list[list[Path]] = []
+    for folder in SETS:
+        files: list[Path] = []
+        for name in names:
+            file = modules / folder / name
+            files += [path for path in (file, file.with_suffix(".webp")) if path.is_file()]
+        if files:
+            pictures.append(files)
+    return pictures
 
 
 def varied(file: Path, chance: random.Random) -> Image.Image:
     """Return an emoji on white, slightly varied in size, angle and place."""
     side = round(DRAWN * chance.uniform(0.86, 0.97))
     emoji = Image.open(file).convert("RGBA").resize((side, side), Image.Resampling.BICUBIC)
-    left, top = (round((DRAWN - side) / 2 + chance.uniform(-4, 4)) for _ in "xy")
+    left = round((DRAWN - side) / 2 + chance.uniform(-4, 4))
+    top = round((DRAWN - side) / 2 + chance.uniform(-4, 4))
     picture = Image.new("RGBA", (DRAWN, DRAWN), "white")
     picture.alpha_composite(emoji, (max(left, 0), max(top, 0)))
-    turned = picture.convert("RGB").rotate(
-        chance.uniform(-4, 4), Image.Resampling.BICUBIC, fillcolor="white"
-    )
+    angle = chance.uniform(-4, 4)
+    turned = picture.convert("RGB").rotate(angle, Image.Resampling.BICUBIC, fillcolor="white")
     return turned.resize((SIZE, SIZE), Image.Resampling.BOX)
 
 
@@ -69,7 +72,7 @@ def main(modules: Path, folder: Path) -> None:
     listed = json.loads((modules / "emoji-datasource-google/emoji.json").read_text())
     chance = random.Random(0)
     written = Counter[str]()
-    for emoji in sorted(listed, key=lambda each: each["sort_order"]):
+    for emoji in sorted(listed, key=itemgetter("sort_order")):
         if emoji["category"] == SKIN:
             continue
         is_test = zlib.crc32(emoji["unified"].encode()) % HELD_OUT == 0
@@ -78,10 +81,11 @@ def main(modules: Path, folder: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         for number, files in enumerate(pictures_of(emoji, modules)):
             for variation in range(1 if is_test else VARIATIONS):
-                file = chance.choice(files[1:]) if variation and len(files) > 1 else files[0]
-                varied(file, chance).save(
-                    place / f"{emoji['unified'].lower()}-{number}-{variation}.png"
-                )
+                file = files[0]
+                if variation and len(files) > 1:
+                    file = chance.choice(files[1:])
+                name = f"{emoji['unified'].lower()}-{number}-{variation}.png"
+                varied(file, chance).save(place / name)
                 written[part] += 1
     copyfile(ABOUT, folder / "README.md")
     print(dict(written))

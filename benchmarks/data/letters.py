@@ -64,14 +64,13 @@ def drawn(file: str, character: str, chance: random.Random | None = None) -> Ima
         face = font(file, int(height * SCALE * MAX_WIDTH / (right - left)))
         left, _, right, _ = face.getbbox(character, anchor="ls")
     picture = Image.new("L", (SIDE, SIDE))
-    place = SIDE / 2 - (left + right) / 2 + SCALE * vary(-1, 1), SCALE * (BASELINE + vary(-1, 1))
-    ImageDraw.Draw(picture).text(place, character, 255, face, anchor="ls")
+    x = SIDE / 2 - (left + right) / 2 + SCALE * vary(-1, 1)
+    y = SCALE * (BASELINE + vary(-1, 1))
+    ImageDraw.Draw(picture).text((x, y), character, 255, face, anchor="ls")
     if chance:
         slant = vary(-0.12, 0.12)
-        middle = SIDE / 2
-        picture = picture.transform(
-            picture.size, Image.Transform.AFFINE, (1, slant, -slant * middle, 0, 1, 0)
-        )
+        around_middle = (1, slant, -slant * SIDE / 2, 0, 1, 0)
+        picture = picture.transform(picture.size, Image.Transform.AFFINE, around_middle)
         picture = picture.rotate(vary(-4, 4), Image.Resampling.BICUBIC)
     return picture.resize((SIZE, SIZE), Image.Resampling.BOX)
 
@@ -86,59 +85,61 @@ def readable(file: str) -> str:
     stem = pictures["H"].crop(pictures["H"].getbbox())
     if np.asarray(stem).mean() < 255 * FAINT:
         return ""
-    return "".join(each for each in CHARACTERS if not _is_confused(each, pictures))
+    ink = {character: np.asarray(picture, float) for character, picture in pictures.items()}
+    return "".join(character for character in CHARACTERS if not _is_confused(character, ink))
 
 
-def _is_confused(character: str, pictures: dict[str, Image.Image]) -> bool:
+def _is_confused(character: str, ink: dict[str, np.ndarray]) -> bool:
     """Return whether a character looks like another one of this font, as l does like I in many."""
-    others = {
-        other for group in CONFUSED if character in group for other in group if other != character
-    }
-    ink = {each: np.asarray(pictures[each], float) for each in (character, *others)}
-    differences = {each: np.abs(ink[character] - ink[each]).sum() for each in others}
-    return any(
-        differences[each] < ALIKE * min(ink[character].sum(), ink[each].sum()) for each in others
-    )
+    own_ink = ink[character]
+    for group in CONFUSED:
+        if character not in group:
+            continue
+        for other in group.replace(character, ""):
+            least = min(own_ink.sum(), ink[other].sum())
+            if np.abs(own_ink - ink[other]).sum() < ALIKE * least:
+                return True
+    return False
 
 
 def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
     """Return for each character, and each package that draws it
     readably, the files of its fonts.
     """
-    names = [f"fonts-{package}" for package in packages.split()]
-    found: dict[str, dict[str, list[str]]] = {
-        character: defaultdict(list) for character in CHARACTERS
-    }
-    for name in names:
+    fonts: dict[str, dict[str, list[str]]] = {}
+    for character in CHARACTERS:
+        fonts[character] = defaultdict(list)
+    for package in packages.split():
+        name = f"fonts-{package}"
         listed = subprocess.run(["dpkg", "-L", name], capture_output=True, text=True)
         if listed.returncode:
-            every = " ".join(f"fonts-{each}" for each in f"{TRAIN} {TEST}".split())
-            sys.exit(f"install the fonts: apt-get install {every}")
+            names = " ".join(f"fonts-{package}" for package in f"{TRAIN} {TEST}".split())
+            sys.exit(f"install the fonts: apt-get install {names}")
         for file in sorted({str(Path(line).resolve()) for line in listed.stdout.splitlines()}):
-            if file.lower().endswith((".ttf", ".otf")) and not any(
-                part in file.lower() for part in SPECIAL
-            ):
-                for character in readable(file):
-                    found[character][name].append(file)
-    return found
+            lower = file.lower()
+            is_special = any(part in lower for part in SPECIAL)
+            if is_special or not lower.endswith((".ttf", ".otf")):
+                continue
+            for character in readable(file):
+                fonts[character][name].append(file)
+    return fonts
 
 
 def main(folder: Path, count: int) -> None:
     """Draw `count` characters for training and a twentieth of that for testing, as many of each."""
     for part, packages, number in (("train", TRAIN, count), ("test", TEST, count // 20)):
         chance = random.Random(part)
-        fonts = fonts_of(packages)
-        for character, files_of in fonts.items():
-            (folder / part / character).mkdir(parents=True)
-            for index in range(number // len(CHARACTERS)):
-                file = chance.choice(files_of[chance.choice(sorted(files_of))])
-                drawn(file, character, chance).save(folder / part / character / f"{index:05d}.png")
-        files = {
-            file for files_of in fonts.values() for listed in files_of.values() for file in listed
-        }
-        print(
-            f"{part}: {number // len(CHARACTERS)} of each of {len(CHARACTERS)} characters, {len(files)} fonts"
-        )
+        of_each = number // len(CHARACTERS)
+        used: set[str] = set()
+        for character, files_of in fonts_of(packages).items():
+            into = folder / part / character
+            into.mkdir(parents=True)
+            used.update(*files_of.values())
+            for index in range(of_each):
+                package = chance.choice(sorted(files_of))
+                file = chance.choice(files_of[package])
+                drawn(file, character, chance).save(into / f"{index:05d}.png")
+        print(f"{part}: {of_each} of each of {len(CHARACTERS)} characters, {len(used)} fonts")
     copyfile(ABOUT, folder / "README.md")
 
 

@@ -28,6 +28,16 @@ from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.worker import MIN_DRY, MIN_PART, Budget, ToldBudget, run_parts
 from scanline.model.base.machine import facts
 
+PROPERTIES = (
+    "name",
+    "major",
+    "minor",
+    "total_memory",
+    "multi_processor_count",
+    "L2_cache_size",
+    "shared_memory_per_block_optin",
+)
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit status: 0 where every part that was begun has ended as it should, else 1."""
@@ -35,7 +45,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.dry_run:
         # of the processes that run the parts: kernels are imported there anew
         os.environ["TRITON_INTERPRET"] = "1"
-    budget = (ToldBudget if options.dry_run else Budget)(60 * options.minutes)
+    sizes = ON_GPU
+    least = MIN_PART
+    budget = Budget(60 * options.minutes)
+    if options.dry_run:
+        sizes = DRY
+        least = MIN_DRY
+        budget = ToldBudget(60 * options.minutes)
     try:
         results = ResultsFile(options.out, header(options), options.resume)
     except ValueError as error:
@@ -44,7 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [part for part in PARTS if not options.parts or part.name in options.parts]
     left = [part for part in chosen if results.status(part.name) != "done"]
     try:
-        sizes, least = (DRY, MIN_DRY) if options.dry_run else (ON_GPU, MIN_PART)
         run_parts(left, sizes, results, budget, least)
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
@@ -102,10 +117,7 @@ def gpu(dry: bool) -> dict[str, Any]:
     if dry:
         return {"name": "none: Triton's interpreter"}
     device = torch.cuda.get_device_properties(0)
-    names = ("name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size")
-    described = {
-        name: getattr(device, name, None) for name in (*names, "shared_memory_per_block_optin")
-    }
+    described = {name: getattr(device, name, None) for name in PROPERTIES}
     return {**described, "cuda": torch.version.cuda, "hip": torch.version.hip}
 
 

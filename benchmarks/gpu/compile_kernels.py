@@ -47,9 +47,8 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
                 "--random",
                 *PAPER,
             ]
-        environment = {
-            name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"
-        }
+        environment = dict(os.environ)
+        environment.pop("TRITON_INTERPRET", None)
         began = time.perf_counter()
         limit = 4 * LIMIT if sizes.dry else LIMIT
         result = subprocess.run(
@@ -58,9 +57,8 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
     yield Finding("compile/seconds", time.perf_counter() - began, "s", f"{cores()} cores")
     if result.returncode:
         raise RuntimeError(result.stderr.strip().splitlines()[-1])
-    compiled = sum(
-        int(line.split()[0]) for line in result.stdout.splitlines() if "kernels compiled" in line
-    )
+    lines = [line for line in result.stdout.splitlines() if "kernels compiled" in line]
+    compiled = sum(int(line.split()[0]) for line in lines)
     yield Finding("compile/kernels", compiled, "kernels")
     for name in SHIPPED:
         yield from attempt(f"compile/{name}/to_ready", partial(loading, name, sizes))
@@ -91,7 +89,7 @@ def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
     yield Finding(
         f"compile/{name}/to_ready", seconds, "s", "weights loaded, graphs of every size recorded"
     )
-    note = f"{hits} found in the cache" + (
-        f"; not found: {', '.join(sorted(set(missed)))}" if missed else ""
-    )
+    note = f"{hits} found in the cache"
+    if missed:
+        note += f"; not found: {', '.join(sorted(set(missed)))}"
     yield Finding(f"compile/{name}/not_in_cache", len(missed), "kernels", note)

@@ -15,7 +15,7 @@ Increments below half a unit of s's last place are lost, so CIFAR-10's 1,024 ste
 import copy
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,9 +39,8 @@ def self_test(sizes: Sizes) -> Iterator[Finding]:
     for name in sizes.models(*SHIPPED):
         began = time.perf_counter()
         generator = Generator(model(name, sizes), sizes.most, backend="cuda" if sizes.dry else None)
-        note = "; ".join(
-            (f"chosen: {generator.backend_name}, {generator.backend.name}", *generator.fallbacks)
-        )
+        choice = f"chosen: {generator.backend_name}, {generator.backend.name}"
+        note = "; ".join((choice, *generator.fallbacks))
         generator.close()
         yield Finding(f"self_test/{name}/to_ready", time.perf_counter() - began, "s", note)
         for dtype in STATES:
@@ -102,19 +101,16 @@ class Snapshot:
         count = min(len(self.images), len(other.images))
         differing = {}
         for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
-            mine, theirs = (
-                _as_bytes(getattr(side, name).transpose(0, axis)[:count]) for side in (self, other)
-            )
+            mine = _as_bytes(getattr(self, name).transpose(0, axis)[:count])
+            theirs = _as_bytes(getattr(other, name).transpose(0, axis)[:count])
             differing[name] = int((mine != theirs).any(dim=1).sum())
         return differing
 
 
 def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
-    return (
-        rows.contiguous().flatten(1).view(torch.uint8)
-        if rows.dim() > 1
-        else rows[:, None].view(torch.uint8)
-    )
+    if rows.dim() == 1:
+        rows = rows[:, None]
+    return rows.contiguous().flatten(1).view(torch.uint8)
 
 
 def same_bits(sizes: Sizes) -> Iterator[Finding]:
@@ -124,9 +120,8 @@ def same_bits(sizes: Sizes) -> Iterator[Finding]:
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for count in sizes.compared:
-            yield from compare(
-                f"same_bits/{name}/{count}", painted(model(name, sizes), count), expected
-            )
+            snapshots = painted(model(name, sizes), count)
+            yield from compare(f"same_bits/{name}/{count}", snapshots, expected)
 
 
 def compare(
@@ -140,12 +135,10 @@ def compare(
         if before is not None:
             differing = snapshot.differences(before)
             compared = min(len(snapshot.images), len(before.images))
-            note = f"of {compared} images compared; differing: " + ", ".join(
-                f"{k} {v}" for k, v in differing.items()
-            )
-            yield Finding(
-                f"{what}/after_{steps}_steps/differing", max(differing.values()), "images", note
-            )
+            counts = ", ".join(f"{name} {count}" for name, count in differing.items())
+            note = f"of {compared} images compared; differing: {counts}"
+            most = max(differing.values())
+            yield Finding(f"{what}/after_{steps}_steps/differing", most, "images", note)
         if before is None or len(before.images) < len(snapshot.images):
             expected[steps] = snapshot
 
@@ -166,7 +159,8 @@ def painted(
     slots = torch.from_numpy(order[:KEPT]).to(model.device)
     snapshots: dict[int, Snapshot] = {}
     done = 0
-    for steps in (*(steps for steps in CHECKED if steps < config.steps), config.steps):
+    checked = [steps for steps in CHECKED if steps < config.steps]
+    for steps in (*checked, config.steps):
         generator.advance(steps - done)
         if not done:
             load()
@@ -187,21 +181,16 @@ def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
     """
     for name in sizes.models(*SHIPPED):
         exact, bits = paint(model(name, sizes), sizes.judged, torch.float32)
-        yield Finding(
-            f"states/{name}/float32",
-            float(bits.mean()),
-            "bits/dim",
-            f"of {sizes.judged} images it painted",
-        )
+        note = f"of {sizes.judged} images it painted"
+        yield Finding(f"states/{name}/float32", float(bits.mean()), "bits/dim", note)
         for dtype in SIXTEEN_BITS[: 1 if sizes.dry else None]:
             what = f"states/{name}/{bits_of(dtype)}"
             more = paint(model(name, sizes), sizes.judged, dtype, exact)[1] - bits
             note = f"of an image: {more.min():.2g} to {more.max():.2g}"
             yield Finding(f"{what}/more", float(more.mean()), "bits/dim", note)
             images, _ = paint(model(name, sizes), sizes.judged, dtype)
-            yield Finding(
-                f"{what}/same_bytes", float((images == exact).mean()), "", "of the same seeds"
-            )
+            same = float((images == exact).mean())
+            yield Finding(f"{what}/same_bytes", same, "", "of the same seeds")
 
 
 def paint(
@@ -212,11 +201,10 @@ def paint(
     """
     generator = make_generator(network, count, dtype)
     length = generator.config.bytes
-    mask = None if known is None else np.ones(length, np.bool_)
-    images = [None] * count if known is None else list(known)
-    specs = [
-        ImageSpec(seed=1, index=index, known=image, mask=mask) for index, image in enumerate(images)
-    ]
+    specs = [ImageSpec(seed=1, index=index) for index in range(count)]
+    if known is not None:
+        mask = np.ones(length, np.bool_)
+        specs = [replace(specs[index], known=known[index], mask=mask) for index in range(count)]
     generator.place_many(range(count), specs)
     while generator.positions().min() < length:
         generator.advance(generator.config.steps)

@@ -29,12 +29,8 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
         generator.close()
         what = f"engine/{name}/{slots}"
-        yield Finding(
-            f"{what}/offline",
-            offline,
-            "images/s",
-            "the generator alone, all images at one position",
-        )
+        note = "the generator alone, all images at one position"
+        yield Finding(f"{what}/offline", offline, "images/s", note)
 
         generator = make_generator(model(name, sizes), slots, **sizes.found)
         load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
@@ -42,14 +38,11 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         generator.close()
         yield Finding(f"{what}/served", served, "images/s", f"{WAVES * slots} images counted")
         yield Finding(f"{what}/served_of_offline", served / offline, "")
-        median, p99 = (1e3 * float(np.percentile(ticks, q)) for q in (50, 99))
-        yield Finding(f"{what}/tick", median, "ms", f"median of {len(ticks)}, p99 {p99:.1f}")
-        yield Finding(
-            f"{what}/first_tick",
-            1e3 * first,
-            "ms",
-            "the tick that a request of all slots arrives in",
-        )
+        median, p99 = np.percentile(ticks, (50, 99)).tolist()
+        note = f"median of {len(ticks)}, p99 {1e3 * p99:.1f}"
+        yield Finding(f"{what}/tick", 1e3 * median, "ms", note)
+        note = "the tick that a request of all slots arrives in"
+        yield Finding(f"{what}/first_tick", 1e3 * first, "ms", note)
 
 
 class Load:
@@ -90,9 +83,8 @@ class Load:
             ):
                 images = self.slots // self.requests
                 client = f"client {self.sent % 16}"
-                self.engine.accept(
-                    GenerateRequest(self.sent, images, seed=self.sent, client=client)
-                )
+                request = GenerateRequest(self.sent, images, seed=self.sent, client=client)
+                self.engine.accept(request)
                 self.left[self.sent] = images
                 self.sent += 1
                 next_arrival += self.pause

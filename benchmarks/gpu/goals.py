@@ -49,12 +49,8 @@ def _by_streams(name: str, copy: float, sizes: Sizes) -> Iterator[Finding]:
         generator.close()
         rate = sizes.most / (steps * seconds)
         yield Finding(what, 1e6 * seconds, "us a step", f"{rate:,.0f} images/s")
-        yield Finding(
-            f"{what}/of_copy",
-            traffic / seconds / copy,
-            "",
-            "of the rate at which states alone could move",
-        )
+        note = "of the rate at which states alone could move"
+        yield Finding(f"{what}/of_copy", traffic / seconds / copy, "", note)
         alone = alone or seconds
         yield Finding(f"{what}/{RATIO}", alone / seconds, "times as fast")
 
@@ -78,15 +74,16 @@ def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any
     compared and do not differ; else none, as shipped."""
     values = {str(finding["name"]): finding["value"] for finding in findings}
     differing = [value for name, value in values.items() if name.endswith("/differing")]
-    if not differing or any(value != 0 for value in differing):
+    if set(differing) != {0}:
         return {}
     best = WORTH
     streams_of_best = 1
     for streams in STREAMS[1:]:
         ending = f"/{streams}_streams/{RATIO}"
-        ratios = [
-            value for name, value in values.items() if name.endswith(ending) and value is not None
-        ]
+        ratios: list[float] = []
+        for name, value in values.items():
+            if name.endswith(ending) and value is not None:
+                ratios.append(value)
         mean = prod(ratios) ** (1 / len(ratios)) if ratios else 0.0
         if mean > best:
             best = mean

@@ -36,32 +36,34 @@ def state_tiles(sizes: Sizes) -> Iterator[Finding]:
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     for name in sizes.models(*SHIPPED, PAPER[0]):
         # More than one layer, so that none finds its states in the L2.
-        of = replace(config(name, sizes), layers=1 if sizes.dry else 4)
+        layers = replace(config(name, sizes), layers=1 if sizes.dry else 4)
         for dtype, warps, deferred in product(STATES, (4, 2, 1), (0, DEFERRED)):
             what = f"state_tiles/{name}/{bits_of(dtype)}/{warps}_warps/every_{deferred + 1}"
-            state = State.zeros(of, sizes.most, sizes.device, dtype, deferred)
-            yield from attempt(what, partial(_state_tile, what, of, state, warps, copy, sizes))
+            state = State.zeros(layers, sizes.most, sizes.device, dtype, deferred)
+            yield from attempt(what, partial(_state_tile, what, layers, state, warps, copy, sizes))
 
 
 def _state_tile(
-    what: str, of: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes
+    what: str, config: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes
 ) -> Iterator[Finding]:
     batch = sizes.most
     device = sizes.device
-    projected = torch.randn(batch, of.heads * (2 * of.key_width + of.value_width), device=device)
+    width = config.heads * (2 * config.key_width + config.value_width)
+    projected = torch.randn(batch, width, device=device)
     rows = torch.randperm(batch, device=device)
-    y = torch.empty(batch, of.heads * of.value_width, device=device)
+    y = torch.empty(batch, config.heads * config.value_width, device=device)
+    elements = warps * step.WARP_ELEMENTS
     # as many images as any at each distance from their next write
     state.position.copy_(torch.arange(batch))
 
     def run() -> None:
-        for layer in zip(state.s, state.z, state.deferred, strict=True):
+        for s, z, deferred in zip(state.s, state.z, state.deferred, strict=True):
             step.fused_recurrent_step(
-                projected, *layer, state.position, rows, y=y, elements=warps * step.WARP_ELEMENTS
+                projected, s, z, deferred, state.position, rows, y=y, elements=elements
             )
 
-    time = microseconds(run, sizes) / of.layers
-    moved = state.traffic / of.layers + projected.nbytes + y.nbytes
+    time = microseconds(run, sizes) / config.layers
+    moved = state.traffic / config.layers + projected.nbytes + y.nbytes
     yield Finding(what, time, "us a layer")
     yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "", f"{moved / 1e6:.0f} MB")
 
@@ -76,7 +78,7 @@ def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
     Launches are not chained here: a chained kernel's time has its wait for the one before in it.
     """
     for name in sizes.models(PAPER[0], SHIPPED[0]):
-        for count in (sizes.most, 1) if not sizes.dry else (1,):
+        for count in sizes.few(1, sizes.most):
             yield from _profile(f"profile/{name}/{count}", name, count, sizes)
 
 
@@ -91,15 +93,13 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
             torch.cuda.synchronize()
     generator.close()
     kind = DeviceType.CPU if sizes.dry else DeviceType.CUDA
-    events = sorted(
-        (e for e in trace.events() if e.device_type == kind), key=lambda e: e.time_range.start
-    )
+    events = [event for event in trace.events() if event.device_type == kind]
+    events.sort(key=lambda event: event.time_range.start)
     timed = [(event.name, event.time_range.elapsed_us()) for event in events]
     yield from by_name(what, timed, steps)
     # the kernels of our own alone: copies of torch come and go with the host's calls.
-    yield from by_place(
-        what, [(kernel, time) for kernel, time in timed if kernel.startswith("_")], steps
-    )
+    own = [(kernel, time) for kernel, time in timed if kernel.startswith("_")]
+    yield from by_place(what, own, steps)
 
 
 def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
@@ -118,13 +118,12 @@ def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[
     """Yield the median of each launch of a step, in their order,
     which is the same in every step.
     """
-    each, beyond = divmod(len(timed), steps)
+    launches = len(timed) // steps  # of a step
     names = [kernel for kernel, _ in timed]
-    if not each or beyond or names != names[:each] * steps:
-        yield Finding(
-            f"{what}/sequence", None, note=f"{len(timed)} launches in {steps} steps are no sequence"
-        )
+    if not launches or names != names[:launches] * steps:
+        note = f"{len(timed)} launches in {steps} steps are no sequence"
+        yield Finding(f"{what}/sequence", None, note=note)
         return
-    for place in range(each):
-        times = [time for _, time in timed[place::each]]
+    for place in range(launches):
+        times = [time for _, time in timed[place::launches]]
         yield Finding(f"{what}/launch_{place:02d}", float(np.median(times)), "us", names[place])

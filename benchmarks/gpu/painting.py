@@ -59,9 +59,8 @@ def _rate(
     shapes = product_shapes(generator.config)
     of_step = {"states": generator.pool.state.traffic / step / copy}
     # Ours are two products of float16 each (kernels/triton/linear.py).
-    of_step["products"] = (
-        2 * products_seconds(shapes, count, sizes.device, sizes.seconds / 10, torch.float16) / step
-    )
+    one = products_seconds(shapes, count, sizes.device, sizes.seconds / 10, torch.float16)
+    of_step["products"] = 2 * one / step
     of_step["launches and the rest"] = 1 - sum(of_step.values())
     note = "traffic of states alone, over the copy bandwidth; of the step at these rates: "
     note += ", ".join(f"{part} {share:.0%}" for part, share in of_step.items())
@@ -72,12 +71,13 @@ def bench(sizes: Sizes) -> Iterator[Finding]:
     """Yield what `scanline bench` measures of each model and no other part does: copies and
     products alone, an image alone from the call to its last byte, likelihoods, memory from its
     first byte to its last, the authors' library."""
-    if missing := missing_library():
+    missing = missing_library()
+    if missing is not None:
         yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
         yield from attempt(f"bench/{name}", partial(_bench, name, sizes))
         yield from attempt(f"memory/{name}", partial(_memory, name, sizes))
-        if (name in PAPER or sizes.dry) and not missing:
+        if (name in PAPER or sizes.dry) and missing is None:
             yield from attempt(f"authors/{name}", partial(_authors, name, sizes))
 
 
@@ -88,33 +88,17 @@ def _bench(name: str, sizes: Sizes) -> Iterator[Finding]:
     prefill = result["prefill"]
     scoring = result["scoring"]
     ceilings = result["ceilings"]
-    yield Finding(
-        f"ceilings/{name}/copy",
-        ceilings["copy_bytes"] / 1e12,
-        "TB/s",
-        "read + written, beyond any cache",
-    )
-    yield Finding(
-        f"ceilings/{name}/products",
-        ceilings["matrix_flop"] / 1e12,
-        "TFLOP/s",
-        "torch, the model's float32",
-    )
+    note = "read + written, beyond any cache"
+    yield Finding(f"ceilings/{name}/copy", ceilings["copy_bytes"] / 1e12, "TB/s", note)
+    note = "torch, the model's float32"
+    yield Finding(f"ceilings/{name}/products", ceilings["matrix_flop"] / 1e12, "TFLOP/s", note)
     note = f"p99 {1e3 * alone['seconds_p99']:.1f}; backend {result['configuration']['backend']}"
     yield Finding(f"one_image/{name}", 1e3 * alone["seconds_median"], "ms", note)
     yield Finding(f"one_image/{name}/step", 1e3 * alone["step_ms"], "us")
-    yield Finding(
-        f"reading/{name}/prefill",
-        1e3 * prefill["seconds_median"],
-        "ms",
-        "the first half of one image",
-    )
-    yield Finding(
-        f"reading/{name}/score",
-        scoring["images_per_second"],
-        "images/s",
-        f"{scoring['images']} at once",
-    )
+    seconds = prefill["seconds_median"]
+    yield Finding(f"reading/{name}/prefill", 1e3 * seconds, "ms", "the first half of one image")
+    note = f"{scoring['images']} at once"
+    yield Finding(f"reading/{name}/score", scoring["images_per_second"], "images/s", note)
 
 
 def _memory(name: str, sizes: Sizes) -> Iterator[Finding]:

@@ -25,61 +25,60 @@ from scanline.model.tasks.offline import run
 def likelihoods(sizes: Sizes) -> Iterator[Finding]:
     """Yield rates of scoring, the time to classify an image and how many costs differ, by passes of
     64 images and as they are, by single launches and by graphs."""
-    few: dict[str, Any] = {"prefill_graphs": ((2, 2),) if sizes.dry else ((64, 64),)}
+    graph = (2, 2) if sizes.dry else (64, 64)
+    options_of: dict[str, dict[str, Any]] = {
+        "64_images": {"prefill_graphs": (graph,)},
+        "as_shipped": {},
+    }
+    replays = {"launches": lambda _, launches: launches, "graphs": recorded}
     for name in sizes.models(*SHIPPED, PAPER[0]):
         network = model(name, sizes)
-        expected = list[np.ndarray]()
-        images = np.random.default_rng(0).integers(
-            0, 256, (sizes.judged, network.config.bytes), np.uint8
-        )
-        for passes, options in (("64_images", few), ("as_shipped", {})):
-            for way, replay in (("launches", lambda _, launches: launches), ("graphs", recorded)):
+        expected: list[np.ndarray] = []
+        images = _random_images(sizes.judged, network.config.bytes)
+        for passes, options in options_of.items():
+            for way, replay in replays.items():
+                what = f"likelihoods/{name}/{passes}/{way}"
                 with mock.patch("scanline.model.backends.cuda_prefill.recorded", replay):
                     generator = make_generator(network, 1, **options)
-                    yield from scored(
-                        f"likelihoods/{name}/{passes}/{way}", generator, images, expected, sizes
-                    )
+                    yield from scored(what, generator, images, expected, sizes)
                 generator.close()
+
+
+def _random_images(count: int, size: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, size), np.uint8)
 
 
 def scored(
     what: str, generator: Generator, images: np.ndarray, expected: list[np.ndarray], sizes: Sizes
 ) -> Iterator[Finding]:
     """Yield what one way takes; its costs join `expected`, whose first they should be."""
-    classes = generator.config.classes
-    seen = views(generator.config, images[:1])[0]
-    labels = tuple(range(1, 1 + len(classes))) or (0,)
-    one = ScoreRequest(
-        0, tuple(view.tobytes() for view in seen for _ in labels), labels * len(seen)
-    )
+    # Each byte's costs, beside those of the first way.
     expected.append(generator.score(images))
     differing = int((expected[0] != expected[-1]).sum())
-    yield Finding(
-        f"{what}/differing", differing, "costs", f"of {images.size} bytes, from the first way's"
-    )
-    seconds = float(
-        np.median(durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3)))
-    )
-    yield Finding(what, len(images) / seconds, "images/s", f"{len(images)} in one call")
+    note = f"of {images.size} bytes, from the first way's"
+    yield Finding(f"{what}/differing", differing, "costs", note)
+    # Many images in one call.
+    times = durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))
+    rate = len(images) / float(np.median(times))
+    yield Finding(what, rate, "images/s", f"{len(images)} in one call")
+    # One image under each class, in each view.
+    labels = tuple(range(1, 1 + len(generator.config.classes))) or (0,)
+    readings: list[bytes] = []
+    views_of_image = views(generator.config, images[:1])[0]
+    for view in views_of_image:
+        readings += [view.tobytes()] * len(labels)
+    request = ScoreRequest(0, tuple(readings), labels * len(views_of_image))
     engine = Engine(generator)
-    seconds = float(
-        np.median(durations(lambda: list(run(engine, one)), 0.0, sizes.device, sizes.calls(9)))
-    )
-    yield Finding(
-        f"{what}/one_image",
-        1e3 * seconds,
-        "ms",
-        f"{len(one.images)} readings of it through the engine",
-    )
+    times = durations(lambda: list(run(engine, request)), 0.0, sizes.device, sizes.calls(9))
+    note = f"{len(readings)} readings of it through the engine"
+    yield Finding(f"{what}/one_image", 1e3 * float(np.median(times)), "ms", note)
 
 
 def reading(sizes: Sizes) -> Iterator[Finding]:
     """Yield rates of completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
         generator = make_generator(model(name, sizes), min(1024, sizes.most), **sizes.found)
-        images = np.random.default_rng(0).integers(
-            0, 256, (sizes.read, generator.config.bytes), np.uint8
-        )
+        images = _random_images(sizes.read, generator.config.bytes)
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)
         generator.close()
@@ -95,18 +94,20 @@ def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator
     masks = (mask.tobytes(),) * len(images)
     request = GenerateRequest(0, len(images), seed=1, known=sources, masks=masks)
     began = time.perf_counter()
-    finished = sum(
-        isinstance(event, Finished)
-        for events in run(Engine(generator), request)
-        for event in events
-    )
+    finished = len(_finished(generator, request))
     rate = finished / (time.perf_counter() - began)
-    yield Finding(
-        f"{what}/completions",
-        rate,
-        "images/s",
-        f"{finished} different pictures, half known, one request",
-    )
+    note = f"{finished} different pictures, half known, one request"
+    yield Finding(f"{what}/completions", rate, "images/s", note)
+
+
+def _finished(generator: Generator, request: GenerateRequest) -> dict[int, bytes]:
+    """Run a request; return its images by their indices."""
+    images: dict[int, bytes] = {}
+    for events in run(Engine(generator), request):
+        for event in events:
+            if isinstance(event, Finished):
+                images[event.index] = event.image
+    return images
 
 
 def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
@@ -119,15 +120,15 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
             images, [generator.config.bytes] * count, reading=Reading(CodedPrefill)
         )
         generator.run_prefill(reading).wait()
-        found = [reading.intervals_of(row) for row in range(count)]
+        intervals = [reading.intervals_of(row) for row in range(count)]
         seconds = time.perf_counter() - began
-    yield Finding(
-        f"{what}/intervals",
-        count / seconds,
-        "images/s",
-        f"{count} at once, without the coder's time",
-    )
-    coded = Codes(tuple(encode(map(tuple, own.tolist())) for own in found if own is not None))
+    note = f"{count} at once, without the coder's time"
+    yield Finding(f"{what}/intervals", count / seconds, "images/s", note)
+    codes: list[bytes] = []
+    for of_image in intervals:
+        assert of_image is not None
+        codes.append(encode(map(tuple, of_image.tolist())))
+    coded = Codes(tuple(codes))
     requests = {
         "decoded": GenerateRequest(0, count, seed=0, codes=coded),
         "drawn": GenerateRequest(1, count, seed=0),
@@ -137,9 +138,8 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     for name, request in requests.items():
         for _ in range(2):
             began = time.perf_counter()
-            ended = [event for events in run(Engine(generator), request) for event in events]
+            painted = _finished(generator, request)
             seconds = time.perf_counter() - began
-        painted = {event.index: event.image for event in ended if isinstance(event, Finished)}
         right = sum(painted[index] == image.tobytes() for index, image in enumerate(images))
         note = f"{right} of {count} are what was encoded" if name == "decoded" else "beside it"
         yield Finding(f"{what}/{name}", count / seconds, "images/s", f"one request; {note}")

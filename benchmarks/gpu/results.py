@@ -30,7 +30,8 @@ class Finding:
 
     def __str__(self) -> str:
         value = "-" if self.value is None else f"{self.value:,.4g} {self.unit}".rstrip()
-        return f"{self.name}: {value}{f' ({self.note})' if self.note else ''}"
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.name}: {value}{note}"
 
 
 class ResultsFile:
@@ -68,8 +69,11 @@ class ResultsFile:
     def begin(self, part: str) -> None:
         """Record a part that has begun, and drop the findings of an earlier run."""
         self.content["parts"][part] = {
-            "status": "failed", "seconds": 0.0, "reason": "the run ended before this part did", "findings": [],
-        }  # fmt: skip
+            "status": "failed",
+            "seconds": 0.0,
+            "reason": "the run ended before this part did",
+            "findings": [],
+        }
         self._write()
 
     def add(self, part: str, finding: Finding) -> None:

@@ -30,9 +30,15 @@ from scanline.model.training.presets import PRESETS
 SHIPPED = ("mnist-small", "cifar10-small")
 PAPER = ("mnist", "cifar10")  # the paper's sizes, with random weights
 TINY = {
-    "height": 2, "width": 2, "layers": 1, "heads": 2, "key_width": 4, "value_width": 4, "feed_forward": 16,
+    "height": 2,
+    "width": 2,
+    "layers": 1,
+    "heads": 2,
+    "key_width": 4,
+    "value_width": 4,
+    "feed_forward": 16,
     "components": 2,
-}  # fmt: skip
+}
 TINY_WINDOW = {"blocks": 1, "block_width": 16, "window_rows": 1, "window_columns": 1}
 
 
@@ -70,12 +76,27 @@ class Sizes:
 
 
 ON_GPU = Sizes(
-    dry=False, in_flight=(4096, 10_000, 1024, 256, 64, 8, 1), most=4096, compared=(1, 64, 1024, 4096, 10_000),
-    steps=32, seconds=0.3, copied=1 << 30, read=256, judged=512,
-)  # fmt: skip
+    dry=False,
+    in_flight=(4096, 10_000, 1024, 256, 64, 8, 1),
+    most=4096,
+    compared=(1, 64, 1024, 4096, 10_000),
+    steps=32,
+    seconds=0.3,
+    copied=1 << 30,
+    read=256,
+    judged=512,
+)
 DRY = Sizes(
-    dry=True, in_flight=(3, 1), most=3, compared=(1, 3), steps=2, seconds=0.0, copied=1 << 12, read=2, judged=2,
-)  # fmt: skip
+    dry=True,
+    in_flight=(3, 1),
+    most=3,
+    compared=(1, 3),
+    steps=2,
+    seconds=0.0,
+    copied=1 << 12,
+    read=2,
+    judged=2,
+)
 
 
 @cache
@@ -118,7 +139,8 @@ STATES = (torch.float32, torch.bfloat16)
 
 def microseconds(call: Callable[[], object], sizes: Sizes, calls: int = 10) -> float:
     """Return the median time of a call without the host's."""
-    return 1e6 * float(np.median(device_durations(call, 0.0, sizes.device, sizes.calls(9), calls)))
+    times = device_durations(call, 0.0, sizes.device, sizes.calls(9), calls)
+    return 1e6 * float(np.median(times))
 
 
 def make_generator(
@@ -142,7 +164,9 @@ def make_generator(
     pool = SlotPool.empty(model.config, slots, model.device, state_dtype, backend.deferred)
     if ready:
         backend.warm_up(pool)
-    name = "cuda" if chained else "cuda-narrow" if narrow else "cuda-unchained"
+    name = "cuda"
+    if not chained:
+        name = "cuda-narrow" if narrow else "cuda-unchained"
     opened = OpenBackend(name, (), backend, pool, model)
     with mock.patch.object(generator_module, "open_backend", return_value=opened):
         return Generator(model, slots)
@@ -161,9 +185,8 @@ def step_seconds(generator: Generator, sizes: Sizes) -> list[float]:
     """Return the seconds of a step of all images, one for each
     timed call of `sizes.steps` steps.
     """
-    return step_durations(
-        generator, sizes.seconds, min(sizes.steps, generator.config.steps), sizes.calls(5)
-    )
+    steps = min(sizes.steps, generator.config.steps)
+    return step_durations(generator, sizes.seconds, steps, sizes.calls(5))
 
 
 def bits_of(dtype: torch.dtype) -> str:

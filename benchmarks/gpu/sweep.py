@@ -33,19 +33,18 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
 
 def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     """Return the options to try, by number of images in flight."""
-    if sizes.dry:
-        return {
-            sizes.most: {"unchained": {"chained": False}, "2_streams": {"streams": 2, "many": 2}}
-        }
-    few = {f"{steps}_steps_a_graph": {"steps": steps, "few": 256} for steps in (1, 8, 16)}
     unchained: dict[str, dict[str, Any]] = {"unchained": {"chained": False}}
+    if sizes.dry:
+        return {sizes.most: unchained | {"2_streams": {"streams": 2, "many": 2}}}
+    unchained["narrow"] = {"chained": False, "narrow": True}
     two = {"as_shipped": {}, "2_streams": {"streams": 2}}  # `goals` has those of the most images
-    unchained |= {"narrow": {"chained": False, "narrow": True}}
-    exact = {
-        count: {"as_shipped": {}, "size_exact": {"sizes": (count,)}}
-        for count in (65, 300, 1025, 2049)
-    }
-    return {sizes.most: unchained, 1024: two | unchained, 64: few, 1: {**few, **unchained}, **exact}
+    few: dict[str, dict[str, Any]] = {}
+    for steps in (1, 8, 16):
+        few[f"{steps}_steps_a_graph"] = {"steps": steps, "few": 256}
+    choices = {sizes.most: unchained, 1024: two | unchained, 64: few, 1: few | unchained}
+    for count in (65, 300, 1025, 2049):
+        choices[count] = {"as_shipped": {}, "size_exact": {"sizes": (count,)}}
+    return choices
 
 
 def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> Iterator[Finding]:
@@ -66,12 +65,10 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for chained, streams in ((False, 1), (True, 1), (True, 2)):
-            what = (
-                f"sweep/same_bits/{name}/{streams}_streams/{'chained' if chained else 'unchained'}"
-            )
-            snapshots = painted(
-                model(name, sizes), count, load.start, chained=chained, streams=streams, many=2
-            )
+            launches = "chained" if chained else "unchained"
+            what = f"sweep/same_bits/{name}/{streams}_streams/{launches}"
+            options = {"chained": chained, "streams": streams, "many": 2}
+            snapshots = painted(model(name, sizes), count, load.start, **options)
             load.end()
             yield from compare(what, snapshots, expected)
 

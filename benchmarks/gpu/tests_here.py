@@ -29,9 +29,8 @@ LIMIT = 150  # seconds of one file; most of them are Triton's compiler's
 def files_of_tests() -> list[str]:
     """Return the test files that run on a GPU where there is one, the longest first."""
     paths = [path for path in (ROOT / "tests").rglob("test_*.py") if MARK in path.read_text()]
-    return [
-        str(path.relative_to(ROOT)) for path in sorted(paths, key=lambda path: -path.stat().st_size)
-    ]
+    paths.sort(key=lambda path: -path.stat().st_size)
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def run_tests(sizes: Sizes) -> Iterator[Finding]:
@@ -74,26 +73,23 @@ def _run(file: str) -> list[Finding]:
         except subprocess.TimeoutExpired:
             return [Finding(f"tests/{file}", None, note=f"did not end within {LIMIT} s")]
         if not report.exists():
-            last = (result.stdout + result.stderr).strip().splitlines()[-1:] or [
-                f"exit status {result.returncode}"
-            ]
-            return [Finding(f"tests/{file}", None, note=f"no report: {last[0][:200]}")]
+            lines = [f"exit status {result.returncode}"]
+            lines += (result.stdout + result.stderr).strip().splitlines()
+            return [Finding(f"tests/{file}", None, note=f"no report: {lines[-1][:200]}")]
         return _read(file, ElementTree.parse(report).getroot())
 
 
 def _read(file: str, root: ElementTree.Element) -> list[Finding]:
     cases = list(root.iter("testcase"))
-    failed = [
-        (case, child) for case in cases for child in case if child.tag in ("failure", "error")
-    ]
-    skipped = sum(child.tag == "skipped" for case in cases for child in case)
-    passed = len(cases) - len(failed) - skipped
-    findings = [
-        Finding(f"tests/{file}", passed, "passed", f"{len(failed)} failed, {skipped} skipped")
-    ]
-    for case, child in failed:
-        message = (child.get("message") or "").strip().splitlines() or [""]
-        findings.append(
-            Finding(f"tests/{file}::{case.get('name')}", None, note=f"failed: {message[0][:300]}")
-        )
-    return findings
+    failures: list[Finding] = []
+    skipped = 0
+    for case in cases:
+        for child in case:
+            skipped += child.tag == "skipped"
+            if child.tag in ("failure", "error"):
+                first, _, _ = (child.get("message") or "").strip().partition("\n")
+                name = f"tests/{file}::{case.get('name')}"
+                failures.append(Finding(name, None, note=f"failed: {first[:300]}"))
+    passed = len(cases) - len(failures) - skipped
+    note = f"{len(failures)} failed, {skipped} skipped"
+    return [Finding(f"tests/{file}", passed, "passed", note), *failures]

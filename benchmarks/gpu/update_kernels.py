@@ -55,5 +55,6 @@ def findings(
         yield Finding(f"{what}/{kind}", kinds[kind] / 1e3, "ms an update", note)
     largest = sorted(microseconds.items(), key=lambda item: -sum(item[1]))[:LARGEST]
     for number, (kernel, times) in enumerate(largest):
-        note = f"{len(times) / updates:.1f} x {np.median(times):.1f} us, {kind_of(kernel)}: {kernel[:150]}"
+        note = f"{len(times) / updates:.1f} x {np.median(times):.1f} us"
+        note += f", {kind_of(kernel)}: {kernel[:150]}"
         yield Finding(f"{what}/kernel_{number:02d}", sum(times) / updates, "us an update", note)

@@ -54,13 +54,9 @@ def update_profile(sizes: Sizes) -> Iterator[Finding]:
     started: list[tuple[str, subprocess.Popen[str]]] = []
     try:
         for name in IMAGES:
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.gpu.update_profile",
-                name,
-                *["--dry-run"] * sizes.dry,
-            ]
+            command = [sys.executable, "-m", "benchmarks.gpu.update_profile", name]
+            if sizes.dry:
+                command.append("--dry-run")
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -101,9 +97,8 @@ def _timed(
     lines = [*said, *output.splitlines()]
     results = [line for line in lines if line.startswith("{")]
     if not results:
-        raise RuntimeError(
-            lines[-1].strip() if lines else f"its process ended with exit status {process.wait()}"
-        )
+        reason = f"its process ended with exit status {process.wait()}"
+        raise RuntimeError(lines[-1].strip() if lines else reason)
     found = json.loads(results[-1])
     yield Finding(what, found["ms"], "ms an update", found["note"])
     peak = peak_flops(sizes.device)
@@ -124,18 +119,19 @@ def run(name: str, sizes: Sizes) -> None:
     dtype = product_dtype(device, "float32" if sizes.dry else None)
     updater = new_updater(Transformer(model).to(device), recipe, Group(), dtype, not sizes.dry)
     images = torch.randint(0, 256, (count, model.bytes), dtype=torch.uint8, device=device)
-    labels = torch.randint(0, 1 + len(model.classes), (count,), device=device)
+    labels = None
+    if model.classes:
+        labels = torch.randint(0, 1 + len(model.classes), (count,), device=device)
     drawn = None
     positions = model.steps
     if name in POSITIONS:
         positions = min(POSITIONS[name], model.steps)
-        place = (
-            torch.rand(count, model.steps, device=device).argsort(1)[:, :positions].sort(1).values
-        )
+        shuffled = torch.rand(count, model.steps, device=device).argsort(1)
+        place = shuffled[:, :positions].sort(1).values
         drawn = Positions(place, torch.ones(count, positions, device=device))
 
     def update() -> None:
-        updater.update(images, 1000, recipe.learning_rate, labels if model.classes else None, drawn)
+        updater.update(images, 1000, recipe.learning_rate, labels, drawn)
 
     for _ in range(WARM_UP + 2):
         update()

@@ -77,9 +77,8 @@ def run_parts(
         for part in parts:
             left = budget.left()
             if part.seconds > left:
-                reason = (
-                    f"needs about {part.seconds} s, and {max(0, left):.0f} s of the budget are left"
-                )
+                left = max(0, left)
+                reason = f"needs about {part.seconds} s, and {left:.0f} s of the budget are left"
                 results.skip(part.name, reason)
                 show(f"{part.name}: skipped, {reason}")
                 continue
@@ -94,9 +93,9 @@ def run_parts(
                 show(f"    {finding}")
 
             limit = max(least, SLACK * part.seconds)
-            failure = worker.run(
-                part, replace(sizes, found=found), limit if sizes.dry else min(left, limit), record
-            )
+            if not sizes.dry:
+                limit = min(left, limit)
+            failure = worker.run(part, replace(sizes, found=found), limit, record)
             results.end(part.name, time.monotonic() - began, failure)
             budget.spend(part)
             if failure is not None:

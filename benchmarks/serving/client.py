@@ -96,7 +96,8 @@ class HttpClient:
             writer.close()
         else:
             self.idle.append((reader, writer))
-        if (status := int(received.split(b" ", 2)[1])) != 200:
+        status = int(received.split(b" ", 2)[1])
+        if status != 200:
             raise RefusedError(status, json.loads(answer)["error"]["code"])
         return answer
 
@@ -110,13 +111,16 @@ class HttpClient:
 
 async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
     """Read a body to its end: of the length in its head, or in chunks."""
-    if length := re.search(rb"content-length: (\d+)", head):
+    length = re.search(rb"content-length: (\d+)", head)
+    if length:
         return await reader.readexactly(int(length[1]))
-    whole = bytearray()
-    while size := int(await reader.readline(), 16):
-        whole += (await reader.readexactly(size + 2))[:-2]  # without the end of the line
-    await reader.readline()
-    return bytes(whole)
+    body = bytearray()
+    while True:
+        size = int(await reader.readline(), 16)
+        chunk = await reader.readexactly(size + 2)
+        body += chunk[:-2]  # without the end of the line
+        if not size:
+            return bytes(body)
 
 
 async def post_npy(client: HttpClient, path: str, fields: dict[str, Any]) -> Answer:
@@ -153,9 +157,10 @@ async def over_websocket(socket: ClientConnection, fields: dict[str, Any]) -> An
         if isinstance(message, bytes):
             first = first or time.monotonic()
             _, index, start = FRAME.unpack_from(message)
-            if start != len(images[index]):
+            expected = len(images[index])
+            if start != expected:
                 raise ValueError(
-                    f"a frame of image {index} starts at byte {start}, expected {len(images[index])}"
+                    f"a frame of image {index} starts at byte {start}, expected {expected}"
                 )
             images[index] += message[FRAME.size :]
             continue

@@ -179,8 +179,8 @@ class Load:
             return await POSTS[kind](self.client, GENERATIONS, fields)
         if websocket is not None:
             return await over_websocket(websocket, fields)
-        async with open_websocket(self.server.url) as own:
-            return await over_websocket(own, fields)
+        async with open_websocket(self.server.url) as socket:
+            return await over_websocket(socket, fields)
 
 
 def processor(server: Server) -> Counter[str]:
@@ -253,10 +253,11 @@ def main() -> None:
         "threads": options.threads,
         "precision": options.precision,
         "max-images-per-request": most,
+        # else metrics read twice a round delay what comes after
+        "max-overhead-per-second": 100_000,
     }
-    # else metrics read twice a round delay what comes after
-    limits |= {"max-overhead-per-second": 100_000}
-    limits |= {} if suite.slots is None else {"slots": suite.slots}
+    if suite.slots is not None:
+        limits["slots"] = suite.slots
     with (
         serve(zoo.find(options.model), *arguments(limits), forked=False) as server,
         offline_generator(expected, suite.offline) as offline,

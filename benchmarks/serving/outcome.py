@@ -10,6 +10,20 @@ from rich.table import Table
 from tests.support.server.metrics_reader import Metrics
 
 FRAMES = "stream_frames_coalesced_total"
+COLUMNS = (
+    "case",
+    "requests",
+    "images/s",
+    "served/offline",
+    "queue s",
+    "first pixel s",
+    "request s",
+    "API ms",
+    "engine ms",
+    "offline ms",
+    "wrong",
+    "failed",
+)
 
 
 @dataclass
@@ -39,7 +53,8 @@ class Outcome:
                 if sample.name == f"scanline_{name}_bucket":
                     counts[float(sample.labels["le"])] += sign * sample.value
         bounds = sorted(counts)
-        if not (total := counts[bounds[-1]]):
+        total = counts[bounds[-1]]
+        if not total:
             return [float("nan")] * len(wanted)
         shares = [0.0, *(counts[bound] / total for bound in bounds)]
         finite = [0.0, *(min(bound, bounds[-2]) for bound in bounds)]
@@ -50,63 +65,62 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     """Return the rounds of one case: medians of rates, quantiles (p50,
     p99) of seconds, costs of an image.
     """
-    latencies = [latency for outcome in outcomes for latency in outcome.latencies] or [np.nan]
-    firsts = [first for outcome in outcomes for first in outcome.firsts]
-    queue, server_first = (
-        np.nanmean([outcome.quantiles(name, 0.5, 0.99) for outcome in outcomes], axis=0)
-        for name in ("request_queue_time_seconds", "time_to_first_token_seconds")
-    )
-    failed = sum((outcome.failed for outcome in outcomes), Counter())
+    latencies: list[float] = []
+    firsts: list[float] = []  # of websockets
+    failed: Counter[str] = Counter()
+    processor: Counter[str] = Counter()
+    for outcome in outcomes:
+        latencies += outcome.latencies
+        firsts += outcome.firsts
+        failed += outcome.failed
+        processor.update(outcome.processor)
     images = max(1, sum(outcome.images for outcome in outcomes))
-    processor = {
-        name: sum(o.processor[name] for o in outcomes) / images for name in ("api", "engine")
-    }
-    processor["offline"] = float(np.median([o.offline_processor for o in outcomes]))
+    offline = float(np.median([outcome.offline_processor for outcome in outcomes]))
+    first_pixel = _server_quantiles(outcomes, "time_to_first_token_seconds")
+    if firsts:
+        first_pixel = np.quantile(firsts, [0.5, 0.99]).tolist()
     return {
-        "requests": sum(len(outcome.latencies) for outcome in outcomes) + failed.total(),
+        "requests": len(latencies) + failed.total(),
         "images_per_second": float(np.median([o.images / o.seconds for o in outcomes])),
         "offline_images_per_second": float(np.median([o.offline for o in outcomes])),
         "served_over_offline": float(np.median([o.ratio for o in outcomes])),
         "served_over_offline_of_each_round": [o.ratio for o in outcomes],
-        "queue_seconds": queue.tolist(),
-        "first_pixel_seconds": np.quantile(firsts, [0.5, 0.99]).tolist()
-        if firsts
-        else server_first.tolist(),
-        "request_seconds": np.quantile(latencies, [0.5, 0.99]).tolist(),
-        "processor_ms_of_image": {name: 1e3 * seconds for name, seconds in processor.items()},
+        "queue_seconds": _server_quantiles(outcomes, "request_queue_time_seconds"),
+        "first_pixel_seconds": first_pixel,
+        "request_seconds": np.quantile(latencies or [np.nan], [0.5, 0.99]).tolist(),
+        "processor_ms_of_image": {
+            "api": 1e3 * processor["api"] / images,
+            "engine": 1e3 * processor["engine"] / images,
+            "offline": 1e3 * offline,
+        },
         "frames_merged": sum(o.after.of(FRAMES) - o.before.of(FRAMES) for o in outcomes),
         "wrong": sum(o.wrong for o in outcomes),
         "failed": dict(failed),
     }
 
 
+def _server_quantiles(outcomes: list[Outcome], name: str) -> list[float]:
+    """Return p50 and p99 of one of the server's histograms, as the mean over the rounds."""
+    quantiles = [outcome.quantiles(name, 0.5, 0.99) for outcome in outcomes]
+    means: list[float] = np.nanmean(quantiles, axis=0).tolist()
+    return means
+
+
 def table(results: dict[str, dict[str, Any]], rounds: int) -> Table:
-    latencies = ("queue", "first pixel", "request")
-    columns = (
-        "case",
-        "requests",
-        "images/s",
-        "served/offline",
-        *(f"{name} s" for name in latencies),
-    )
-    costs = ("API ms", "engine ms", "offline ms")
-    shown = Table(
-        *columns,
-        *costs,
-        "wrong",
-        "failed",
-        title=f"medians of {rounds} rounds; latencies p50 / p99",
-    )
+    shown = Table(*COLUMNS, title=f"medians of {rounds} rounds; latencies p50 / p99")
     for name, result in results.items():
-        quantiles = (result[f"{latency.replace(' ', '_')}_seconds"] for latency in latencies)
-        shown.add_row(
+        cells = [
             name,
             str(result["requests"]),
             f"{result['images_per_second']:.1f} of {result['offline_images_per_second']:.1f}",
             f"{result['served_over_offline']:.2f}",
-            *(f"{p50:.3f} / {p99:.3f}" for p50, p99 in quantiles),
-            *(f"{milliseconds:.3f}" for milliseconds in result["processor_ms_of_image"].values()),
-            str(result["wrong"]),
-            str(sum(result["failed"].values())),
-        )
+        ]
+        for latency in ("queue_seconds", "first_pixel_seconds", "request_seconds"):
+            p50, p99 = result[latency]
+            cells.append(f"{p50:.3f} / {p99:.3f}")
+        for cost in ("api", "engine", "offline"):
+            cells.append(f"{result['processor_ms_of_image'][cost]:.3f}")
+        cells.append(str(result["wrong"]))
+        cells.append(str(sum(result["failed"].values())))
+        shown.add_row(*cells)
     return shown
