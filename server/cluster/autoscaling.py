@@ -16,7 +16,8 @@ from ray.serve.config import AutoscalingContext
 def target_replicas(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
     """Return the number of replicas, and no state. Without reports the current number stays."""
     reports = context.aggregated_metrics or {}
-    images, targets = (list(reports.get(name, {}).values()) for name in ("images", "target_images"))
+    images = list(reports.get("images", {}).values())
+    targets = list(reports.get("target_images", {}).values())
     if not images or not sum(targets):
         return context.target_num_replicas, {}
     # Every replica reports the images of the whole service; the

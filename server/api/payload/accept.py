@@ -7,17 +7,16 @@ from starlette.datastructures import Headers
 
 JSON = "application/json"
 NPY = "application/x-npy"
-MAX_TYPES, MAX_PARAMETERS = (
-    64,
-    8,
-)  # of one Accept, and parts of one type: browsers send ten at most, and two
+MAX_TYPES = 64  # of one Accept: browsers send ten at most
+MAX_PARAMETERS = 8  # of one type: browsers send two at most
 WEIGHT = re.compile(r"[01](\.\d*)?|\.\d+")  # of a media type; Java writes .2
 
 
 def accepted(request: Request) -> list[str]:
     """Return the media types of a request's Accept, those of the greatest weight first."""
     weights = _weights(request.headers.getlist("accept"))
-    return sorted((kind for kind in weights if weights[kind]), key=lambda kind: -weights[kind])
+    kinds = [kind for kind in weights if weights[kind]]
+    return sorted(kinds, key=lambda kind: -weights[kind])
 
 
 def takes_gzip(headers: Headers) -> bool:
@@ -32,10 +31,13 @@ def _weights(values: list[str]) -> dict[str, float]:
     weights: dict[str, float] = {}
     for part in ",".join(values).lower().split(",", MAX_TYPES)[:MAX_TYPES]:
         kind, *parameters = map(str.strip, part.split(";", MAX_PARAMETERS))
-        given = [
-            value for name, _, value in (each.partition("=") for each in parameters) if name == "q"
-        ]
-        weights[kind] = float(given[0]) if given and WEIGHT.fullmatch(given[0]) else 1.0
+        weights[kind] = 1.0
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name == "q":
+                if WEIGHT.fullmatch(value):
+                    weights[kind] = float(value)
+                break  # the first one counts
     return weights
 
 

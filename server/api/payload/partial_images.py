@@ -15,29 +15,27 @@ from scanline.model.tasks.paint import PaintTask
 
 
 class PartialImages:
-    """Up to `wanted` partial images of each image of a task, evenly
-    spaced over the pixels to paint.
-    """
+    """Up to `wanted` partial images of each image of a task, evenly spaced over the pixels to
+    paint."""
 
     def __init__(self, task: PaintTask, wanted: int) -> None:
         self.task = task
         self.config = task.config
         nothing = bytes(task.config.bytes)
-        sources = list(zip(task.request.known, task.request.masks, strict=True)) or [
-            (nothing, nothing)
-        ]
-        known = [
-            (np.frombuffer(image, np.uint8), np.frombuffer(mask, bool)) for image, mask in sources
-        ]
-        self.blanks = [np.where(mask, image, np.uint8(UNPAINTED)) for image, mask in known]
-        # Images nearly always share their mask.
-        different = {mask for _, mask in sources}
-        cuts_of = {
-            mask: _cuts(np.frombuffer(mask, bool), wanted, task.config) for mask in different
-        }
-        self.cuts = np.repeat(
-            [cuts_of[mask] for _, mask in sources], task.count // len(sources), axis=0
-        )
+        known = task.request.known or (nothing,)
+        masks = task.request.masks or (nothing,)
+        self.blanks: list[
+            np.ndarray
+        ] = []  # of each picture that is completed, with nothing painted
+        cuts_of: dict[bytes, np.ndarray] = {}  # images nearly always share their mask
+        for image, mask in zip(known, masks, strict=True):
+            is_known = np.frombuffer(mask, bool)
+            picture = np.frombuffer(image, np.uint8)
+            self.blanks.append(np.where(is_known, picture, np.uint8(UNPAINTED)))
+            if mask not in cuts_of:
+                cuts_of[mask] = _cuts(is_known, wanted, task.config)
+        cuts = [cuts_of[mask] for mask in masks]
+        self.cuts = np.repeat(cuts, task.count // len(masks), axis=0)
         # partial images of each that were sent, or skipped
         self.sent = np.zeros(task.count, np.int64)
 
@@ -50,17 +48,14 @@ class PartialImages:
             cut = self.cuts[index, number]
             picture = self.blanks[self.task.request.source(index) or 0].copy()
             picture[:cut] = self.task.images[index, :cut]
-            yield (
-                number,
-                picture.reshape(self.config.image_shape),
-                bool(cut > self.task.painted[index]),
-            )
+            is_provisional = bool(cut > self.task.painted[index])
+            yield number, picture.reshape(self.config.image_shape), is_provisional
 
     def merge(self) -> None:
         """Skip the partial images that a slow reader has missed: send only the newest of each
         image, and none of an image that is done."""
-        done = self.task.painted == self.config.bytes
-        self.sent = np.maximum(self.sent, self._reached(slice(None)) - np.where(done, 0, 1))
+        newest = np.where(self.task.painted == self.config.bytes, 0, 1)
+        self.sent = np.maximum(self.sent, self._reached(slice(None)) - newest)
 
     def _reached(self, which: int | slice) -> np.ndarray:
         """Return how many partial images of an image, or of each, have

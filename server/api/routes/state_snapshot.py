@@ -30,12 +30,18 @@ def requested_state(fields: PaintFields, model: ServedModel) -> tuple[int, int] 
     check_layer_and_head(model.config, layer, head, "state", "state")
     watching = model.engine.watching
     if watching.total() >= MAX_WATCHED_JOBS or watching[CURRENT.get()] >= MAX_WATCHED_OF_CLIENT:
-        message = "Too many jobs, of this client or of all, are sent state snapshots already; try again in a moment."
+        message = "Too many jobs, of this client or of all, are sent state snapshots already;"
+        message += " try again in a moment."
         raise ApiError("too_many_state_snapshots", message, headers=RETRY_SOON)
     return layer, head
 
 
 def state_message(name: int | str, snapshot: StateSnapshot) -> dict[str, Any]:
     """Return the message of job `name` with a snapshot: float32, little endian, in base64."""
-    s, z = (b64encode(part).decode() for part in (snapshot.s, snapshot.z))
-    return {"type": "state", "id": name, "position": snapshot.position, "s": s, "z": z}
+    return {
+        "type": "state",
+        "id": name,
+        "position": snapshot.position,
+        "s": b64encode(snapshot.s).decode(),
+        "z": b64encode(snapshot.z).decode(),
+    }
