@@ -1,5 +1,5 @@
-"""Compile every Triton kernel of models for a GPU that need not be
-there, into Triton's cache on disk.
+"""Compile every Triton kernel of models for a GPU that need not be there, into Triton's cache on
+disk.
 
     TRITON_CACHE_DIR=/tmp/triton python -m benchmarks.compile_kernels --capability 90 --jobs 4
 
@@ -35,8 +35,8 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
 STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
-# no launch is made, so none of them is beyond the end; what counts
-# is how layers are aligned in memory
+# no launch is made, so none of them is beyond the end; what counts is how layers are aligned in
+# memory
 SLOTS = 16
 
 
@@ -123,9 +123,8 @@ def launch_all(model: Transformer) -> None:
 
 
 class Compiler:
-    """Compile what would be launched: of all different launches every
-    `jobs`-th, from number `share` on.
-    """
+    """Compile what would be launched: of all different launches every `jobs`-th, from number
+    `share` on."""
 
     def __init__(self, capability: int, jobs: int = 1, share: int = 0) -> None:
         self.capability = capability

@@ -1,5 +1,5 @@
-"""Pictures of the README and of the page's documentation painted anew after the
-weights of the default model have changed.
+"""Pictures of the README and of the page's documentation painted anew after the weights of the
+default model have changed.
 
     python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]
 

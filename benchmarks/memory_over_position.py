@@ -46,8 +46,8 @@ def sample_memory(model: Transformer, reference: Reference) -> list[Sample]:
     images = IMAGES[device]
     positions = _positions(model.config)
 
-    # What a generator of one image takes is not the images'. Slots are
-    # allocated in whole tiles, so count those.
+    # What a generator of one image takes is not the images'. Slots are allocated in whole tiles, so
+    # count those.
     before = _settled_memory(device)
     small = Generator(model, 1, backend=reference.backend)
     place_all(small)

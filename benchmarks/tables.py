@@ -1,13 +1,13 @@
-"""The tables of README.md and docs/performance.md, made from recorded
-measurements: no figure is typed into a page.
+"""The tables of README.md and docs/performance.md, made from recorded measurements: no figure is
+typed into a page.
 
     python -m benchmarks.tables                              write the tables from docs/figures and evaluation.json
     python -m benchmarks.tables --measure cpu                measure this machine first; --models a,b: these alone
     python -m benchmarks.tables --record http LOAD.txt       take over the last line of benchmarks.serving.load
     python -m benchmarks.tables --record gpu RESULTS.json    take over the results of benchmarks.gpu
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`; its
-caption says machine, date and commit.
+A table stands between `<!-- table NAME -->` and `<!-- end -->`; its caption says machine, date and
+commit.
 """
 
 import argparse
@@ -51,9 +51,8 @@ def rendered(page: str) -> str:
 
 
 def cpu() -> str:
-    """Return the table of painting on a processor: seconds of one
-    image and images/s with 64 in flight.
-    """
+    """Return the table of painting on a processor: seconds of one image and images/s with 64 in
+    flight."""
     data = _figures("cpu")
     rows = []
     for name, measured in data["models"].items():
@@ -115,9 +114,8 @@ def gpu() -> str:
 
 
 def quality() -> str:
-    """Return the table of test results of the shipped models of
-    published sets, from evaluation.json.
-    """
+    """Return the table of test results of the shipped models of published sets, from
+    evaluation.json."""
     evaluations = [_evaluation(name) for name in PAPER_BITS]
     lines: tuple[tuple[str, Callable[[Data], str]], ...] = (
         ("test bits/dim", _bits),

@@ -36,9 +36,8 @@ ABOUT = Path(__file__).with_suffix(".md")
 
 
 def pictures_of(emoji: dict[str, Any], modules: Path) -> list[list[Path]]:
-    """Return the pictures of an emoji in each set that has it: in yellow or as
-    it is, then with each hue of skin.
-    """
+    """Return the pictures of an emoji in each set that has it: in yellow or as it is, then with
+    each hue of skin."""
     names = [emoji["image"]]
     for tones, variation in emoji.get("skin_variations", {}).items():
         if "-" not in tones:

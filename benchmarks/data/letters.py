@@ -53,9 +53,8 @@ def font(file: str, height: int) -> ImageFont.FreeTypeFont:
 
 
 def drawn(file: str, character: str, chance: random.Random | None = None) -> Image.Image:
-    """Return a character of a font, slightly varied in size, slant, angle and
-    place where there is a `chance`.
-    """
+    """Return a character of a font, slightly varied in size, slant, angle and place where there is
+    a `chance`."""
     vary = chance.uniform if chance else lambda low, high: (low + high) / 2
     height = SCALE * CAPITAL * vary(0.93, 1.07)
     face = font(file, round(height))
@@ -103,9 +102,8 @@ def _is_confused(character: str, ink: dict[str, np.ndarray]) -> bool:
 
 
 def fonts_of(packages: str) -> dict[str, dict[str, list[str]]]:
-    """Return for each character, and each package that draws it
-    readably, the files of its fonts.
-    """
+    """Return for each character, and each package that draws it readably, the files of its
+    fonts."""
     fonts: dict[str, dict[str, list[str]]] = {}
     for character in CHARACTERS:
         fonts[character] = defaultdict(list)

@@ -1,5 +1,5 @@
-"""Everything about a GPU in one command of under ten minutes:
-tests, bit comparisons and measurements.
+"""Everything about a GPU in one command of under ten minutes: tests, bit comparisons and
+measurements.
 
     python -m benchmarks.gpu                      everything
     python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter;
@@ -8,10 +8,10 @@ tests, bit comparisons and measurements.
     python -m benchmarks.gpu --resume             what an earlier run skipped, or failed at
     python -m benchmarks.gpu --parts rates sweep  these parts alone
 
-It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without `pip install -e
-.`, set PYTHONPATH=src, where the package is. Results are written to --out after every finding. A
-part that fails is recorded with its reason, and the next one goes on; parts are in the order in
-which they decide, and those that the budget has no time for are recorded as skipped.
+It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without
+`pip install -e .`, set PYTHONPATH=src, where the package is. Results are written to --out after
+every finding. A part that fails is recorded with its reason, and the next one goes on; parts are in
+the order in which they decide, and those that the budget has no time for are recorded as skipped.
 """
 
 import argparse

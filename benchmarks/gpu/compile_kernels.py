@@ -23,9 +23,8 @@ LIMIT = 150  # seconds
 
 
 def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the seconds of compiling, kernels compiled, and those that a
-    generator compiles all the same.
-    """
+    """Yield the seconds of compiling, kernels compiled, and those that a generator compiles all the
+    same."""
     with TemporaryDirectory() as folder:
         command = [
             sys.executable,
@@ -65,9 +64,8 @@ def compile_kernels(sizes: Sizes) -> Iterator[Finding]:
 
 
 def loading(name: str, sizes: Sizes) -> Iterator[Finding]:
-    """Yield the seconds to ready of a generator, and the kernels that
-    it did not find in Triton's cache.
-    """
+    """Yield the seconds to ready of a generator, and the kernels that it did not find in Triton's
+    cache."""
     missed: list[str] = []
     hits = 0
 

@@ -1,5 +1,5 @@
-"""Correctness of the backends: self-tests, bits of images alone and among
-thousands, and what 16-bit states cost.
+"""Correctness of the backends: self-tests, bits of images alone and among thousands, and what
+16-bit states cost.
 
 Every number of images is painted from the first byte to the last, each image in a slot picked
 at random, so that one image is in different rows, programs and graphs each time. Alone it meets
@@ -33,9 +33,8 @@ from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 
 def self_test(sizes: Sizes) -> Iterator[Finding]:
-    """Yield seconds to ready of the chosen backend; then each way of launching and
-    type of states, or why it fails.
-    """
+    """Yield seconds to ready of the chosen backend; then each way of launching and type of states,
+    or why it fails."""
     for name in sizes.models(*SHIPPED):
         began = time.perf_counter()
         generator = Generator(model(name, sizes), sizes.most, backend="cuda" if sizes.dry else None)
@@ -53,9 +52,8 @@ def self_test(sizes: Sizes) -> Iterator[Finding]:
 def passed(
     what: str, name: str, dtype: torch.dtype, launches: str, sizes: Sizes
 ) -> Iterator[Finding]:
-    """Yield 1 where a backend passes its self-test with thousands of slots; else
-    0, and what it computes wrongly.
-    """
+    """Yield 1 where a backend passes its self-test with thousands of slots; else 0, and what it
+    computes wrongly."""
     how = {"chained": launches == "chained", "narrow": launches == "narrow"}
     generator = make_generator(model(name, sizes), sizes.most, dtype, **how)
     try:
@@ -67,9 +65,8 @@ def passed(
 
 
 def views(name: str, sizes: Sizes) -> Iterator[Finding]:
-    """Yield the largest difference between steps and the parallel
-    view of torch, over whole images.
-    """
+    """Yield the largest difference between steps and the parallel view of torch, over whole
+    images."""
     reference = make_reference(model(name, sizes), sizes.compared[:2])
     note = f"backend {reference.backend}"
     yield Finding(f"self_test/{name}/views_differ", reference.views_differ, "bits/dim", note)
@@ -95,9 +92,8 @@ class Snapshot:
         return cls(pool.images[slots], pool.bits[slots], state.s, state.z)
 
     def differences(self, other: "Snapshot") -> dict[str, int]:
-        """Return how many images of both differ in each of the arrays;
-        NaN equals no NaN of other bits.
-        """
+        """Return how many images of both differ in each of the arrays; NaN equals no NaN of other
+        bits."""
         count = min(len(self.images), len(other.images))
         differing = {}
         for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
@@ -114,9 +110,8 @@ def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
 
 
 def same_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Compare every number of images with all smaller ones, with
-    the weights of the shipped models.
-    """
+    """Compare every number of images with all smaller ones, with the weights of the shipped
+    models."""
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for count in sizes.compared:
@@ -127,9 +122,8 @@ def same_bits(sizes: Sizes) -> Iterator[Finding]:
 def compare(
     what: str, snapshots: dict[int, Snapshot], expected: dict[int, Snapshot]
 ) -> Iterator[Finding]:
-    """Yield a finding for each snapshot, and keep in `expected`
-    the images that no earlier one has.
-    """
+    """Yield a finding for each snapshot, and keep in `expected` the images that no earlier one
+    has."""
     for steps, snapshot in snapshots.items():
         before = expected.get(steps)
         if before is not None:
@@ -176,9 +170,8 @@ SIXTEEN_BITS = (torch.bfloat16, torch.float16)
 
 
 def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Yield bits/dim more than with float32 states, and the share of bytes that
-    stay the same for the same seeds.
-    """
+    """Yield bits/dim more than with float32 states, and the share of bytes that stay the same for
+    the same seeds."""
     for name in sizes.models(*SHIPPED):
         exact, bits = paint(model(name, sizes), sizes.judged, torch.float32)
         note = f"of {sizes.judged} images it painted"
@@ -196,9 +189,8 @@ def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
 def paint(
     network: Transformer, count: int, dtype: torch.dtype, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return images [n, N] and their bits/dim [n]; of `known` images, where
-    they are given, by the same steps.
-    """
+    """Return images [n, N] and their bits/dim [n]; of `known` images, where they are given, by the
+    same steps."""
     generator = make_generator(network, count, dtype)
     length = generator.config.bytes
     specs = [ImageSpec(seed=1, index=index) for index in range(count)]

@@ -1,9 +1,9 @@
-"""Engine loop with thousands in flight: its rate as a share of what
-the same generator paints without it.
+"""Engine loop with thousands in flight: its rate as a share of what the same generator paints
+without it.
 
-Requests of many clients come in one after the other, and a new one for each that ends, so
-that images begin and end in every tick, as they do on a server. No HTTP: what the API
-adds is measured by benchmarks/serving.
+Requests of many clients come in one after the other, and a new one for each that ends, so that
+images begin and end in every tick, as they do on a server. No HTTP: what the API adds is measured
+by benchmarks/serving.
 """
 
 import time
@@ -57,9 +57,8 @@ class Load:
         self.sent = 0
 
     def run(self, counted: int) -> tuple[float, list[float], float]:
-        """Return images/s over `counted` images, the seconds of each tick, and
-        of a tick in which all slots fill.
-        """
+        """Return images/s over `counted` images, the seconds of each tick, and of a tick in which
+        all slots fill."""
         ticks: list[float] = []
         self._until(lambda finished: self.sent >= 2 * self.requests and finished >= self.slots, [])
         began = time.perf_counter()

@@ -1,5 +1,5 @@
-"""What decides painting: thousands of images by the number of streams, and a
-few by how deferred steps are loaded.
+"""What decides painting: thousands of images by the number of streams, and a few by how deferred
+steps are loaded.
 
 The goal of a step of thousands is 1.25 times what its states alone need at the rate of a copy,
 which is measured in the same run. Streams change no bit: the images of each number are compared.
@@ -27,9 +27,8 @@ RATIO = "of_one_stream"  # the end of a finding's name: how many times as fast a
 
 
 def goals(sizes: Sizes) -> Iterator[Finding]:
-    """Yield a step of the most images by each number of streams, its share
-    of the copy's limit, and its bits.
-    """
+    """Yield a step of the most images by each number of streams, its share of the copy's limit, and
+    its bits."""
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     yield Finding("goals/copy", copy / 1e12, "TB/s", "read + written, beyond any cache")
     for name in sizes.models(*SHIPPED, *PAPER):

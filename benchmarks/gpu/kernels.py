@@ -72,8 +72,8 @@ PROFILED_STEPS = 5
 
 
 def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield microseconds of every kernel of a step: by name, and by
-    its place in the sequence of one step.
+    """Yield microseconds of every kernel of a step: by name, and by its place in the sequence of
+    one step.
 
     Launches are not chained here: a chained kernel's time has its wait for the one before in it.
     """
@@ -103,9 +103,8 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
 
 
 def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
-    """Yield the twelve kernels that take most of a step, from the names
-    and microseconds of all launches.
-    """
+    """Yield the twelve kernels that take most of a step, from the names and microseconds of all
+    launches."""
     times: dict[str, list[float]] = {}
     for kernel, time in timed:
         times.setdefault(kernel, []).append(time)
@@ -115,9 +114,8 @@ def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[F
 
 
 def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
-    """Yield the median of each launch of a step, in their order,
-    which is the same in every step.
-    """
+    """Yield the median of each launch of a step, in their order, which is the same in every
+    step."""
     launches = len(timed) // steps  # of a step
     names = [kernel for kernel, _ in timed]
     if not launches or names != names[:launches] * steps:

@@ -29,9 +29,8 @@ MODELS = (PAPER[0], *SHIPPED, PAPER[1])
 
 
 def rates(sizes: Sizes) -> Iterator[Finding]:
-    """Yield rates of every model, number of images and type of states;
-    what does not fit is a finding, too.
-    """
+    """Yield rates of every model, number of images and type of states; what does not fit is a
+    finding, too."""
     copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
     for name in sizes.models(*MODELS):
         for dtype in STATES:

@@ -24,9 +24,8 @@ from benchmarks.gpu.update_profile import update_profile
 
 @dataclass(frozen=True)
 class Part:
-    """Measurements that are made in one go. A later part needs no earlier one,
-    but uses what `goals` has found.
-    """
+    """Measurements that are made in one go. A later part needs no earlier one, but uses what
+    `goals` has found."""
 
     name: str
     run: Callable[[Sizes], Iterator[Finding]]

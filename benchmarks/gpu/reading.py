@@ -85,9 +85,8 @@ def reading(sizes: Sizes) -> Iterator[Finding]:
 
 
 def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator[Finding]:
-    """Yield the rate of a request that completes the lower half of as many
-    different pictures, from start to end.
-    """
+    """Yield the rate of a request that completes the lower half of as many different pictures, from
+    start to end."""
     config = generator.config
     mask = np.arange(config.bytes) < config.first + config.steps // 2 * config.step_bytes
     sources = tuple(image.tobytes() for image in images)

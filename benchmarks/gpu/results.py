@@ -1,5 +1,5 @@
-"""Findings of a run, in one JSON file that is written again after every finding:
-nothing is lost if a run ends early.
+"""Findings of a run, in one JSON file that is written again after every finding: nothing is lost if
+a run ends early.
 
 schema, date, machine, commit, torch, python, gpu {name, capability, ...}, triton, configuration {dry, minutes}
 parts           {name: {status, seconds, reason, findings: [{name, value, unit, note}]}}; status is done, failed or
@@ -38,9 +38,8 @@ class ResultsFile:
     """The results of one run, on disk."""
 
     def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
-        """Begin a file; ValueError if there is one already, or, to `resume`,
-        one of another machine or commit.
-        """
+        """Begin a file; ValueError if there is one already, or, to `resume`, one of another machine
+        or commit."""
         self.path = path
         self.content: dict[str, Any] = {**header, "parts": {}}
         if not resume:
@@ -89,9 +88,8 @@ class ResultsFile:
         self._write()
 
     def skip(self, part: str, reason: str) -> None:
-        """Record why a part was not begun; a part that an earlier run
-        began keeps that run's findings.
-        """
+        """Record why a part was not begun; a part that an earlier run began keeps that run's
+        findings."""
         skipped = {
             "status": "skipped",
             "seconds": 0.0,
@@ -102,9 +100,8 @@ class ResultsFile:
         self._write()
 
     def _write(self) -> None:
-        """Replace the file as a whole: a run that is killed while
-        it writes leaves the file before.
-        """
+        """Replace the file as a whole: a run that is killed while it writes leaves the file
+        before."""
         temporary = self.path.with_name(self.path.name + ".new")
         temporary.write_text(json.dumps(self.content, indent=1) + "\n")
         os.replace(temporary, self.path)

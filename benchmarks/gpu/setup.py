@@ -101,9 +101,8 @@ DRY = Sizes(
 
 @cache
 def model(name: str, sizes: Sizes) -> Transformer:
-    """Return a shipped model, or one of the paper's size with random
-    weights; a tiny one in a dry run.
-    """
+    """Return a shipped model, or one of the paper's size with random weights; a tiny one in a dry
+    run."""
     if not sizes.dry:
         return load(name, None, "cuda") if name in SHIPPED else load(None, name, "cuda")
     torch.manual_seed(0)
@@ -153,8 +152,8 @@ def make_generator(
     ready: bool = True,
     **options: Any,
 ) -> Generator:
-    """Return a generator on the CUDA backend with these CudaOptions, ready
-    as a server's is; in a dry run too.
+    """Return a generator on the CUDA backend with these CudaOptions, ready as a server's is; in a
+    dry run too.
 
     Where it need not be `ready`, each graph is recorded by the first call that needs it.
     """
@@ -182,9 +181,8 @@ def started(
 
 
 def step_seconds(generator: Generator, sizes: Sizes) -> list[float]:
-    """Return the seconds of a step of all images, one for each
-    timed call of `sizes.steps` steps.
-    """
+    """Return the seconds of a step of all images, one for each timed call of `sizes.steps`
+    steps."""
     steps = min(sizes.steps, generator.config.steps)
     return step_durations(generator, sizes.seconds, steps, sizes.calls(5))
 

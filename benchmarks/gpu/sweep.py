@@ -1,6 +1,5 @@
-"""Sweep over what CudaOptions leaves to a measurement: how launches are made
-and grouped, and the bits of each.
-"""
+"""Sweep over what CudaOptions leaves to a measurement: how launches are made and grouped, and the
+bits of each."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,9 +19,8 @@ COMPARED = 2048  # images whose bits are compared between two ways of launching
 
 
 def sweep(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the time of a step by each choice, and the bits, which
-    must be the same whatever is chosen.
-    """
+    """Yield the time of a step by each choice, and the bits, which must be the same whatever is
+    chosen."""
     name = PAPER[0]
     for count, choices in _choices(sizes).items():
         for choice, options in choices.items():
@@ -57,8 +55,8 @@ def _timed(what: str, name: str, count: int, sizes: Sizes, **options: Any) -> It
 def ways(sizes: Sizes) -> Iterator[Finding]:
     """Compare states and bits of every way of launching, against launches that do not overlap.
 
-    Chained launches read early what the launch before the last one
-    wrote: that is where they could differ.
+    Chained launches read early what the launch before the last one wrote: that is where they could
+    differ.
     """
     count = min(COMPARED, sizes.most)
     load = MemoryLoad(sizes)
@@ -74,9 +72,8 @@ def ways(sizes: Sizes) -> Iterator[Finding]:
 
 
 class MemoryLoad:
-    """Copies on a stream of their own, so that kernels meanwhile do not begin
-    and end in step with each other.
-    """
+    """Copies on a stream of their own, so that kernels meanwhile do not begin and end in step with
+    each other."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.graph: torch.cuda.CUDAGraph | None = None

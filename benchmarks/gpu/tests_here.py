@@ -1,5 +1,5 @@
-"""Tests of the kernels and of the CUDA backend on this device: each file in a
-process of its own, several at once.
+"""Tests of the kernels and of the CUDA backend on this device: each file in a process of its own,
+several at once.
 
 One file that hangs, or that breaks its process, costs only itself.
 """
@@ -34,9 +34,8 @@ def files_of_tests() -> list[str]:
 
 
 def run_tests(sizes: Sizes) -> Iterator[Finding]:
-    """Yield the number of tests that passed in each file; failed ones by name, with
-    the first line of what they say.
-    """
+    """Yield the number of tests that passed in each file; failed ones by name, with the first line
+    of what they say."""
     files = DRY if sizes.dry else files_of_tests()
     with ThreadPoolExecutor(min(AT_ONCE, cores())) as pool:
         running = {pool.submit(_run, file): file for file in files}

@@ -1,7 +1,7 @@
 """The kernels of an update of the weights, by the kind of work that they do.
 
-The kinds are told by the names that torch's compiler, the libraries
-of products and our own kernels have.
+The kinds are told by the names that torch's compiler, the libraries of products and our own kernels
+have.
 """
 
 import re
@@ -15,8 +15,8 @@ from benchmarks.gpu.results import Finding
 LARGEST = 25  # kernels that are findings of their own
 ATTENTION = ("walk_", "_attend", "_key_value_gradients", "_query_gradients", "_later_sums")
 CONVOLUTION = ("_norm_conv", "_segment_sums")
-# The compiler names a kernel after what it has fused, products among it;
-# those that multiply are its templates.
+# The compiler names a kernel after what it has fused, products among it; those that multiply are
+# its templates.
 PRODUCT = re.compile(r"gemm|nvjet|cutlass|cublas|^triton_tem_|^aten::(add)?mm$")
 GELU_OR_COPY = re.compile(r"gelu|copy|memcpy", re.IGNORECASE)
 NORM = re.compile(r"norm", re.IGNORECASE)  # a norm that copies its result is not a copy
@@ -42,9 +42,8 @@ def kind_of(kernel: str) -> str:
 def findings(
     what: str, microseconds: Mapping[str, Sequence[float]], updates: int
 ) -> Iterator[Finding]:
-    """Yield milliseconds an update of each kind, then the largest kernels;
-    of the launches of some updates.
-    """
+    """Yield milliseconds an update of each kind, then the largest kernels; of the launches of some
+    updates."""
     kinds: dict[str, float] = defaultdict(float)
     launches: dict[str, float] = defaultdict(float)
     for kernel, times in microseconds.items():

@@ -1,10 +1,10 @@
-"""Where the time of an update goes: the compiled and recorded update of each
-shipped model's size, and its kernels.
+"""Where the time of an update goes: the compiled and recorded update of each shipped model's size,
+and its kernels.
 
     python -m benchmarks.gpu.update_profile cifar10-small    one of them in this process, without --dry-run
 
-Each is a process of its own, so that they compile at the same
-time; they are timed one after another.
+Each is a process of its own, so that they compile at the same time; they are timed one after
+another.
 """
 
 import json
@@ -48,9 +48,8 @@ READY = "ready\n"  # what it prints when its update is compiled and recorded
 
 
 def update_profile(sizes: Sizes) -> Iterator[Finding]:
-    """Yield milliseconds of an update of each model, then those of its
-    kernels, by kind and the largest ones.
-    """
+    """Yield milliseconds of an update of each model, then those of its kernels, by kind and the
+    largest ones."""
     started: list[tuple[str, subprocess.Popen[str]]] = []
     try:
         for name in IMAGES:

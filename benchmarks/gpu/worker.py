@@ -65,12 +65,12 @@ def run_parts(
     least: float,
     show: Show = print,
 ) -> None:
-    """Run parts in their order while the budget lasts; those with no time left are
-    skipped. Each gets the options that `goals` has found to be the fastest, in this
-    run or in the one that this resumes.
+    """Run parts in their order while the budget lasts; those with no time left are skipped. Each
+    gets the options that `goals` has found to be the fastest, in this run or in the one that this
+    resumes.
 
-    A part may take `least` seconds or SLACK times what is expected, whichever is
-    more, and what is left of the budget.
+    A part may take `least` seconds or SLACK times what is expected, whichever is more, and what is
+    left of the budget.
     """
     worker: Worker | None = None
     try:
@@ -156,9 +156,8 @@ class Worker:
 
 
 def _work(connection: Connection, dry: bool) -> None:
-    """Report that this process is ready, and run the parts that come
-    in, until the other side closes.
-    """
+    """Report that this process is ready, and run the parts that come in, until the other side
+    closes."""
     os.setsid()  # so that what it starts can be ended with it
     if dry:
         torch.set_num_threads(1)

@@ -29,8 +29,8 @@ TIMEOUT = 900.0  # seconds for one answer; a request that takes longer counts as
 
 
 class Expected:
-    """Images that a server must return, painted offline from the same model
-    and seeds: byte for byte, at any load.
+    """Images that a server must return, painted offline from the same model and seeds: byte for
+    byte, at any load.
 
     `most` images of each of the seeds 0 .. seeds-1.
     """

@@ -1,5 +1,5 @@
-"""Load on a server: latencies, rate relative to the offline generator's,
-costs, and whether every byte is right.
+"""Load on a server: latencies, rate relative to the offline generator's, costs, and whether every
+byte is right.
 
     python -m benchmarks.serving.load [standard | one-image] [--model MODEL] [--rounds ROUNDS]
 
@@ -197,9 +197,8 @@ def _processor_seconds(pid: int) -> float:
 
 @contextmanager
 def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]:
-    """Give what paints so many images at once and returns images a second
-    and processor seconds of an image.
-    """
+    """Give what paints so many images at once and returns images a second and processor seconds of
+    an image."""
 
     def rates() -> tuple[float, float]:
         start = time.monotonic()
@@ -216,9 +215,8 @@ def offline_generator(expected: Expected, images: int) -> Iterator[OfflineRates]
 async def measure(
     server: Server, expected: Expected, suite: Suite, offline: OfflineRates
 ) -> dict[str, list[Outcome]]:
-    """Return the outcomes of each case, measured round by round, each between
-    two runs of the offline generator.
-    """
+    """Return the outcomes of each case, measured round by round, each between two runs of the
+    offline generator."""
     load = Load(server, expected)
     outcomes: dict[str, list[Outcome]] = {case.name: [] for case in suite.cases}
     await load.run(Case("warm", n=1, kind="json", clients=1, requests=3), 0)

@@ -44,9 +44,8 @@ class Outcome:
     processor: Counter[str] = field(default_factory=Counter)  # seconds, by process
 
     def quantiles(self, name: str, *wanted: float) -> list[float]:
-        """Return quantiles of what a histogram counted meanwhile, linear
-        within a bucket; NaN of nothing.
-        """
+        """Return quantiles of what a histogram counted meanwhile, linear within a bucket; NaN of
+        nothing."""
         counts: Counter[float] = Counter()
         for metrics, sign in ((self.before, -1), (self.after, 1)):
             for sample in metrics.samples:
@@ -62,9 +61,8 @@ class Outcome:
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return the rounds of one case: medians of rates, quantiles (p50,
-    p99) of seconds, costs of an image.
-    """
+    """Return the rounds of one case: medians of rates, quantiles (p50, p99) of seconds, costs of an
+    image."""
     latencies: list[float] = []
     firsts: list[float] = []  # of websockets
     failed: Counter[str] = Counter()

@@ -31,9 +31,8 @@ SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 
 
 def load(name: str, directory: Path, split: str) -> np.ndarray:
-    """Return the images [n, N] uint8 of `split` ("train" or "test")
-    of the set `name` in `directory`.
-    """
+    """Return the images [n, N] uint8 of `split` ("train" or "test") of the set `name` in
+    `directory`."""
     if not directory.is_dir():
         raise DataError(f"{directory} is not a directory")
     return DATASETS[name](directory, split)
@@ -42,9 +41,8 @@ def load(name: str, directory: Path, split: str) -> np.ndarray:
 def labels(
     name: str, directory: Path, split: str, images: np.ndarray, *, published: bool = True
 ) -> np.ndarray:
-    """Return the label [n] uint8 of each of `images` [n, N] of the same split;
-    of a `published` set, its class.
-    """
+    """Return the label [n] uint8 of each of `images` [n, N] of the same split; of a `published`
+    set, its class."""
     values = LABELS[name](directory, split)
     if len(values) != len(images):
         raise DataError(
@@ -56,9 +54,8 @@ def labels(
 
 
 def set_in(directory: Path) -> str | None:
-    """Return the name of the set whose files, by their names, are in a
-    directory; None where those of none are.
-    """
+    """Return the name of the set whose files, by their names, are in a directory; None where those
+    of none are."""
     if any(find(directory, file) for file, _ in mnist.FILES.values()):
         return "mnist"
     return "cifar10" if cifar10.is_in(directory) else None

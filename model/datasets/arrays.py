@@ -45,8 +45,8 @@ def count(path: Path) -> int:
 
 
 def images_of(path: Path) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield for each image of a file its array's name, its label or "", and the image
-    [H, W] or [H, W, 3] uint8; RefusedError where there is none."""
+    """Yield for each image of a file its array's name, its label or "", and the image [H, W] or
+    [H, W, 3] uint8; RefusedError where there is none."""
     arrays = _arrays(path)
     labels = _labels_among(arrays)
     for beside in path.parent.iterdir():

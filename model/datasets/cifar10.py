@@ -1,5 +1,5 @@
-"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the
-python version's, in its tar or not.
+"""CIFAR-10 as published (Krizhevsky, 2009): the binary version's batches, or the python version's,
+in its tar or not.
 
 A record is 3,072 bytes in planes (red, green, blue); ours are interleaved, r1 g1 b1 r2 ... The
 python version's batches are pickles: they are read by an unpickler that builds only lists, dicts,
@@ -175,9 +175,8 @@ class _Array:
         self.state = state
 
     def rows(self) -> np.ndarray:
-        """Return the array [n, 3072] uint8; AttributeError, TypeError or
-        ValueError where it is anything else.
-        """
+        """Return the array [n, 3072] uint8; AttributeError, TypeError or ValueError where it is
+        anything else."""
         _, (count, width), kind, by_columns, raw = self.state
         if kind.name != "u1" or width != PIXELS:
             raise ValueError(f"{count} x {width} of {kind.name}")
@@ -187,9 +186,8 @@ class _Array:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """An unpickler that builds lists, dicts, strings and stand-ins for
-    arrays, and refuses any other class.
-    """
+    """An unpickler that builds lists, dicts, strings and stand-ins for arrays, and refuses any
+    other class."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":

@@ -70,10 +70,10 @@ def of_folders(pictures: Pictures, folder: Path) -> tuple[Pictures, Words, np.nd
     """Return the pictures of a folder, their classes, which are its subfolders, and the label [n]
     int64 of each.
 
-    A picture that is in two classes is refused in both, as is a row of a table without a label where
-    others have one. DataError where a picture is in no subfolder, a subfolder has no picture, two
-    subfolders have one name of several letters but for capitals, or there are fewer than 2 or more
-    than 1,000.
+    A picture that is in two classes is refused in both, as is a row of a table without a label
+    where others have one. DataError where a picture is in no subfolder, a subfolder has no picture,
+    two subfolders have one name of several letters but for capitals, or there are fewer than 2 or
+    more than 1,000.
     """
     pictures = _in_subfolders(pictures, folder)
     subfolders = _subfolders(pictures, folder)

@@ -1,8 +1,8 @@
 """What `scanline compress` is given, byte by byte, and its classes: picture files, a folder of
 them, an array, an IDX file, MNIST or CIFAR-10.
 
-A picture that the model's images cannot hold without a loss, as one with
-colours for a grey model, is refused.
+A picture that the model's images cannot hold without a loss, as one with colours for a grey model,
+is refused.
 """
 
 from collections.abc import Sequence
@@ -49,9 +49,9 @@ def input_files(paths: Sequence[Path]) -> list[Path]:
 def open_compress_input(
     paths: Sequence[Path], config: ModelConfig, split: str, classes: bool
 ) -> CompressInput:
-    """Return the images at `paths`; DataError or InvalidInput with one sentence where they
-    are not of the model's size, or would change. split: of MNIST or CIFAR-10. classes:
-    with the names of their classes."""
+    """Return the images at `paths`; DataError or InvalidInput with one sentence where they are not
+    of the model's size, or would change. split: of MNIST or CIFAR-10. classes: with the names of
+    their classes."""
     path = paths[0]
     name = datasets.set_in(path) if len(paths) == 1 and path.is_dir() else None
     if name is not None:
@@ -119,8 +119,8 @@ def _pixels(data: bytes, config: ModelConfig, param: str) -> np.ndarray:
 
 
 def _of_model(images: np.ndarray, path: Path, config: ModelConfig) -> np.ndarray:
-    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where they are not of the model's
-    shape."""
+    """Return images [n, H, W] or [n, H, W, C] as [n, N]; DataError where they are not of the
+    model's shape."""
     height, width = images.shape[1:3]
     channels = 1 if images.ndim == 3 else images.shape[3]
     if (height, width, channels) != (config.height, config.width, config.channels):

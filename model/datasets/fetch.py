@@ -1,6 +1,5 @@
-"""Download of the published files from public mirrors, checked by
-checksum (pooch, of the `train` extra).
-"""
+"""Download of the published files from public mirrors, checked by checksum (pooch, of the `train`
+extra)."""
 
 from pathlib import Path
 

@@ -29,9 +29,8 @@ class RefusedError(ValueError):
 
 
 def beginning(path: Path, length: int) -> bytes:
-    """Return a file's first bytes; none of what is no file, or cannot be read,
-    as is said where it is read whole.
-    """
+    """Return a file's first bytes; none of what is no file, or cannot be read, as is said where it
+    is read whole."""
     try:
         if not path.is_file():
             return b""
@@ -55,18 +54,16 @@ def find(directory: Path, name: str) -> Path | None:
 
 
 def read(directory: Path, name: str) -> tuple[Path, bytes]:
-    """Return the path and the unpacked bytes of `name` or `name`.gz in a
-    directory; DataError where none is whole.
-    """
+    """Return the path and the unpacked bytes of `name` or `name`.gz in a directory; DataError where
+    none is whole."""
     if (path := find(directory, name)) is None:
         raise DataError(f"{directory} has neither {name} nor {name}.gz")
     return path, unpacked(path)
 
 
 def unpacked(path: Path) -> bytes:
-    """Return the bytes of a file, plain or gzipped; DataError where
-    they are not whole, or too many.
-    """
+    """Return the bytes of a file, plain or gzipped; DataError where they are not whole, or too
+    many."""
     try:
         if path.suffix.lower() != ".gz":
             return read_file(path)

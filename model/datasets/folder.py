@@ -1,9 +1,9 @@
 """A folder of pictures, read recursively: any format that people have, and Parquet files, whose
 pictures count as those of a folder.
 
-A file that is not a picture, or is a broken or a hostile one, is refused with a reason,
-and the others are read. A picture is its first frame, turned as its EXIF says, on white
-where it is transparent, in 8 bits.
+A file that is not a picture, or is a broken or a hostile one, is refused with a reason, and the
+others are read. A picture is its first frame, turned as its EXIF says, on white where it is
+transparent, in 8 bits.
 """
 
 import re
@@ -37,8 +37,8 @@ LONGEST_REASON = 120
 WHITE = 281  # MaxSampleValue, a tag of TIFF
 COLOURLESS = 8  # difference between the channels of a pixel that JPEG and WebP may add to grey
 LONGEST_ABOUT = 1 << 20  # bytes
-# After the metadata that a card on the Hugging Face Hub begins with: the name,
-# and the text up to the next heading.
+# After the metadata that a card on the Hugging Face Hub begins with: the name, and the text up to
+# the next heading.
 HEADING = re.compile(
     r"\A(?>(?:---\n.*?^---\n)?).*?^# ([^\n]+)\n((?:(?!#)[^\n]*\n)*)", re.MULTILINE | re.DOTALL
 )
@@ -130,9 +130,9 @@ def load(
 
 
 def about(folder: Path) -> tuple[str, str]:
-    """Return the name that a folder gives itself, the first heading of its
-    README.md, and the text up to the next one; two empty strings where it says
-    nothing. OSError where the file is too large."""
+    """Return the name that a folder gives itself, the first heading of its README.md, and the text
+    up to the next one; two empty strings where it says nothing. OSError where the file is too
+    large."""
     path = folder / ABOUT
     text = read_file(path, LONGEST_ABOUT).decode(errors="replace") if path.is_file() else ""
     heading = HEADING.match(text + "\n")

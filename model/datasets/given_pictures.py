@@ -1,6 +1,5 @@
-"""The pictures that a command is given: files, and folders, tables and
-arrays of them, each with a name.
-"""
+"""The pictures that a command is given: files, and folders, tables and arrays of them, each with a
+name."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

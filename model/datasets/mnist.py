@@ -1,8 +1,8 @@
-"""MNIST as published: IDX files, plain or gzipped (LeCun, Cortes,
-Burges; yann.lecun.com/exdb/mnist).
+"""MNIST as published: IDX files, plain or gzipped (LeCun, Cortes, Burges;
+yann.lecun.com/exdb/mnist).
 
-Fashion-MNIST, KMNIST and others have the same names and shapes: what the images
-show is known by their digest alone.
+Fashion-MNIST, KMNIST and others have the same names and shapes: what the images show is known by
+their digest alone.
 """
 
 import struct
@@ -29,9 +29,8 @@ def load(directory: Path, split: str) -> np.ndarray:
 
 
 def images(path: Path, data: bytes, size: tuple[int, int] | None = None) -> np.ndarray:
-    """Return the images [n, H, W] uint8 of an IDX file, of which these are the
-    bytes; of H, W = `size`, or of any.
-    """
+    """Return the images [n, H, W] uint8 of an IDX file, of which these are the bytes; of H, W =
+    `size`, or of any."""
     if len(data) < 16:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")
     magic, count, height, width = struct.unpack(">IIII", data[:16])
@@ -54,9 +53,8 @@ def images(path: Path, data: bytes, size: tuple[int, int] | None = None) -> np.n
 
 
 def labels(directory: Path, split: str) -> np.ndarray:
-    """Return the label [60000 or 10000] uint8 of each image of `load`:
-    of MNIST, the digit that it shows.
-    """
+    """Return the label [60000 or 10000] uint8 of each image of `load`: of MNIST, the digit that it
+    shows."""
     path, data = read(directory, LABELS[split])
     if len(data) < 8:
         raise DataError(f"{path} is truncated: {len(data)} bytes, less than an IDX header")

@@ -19,9 +19,8 @@ LONGEST_LABEL = 1000  # bytes
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a file is one, by its first bytes: Hugging
-    Face's cache calls it by its digest.
-    """
+    """Return whether a file is one, by its first bytes: Hugging Face's cache calls it by its
+    digest."""
     return beginning(path, len(MAGIC)) == MAGIC
 
 
@@ -38,8 +37,8 @@ def rows_of(path: Path) -> int:
 def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the name of each row's label, "" for none, and its picture.
 
-    Memory is taken for some rows at a time. A value that the file has
-    once for many rows is in memory once.
+    Memory is taken for some rows at a time. A value that the file has once for many rows is in
+    memory once.
     """
     with _opened(path) as opened:
         features = _features(opened.schema_arrow)
@@ -61,9 +60,8 @@ def pictures_of(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _batches(opened: Any, leaves: list[str], at_once: int) -> Iterator[Any]:
-    """Yield some rows after others; row groups one by one, since
-    each has a dictionary of its own.
-    """
+    """Yield some rows after others; row groups one by one, since each has a dictionary of its
+    own."""
     for group in range(opened.num_row_groups):
         yield from opened.iter_batches(at_once, row_groups=[group], columns=leaves)
 
@@ -83,9 +81,8 @@ def _class_name(label: Any, names: Any) -> str:
 
 @contextmanager
 def _opened(path: Path, read_dictionary: list[str] | None = None) -> Iterator[Any]:
-    """Give the open file; DataError in place of any exception of pyarrow, or of
-    what a stranger's metadata hold.
-    """
+    """Give the open file; DataError in place of any exception of pyarrow, or of what a stranger's
+    metadata hold."""
     try:
         from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
@@ -108,9 +105,8 @@ def _features(schema: Any) -> dict[str, Any]:
 
 
 def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
-    """Return the path of the column of pictures, without what else a struct
-    has, and of that of labels, if any.
-    """
+    """Return the path of the column of pictures, without what else a struct has, and of that of
+    labels, if any."""
     from pyarrow import types
 
     structs: list[str] = []  # with the bytes of a picture
@@ -140,9 +136,8 @@ def _leaves(path: Path, schema: Any, features: dict[str, Any]) -> list[str]:
 
 
 def _values(path: Path, batch: Any, leaf: str, most: int) -> Iterator[Any]:
-    """Yield a column's values; DataError where one has more than `most`
-    bytes, before it is made an object.
-    """
+    """Yield a column's values; DataError where one has more than `most` bytes, before it is made an
+    object."""
     from pyarrow import compute, types
 
     column = batch.column(leaf.partition(".")[0])

@@ -1,8 +1,8 @@
-"""The pages of a Parquet file, by their headers (Thrift's compact
-protocol): how many bytes each unpacks to.
+"""The pages of a Parquet file, by their headers (Thrift's compact protocol): how many bytes each
+unpacks to.
 
-A reader unpacks a page as a whole, whatever the file's footer says of it, so
-sizes are looked at here before."""
+A reader unpacks a page as a whole, whatever the file's footer says of it, so sizes are looked at
+here before."""
 
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -51,9 +51,8 @@ def check_pages(path: Path, metadata: Any, leaves: list[str]) -> tuple[list[str]
 
 
 def _largest_page(path: Path, data: mmap, at: int, end: int) -> int:
-    """Return the bytes of the largest page of a column in a row
-    group, whose pages follow each other.
-    """
+    """Return the bytes of the largest page of a column in a row group, whose pages follow each
+    other."""
     largest = 0
     while at < end:
         header = _Header(data, at)

@@ -1,5 +1,5 @@
-"""The parts of a set, by the names of its folders and files: what is there to
-train on, to test on, to validate on.
+"""The parts of a set, by the names of its folders and files: what is there to train on, to test on,
+to validate on.
 
 A name is a part if it has a word for one: train, training_set, x_test, TestData, val2017. With
 other words besides, as in seg_train, another part must have the same ones (seg_test), or all names

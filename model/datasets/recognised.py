@@ -1,6 +1,5 @@
-"""What a file is that is no picture, by its first bytes or its name,
-and how its pictures can be read.
-"""
+"""What a file is that is no picture, by its first bytes or its name, and how its pictures can be
+read."""
 
 import re
 from pathlib import Path

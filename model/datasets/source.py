@@ -1,6 +1,5 @@
-"""The data of `scanline train --data`, recognised by content: published files,
-folder, Parquet file or .npy array.
-"""
+"""The data of `scanline train --data`, recognised by content: published files, folder, Parquet file
+or .npy array."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,9 +26,8 @@ from scanline.model.datasets.split_folder import split_by_folders
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Train and test images [n, N] uint8 of one size, in raster order, channels
-    innermost, and where they are from.
-    """
+    """Train and test images [n, N] uint8 of one size, in raster order, channels innermost, and
+    where they are from."""
 
     train: Images
     test: Images
@@ -61,8 +59,8 @@ def open_data(
     *,
     classes: bool = False,
 ) -> ImageSet:
-    """Return the images at `path`; DataError with one sentence where
-    there are none that a model can learn.
+    """Return the images at `path`; DataError with one sentence where there are none that a model
+    can learn.
 
     size, (W, H), and grey are for a folder of pictures, whose files read and their total `progress`
     gets. classes: with the labels of the images; DataError where they have none.
@@ -136,9 +134,8 @@ def _of_array(path: Path) -> Pictures:
 
 
 def _has_pictures(path: Path) -> bool:
-    """Return whether a path is a folder of pictures or a file of them, but
-    for a .npy file, which is mapped.
-    """
+    """Return whether a path is a folder of pictures or a file of them, but for a .npy file, which
+    is mapped."""
     return path.is_dir() or is_parquet(path) or (path.suffix.lower() != ".npy" and is_array(path))
 
 
@@ -161,9 +158,8 @@ def open_for(
 
 
 def mapped_array(path: Path) -> np.ndarray:
-    """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3]
-    (RGB), mapped into memory, not read.
-    """
+    """Return the images of a .npy file, uint8 [n, H, W] (grey) or [n, H, W, 3] (RGB), mapped into
+    memory, not read."""
     try:
         check_file(path)
         return as_images(np.lib.format.open_memmap(path, mode="r"))
@@ -172,15 +168,15 @@ def mapped_array(path: Path) -> np.ndarray:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, OverflowError, MemoryError):
-        # numpy's reasons are about its format: a wrong magic, objects that it
-        # would unpickle, a size beyond the file
+        # numpy's reasons are about its format: a wrong magic, objects that it would unpickle, a
+        # size beyond the file
         raise DataError(f"{path} is truncated or not a .npy file of bytes") from None
 
 
 def _published(name: str, path: Path, classes: bool) -> ImageSet:
-    """Return a set in the files of the published set `name`, with its own split
-    and, for `classes`, its labels. They mean that set's classes only where its
-    training images are the published ones."""
+    """Return a set in the files of the published set `name`, with its own split and, for `classes`,
+    its labels. They mean that set's classes only where its training images are the published ones.
+    """
     train = datasets.load(name, path, "train")
     test = datasets.load(name, path, "test")
     digest = sha256(train.tobytes()).hexdigest()

@@ -81,18 +81,16 @@ def sources(root: Path, refused: list[Refused]) -> Iterator[tuple[Path, Source]]
 
 
 def _place(file: Path, array: str, label: str, row: int) -> Path:
-    """Return the path of a row of a file, whose label is its class, or
-    without one the folder of the file.
-    """
+    """Return the path of a row of a file, whose label is its class, or without one the folder of
+    the file."""
     above = [folder for folder in file.parent.parts if not label or part_of(folder)[0]]
     inside = [name for name in (part_of(array)[0], label) if name]
     return Path(*above, *inside, f"{file.name}:{row}")
 
 
 def count(root: Path) -> int:
-    """Return how many pictures `sources` yields at most; DataError where a
-    table says something impossible.
-    """
+    """Return how many pictures `sources` yields at most; DataError where a table says something
+    impossible."""
     total = 0
     for path in [root] if root.is_file() else files_below(root, []):
         if parquet.is_parquet(path):
@@ -140,8 +138,8 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def files_below(folder: Path, refused: list[Refused]) -> Iterator[Path]:
-    """Yield the files below a folder, in the order of their names; links to
-    folders are followed, each folder once.
+    """Yield the files below a folder, in the order of their names; links to folders are followed,
+    each folder once.
 
     Folders that cannot be listed, and links to one that is read elsewhere, are added to `refused`.
     """

@@ -14,9 +14,8 @@ TEST_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Subset:
-    """Some rows of an array of images [n, N], which may be mapped from a file:
-    indexing copies only what it returns.
-    """
+    """Some rows of an array of images [n, N], which may be mapped from a file: indexing copies only
+    what it returns."""
 
     images: np.ndarray
     rows: np.ndarray  # [m] int64
@@ -38,9 +37,8 @@ Images = np.ndarray | Subset
 
 @dataclass(frozen=True)
 class Split:
-    """Rows of the distinct images: each is in `train` or in `test`, both at
-    least one, in their order in the set.
-    """
+    """Rows of the distinct images: each is in `train` or in `test`, both at least one, in their
+    order in the set."""
 
     train: np.ndarray  # [m] int64
     test: np.ndarray

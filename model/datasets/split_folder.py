@@ -1,6 +1,5 @@
-"""The split of a folder of pictures that has one of its own: by the
-names of its folders, at any depth.
-"""
+"""The split of a folder of pictures that has one of its own: by the names of its folders, at any
+depth."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -93,8 +92,8 @@ def _names_below(files: Sequence[Path]) -> dict[Path, set[str]]:
 
 
 def _classes_too(below: dict[Path, set[str]], kinds: dict[str, str]) -> set[str]:
-    """Return the names below parts of several kinds: each is a class, also
-    if it has a word for a part."""
+    """Return the names below parts of several kinds: each is a class, also if it has a word for a
+    part."""
     kinds_above: dict[str, set[str]] = {}
     for folder, names in below.items():
         above = kinds.get(folder.name)

@@ -59,9 +59,8 @@ class ClassSamples:
 
     @property
     def confusion(self) -> np.ndarray:
-        """How many samples of the class asked for (row) the
-        classifier gives each class, [K, K] int64.
-        """
+        """How many samples of the class asked for (row) the classifier gives each class, [K, K]
+        int64."""
         return _confusion(self.asked, self.predictions.classes, self.classes)
 
 
@@ -121,9 +120,8 @@ class ClassMeasurements:
 
 
 def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
-    """Return the model's label [K] int64 of each class of a data set;
-    None where it knows other classes.
-    """
+    """Return the model's label [K] int64 of each class of a data set; None where it knows other
+    classes."""
     names = CLASSES[dataset]
     if sorted(config.class_names) != sorted(names):
         return None
@@ -144,8 +142,8 @@ def measure_classes(
     stage: Stage = lambda what, total, unit: lambda done: None,
     **options: Unpack[RunOptions],
 ) -> ClassMeasurements:
-    """Measure a model that knows the classes of `dataset`, on test images
-    [m, N] uint8 of `classes` [m] uint8.
+    """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes`
+    [m] uint8.
 
     classified: how many of the first test images to classify. each: how many samples of each class
     the `classifier` sees. guidance: for each weight, above 1, as many samples are painted with it.
@@ -156,8 +154,8 @@ def measure_classes(
     progress = stage("classifying with the model", first, "images")
     with closing(Generator(model, 1, **options)) as generator:
         bits, compared = _under_each_class(generator, test[:first], labels, progress)
-    # The bits with the true class are among those under every class, so only
-    # the rest of the test images is scored.
+    # The bits with the true class are among those under every class, so only the rest of the test
+    # images is scored.
     true = bits[np.arange(first), classes[:first]] / model.config.bytes
     if first < len(test):
         rest = test[first:]
@@ -300,9 +298,9 @@ def _mistakes(answers: Answers, names: Sequence[str]) -> list[list[Any]]:
 
 
 def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
-    """Return the mean distance of images [n, N] uint8 to the nearest other one of
-    their class, among the first `each` of a class: low where those of a class are
-    alike. None where no class has two."""
+    """Return the mean distance of images [n, N] uint8 to the nearest other one of their class,
+    among the first `each` of a class: low where those of a class are alike. None where no class has
+    two."""
     distances = []
     for number in np.unique(classes):
         part = images[classes == number][:each]

@@ -1,5 +1,5 @@
-"""The report's classifier: a small convolutional network for the ten
-classes of a data set, and "no image".
+"""The report's classifier: a small convolutional network for the ten classes of a data set, and "no
+image".
 
 Its features and confidences compare images of one data set; they are not those of an Inception
 network. Training takes one to three minutes of one CPU core and is deterministic on one machine.
@@ -31,9 +31,8 @@ TILE_SIDES = (1, 2, 4)  # pixels; they divide the sides of every published set
 
 
 class Classifier(nn.Module):
-    """Maps images [B, N] uint8 to features [B, 64] and logits [B, 11],
-    the last of which is "no image".
-    """
+    """Maps images [B, N] uint8 to features [B, 64] and logits [B, 11], the last of which is "no
+    image"."""
 
     def __init__(self, height: int, width: int, channels: int) -> None:
         super().__init__()
@@ -126,8 +125,8 @@ def train_classifier(
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda updates_done: None,
 ) -> Classifier:
-    """Return a classifier trained on images [n, N] uint8 of `shape` (height,
-    width, channels) and labels [n] uint8.
+    """Return a classifier trained on images [n, N] uint8 of `shape` (height, width, channels) and
+    labels [n] uint8.
 
     Neither the images nor torch's random numbers are changed.
     """
@@ -167,9 +166,8 @@ def train_classifier(
 
 
 def negatives(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return one image of nothing for each image [n, H, W, C] uint8: its tiles
-    shuffled, or tiles of random colours.
-    """
+    """Return one image of nothing for each image [n, H, W, C] uint8: its tiles shuffled, or tiles
+    of random colours."""
     return np.stack([_tiled(image, rng) for image in images])
 
 

@@ -1,5 +1,5 @@
-"""The cache of trained classifiers: safetensors files named after
-the data, its checksum and the recipe.
+"""The cache of trained classifiers: safetensors files named after the data, its checksum and the
+recipe.
 
 A file that does not hold what its name says is ignored and overwritten.
 """

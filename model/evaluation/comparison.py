@@ -36,8 +36,8 @@ class LabelledData:
 class Comparison:
     """Samples and test images with their measurements.
 
-    Half of the test images take the place of samples for comparison;
-    both are compared with the other half.
+    Half of the test images take the place of samples for comparison; both are compared with the
+    other half.
     """
 
     data: LabelledData
@@ -80,9 +80,9 @@ def compare(
 ) -> Comparison:
     """Paint `samples` images, and measure them and the test images.
 
-    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the
-    model's; where they are not plain, as many images are painted with them.
-    ValueError where there are too few images.
+    test_bits [m] float64 are the model's bits/dim of the test images. defaults: the model's; where
+    they are not plain, as many images are painted with them. ValueError where there are too few
+    images.
     """
     # Half of the test images stand in the place of samples, the others are what both are compared
     # with: so each measure has a value that no model can be expected to surpass.
@@ -113,8 +113,8 @@ def compare(
     progress = stage("classifying test images", len(data.test), "images")
     test_predictions = classify(classifier, data.test, progress=progress)
 
-    # The nearest training images show whether samples are copies; those
-    # of test images, how near is ordinary.
+    # The nearest training images show whether samples are copies; those of test images, how near is
+    # ordinary.
     progress = stage("neighbours of samples", len(pool), "training images")
     sample_neighbours = nearest(painted.images, pool, 1, model.device, progress)
     progress = stage("neighbours of test images", len(pool), "training images")

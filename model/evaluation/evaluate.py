@@ -48,8 +48,8 @@ def evaluate(
     save: bool = False,
     stage: Stage = lambda what, total, unit: lambda done: None,
 ) -> dict[str, Any]:
-    """Return what evaluation.json holds of one evaluation; samples
-    are compared unless `samples` is 0.
+    """Return what evaluation.json holds of one evaluation; samples are compared unless `samples` is
+    0.
 
     data: directory with the published files of the data set that the model's image size belongs
     to, or pictures as those of training, of which the test part is scored alone. images: only the
@@ -189,9 +189,8 @@ def _of_pictures(
 
 
 def _load(directory: Path, device: str, precision: str, backend: str) -> tuple[Transformer, str]:
-    """Return a model and the name of the backend that runs it; ValueError if this
-    machine cannot run the precision.
-    """
+    """Return a model and the name of the backend that runs it; ValueError if this machine cannot
+    run the precision."""
     on, backends = resolve_backend(device, backend)
     generator = Generator(load_model(directory, on), 1, precision=precision, backend=backends)
     generator.close()

@@ -17,8 +17,8 @@ from scanline.model.evaluation.metrics import frechet_distance
 
 
 def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
-    """Return the table as evaluation.json holds it under "guidance": a row for each
-    weight, 1 first, and one for test images.
+    """Return the table as evaluation.json holds it under "guidance": a row for each weight, 1
+    first, and one for test images.
 
     Shares are of all samples and of all test images. The Fréchet distance to half of the test
     images and the distance within classes are those of equally many images of each class: of the
@@ -65,9 +65,9 @@ def _row(
 
 
 def within_class_distance(features: np.ndarray, classes: np.ndarray) -> float:
-    """Return the distance of features [n, F] from the mean of those of their class
-    [n]: its mean in each class, and the mean of these. It is 0 where all images of a
-    class are alike, or there are none."""
+    """Return the distance of features [n, F] from the mean of those of their class [n]: its mean in
+    each class, and the mean of these. It is 0 where all images of a class are alike, or there are
+    none."""
     distances = []
     for k in np.unique(classes):
         of_class = features[classes == k]

@@ -18,8 +18,8 @@ BATCH = 50  # images read at once
 def bits(
     model: Transformer, images: torch.Tensor, labels: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with
-    labels [B] int64, by the parallel view.
+    """Return the bits [B, N] float64 of every byte of images [B, N] uint8 with labels [B] int64, by
+    the parallel view.
 
     A byte that the model rules out costs infinitely many. `Generator.score` returns the same from
     the backend that paints; this function is what it is held to.
@@ -38,11 +38,11 @@ def bits_per_dim(
     labels: np.ndarray | None = None,
     **options: Unpack[RunOptions],
 ) -> np.ndarray:
-    """Return the bits per dimension [n] float64 of images [n, N]
-    uint8, from the backend that also paints.
+    """Return the bits per dimension [n] float64 of images [n, N] uint8, from the backend that also
+    paints.
 
-    `progress` gets the number of images done. labels: [n] int64, 0 for no class
-    and k + 1 for class k; None: all 0.
+    `progress` gets the number of images done. labels: [n] int64, 0 for no class and k + 1 for class
+    k; None: all 0.
     """
     scores = []
     with closing(Generator(model, 1, **options)) as generator:

@@ -1,6 +1,5 @@
-"""The numbers of a comparison, as evaluation.json holds them under
-"quality": of samples and of test images.
-"""
+"""The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of
+test images."""
 
 from math import sqrt
 from typing import Any
@@ -21,9 +20,8 @@ OF_EACH = " samples of each class, "
 
 
 def quality(compared: Comparison) -> dict[str, Any]:
-    """Return a JSON object; shares are of 1, distances between images in
-    grey levels of a byte (0 to 255).
-    """
+    """Return a JSON object; shares are of 1, distances between images in grey levels of a byte (0
+    to 255)."""
     bits = compared.painted.bits_per_dim
     accuracy = (compared.test_predictions.classes == compared.data.test_labels).mean()
     return {
@@ -48,9 +46,8 @@ def quality(compared: Comparison) -> dict[str, Any]:
 
 
 def bits_figures(bits: np.ndarray) -> dict[str, Any]:
-    """Return mean, standard error and number of bits per dimension
-    [n], as evaluation.json holds them.
-    """
+    """Return mean, standard error and number of bits per dimension [n], as evaluation.json holds
+    them."""
     return {
         "bits_per_dim": float(bits.mean()),
         "standard_error": standard_error(bits),
@@ -76,8 +73,8 @@ def standard_error(values: np.ndarray) -> float | None:
 
 
 def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Return |mu_1 - mu_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^(1/2)) of features [n,
-    F] and [m, F]; n, m may be below F.
+    """Return |mu_1 - mu_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^(1/2)) of features [n, F] and [m, F]; n,
+    m may be below F.
 
     It is the distance between two clouds of features, each taken for a Gaussian (Dowson and
     Landau, 1982; with the features of an Inception network it is the FID of Heusel et al.,
@@ -139,9 +136,8 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
 
 
 def judged_row(row: dict[str, Any]) -> tuple[str, str]:
-    """Return the name and the words for samples of each class, painted in one
-    way, that a class head has judged.
-    """
+    """Return the name and the words for samples of each class, painted in one way, that a class
+    head has judged."""
     near = row["nearest_training_image"]
     apart = row["distance_within_classes"]
     share = f"{row['as_asked']:.1%} +- {row['standard_error']:.1%}"
@@ -161,9 +157,8 @@ def judged_row(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def sure_share(figures: dict[str, Any]) -> str:
-    """Return the words for the answers of figures that are sure, after a
-    semicolon; none where there are none.
-    """
+    """Return the words for the answers of figures that are sure, after a semicolon; none where
+    there are none."""
     sure = figures.get("sure", {"images": 0})
     if not sure["images"]:
         return ""
@@ -172,9 +167,8 @@ def sure_share(figures: dict[str, Any]) -> str:
 
 
 def _frechet(compared: Comparison) -> dict[str, Any]:
-    """Compare as many samples as chosen test images, each with
-    the other half of the test images.
-    """
+    """Compare as many samples as chosen test images, each with the other half of the test
+    images."""
     count = len(compared.chosen)
     others = compared.test_predictions.features[compared.others]
     return {
@@ -200,9 +194,8 @@ def _recognisable(compared: Comparison) -> dict[str, float]:
 
 
 def _default(compared: Comparison) -> dict[str, Any] | None:
-    """Return how the images are painted that the model's defaults say, and
-    their figures, as those of samples.
-    """
+    """Return how the images are painted that the model's defaults say, and their figures, as those
+    of samples."""
     if compared.by_default is None:
         return None
     how, seen = compared.by_default
@@ -217,9 +210,8 @@ def _default(compared: Comparison) -> dict[str, Any] | None:
 
 
 def nearest_figures(samples: np.ndarray, tests: np.ndarray, training_images: int) -> dict[str, Any]:
-    """Compare distances [n] and [m] to the nearest training image: memorised
-    samples lie closer than test images do.
-    """
+    """Compare distances [n] and [m] to the nearest training image: memorised samples lie closer
+    than test images do."""
     close = float(np.quantile(tests, CLOSE))
     return {
         "training_images": training_images,

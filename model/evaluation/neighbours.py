@@ -1,6 +1,5 @@
-"""Search for the training images nearest to given ones, by L2 in pixel
-space: has the model memorised images?
-"""
+"""Search for the training images nearest to given ones, by L2 in pixel space: has the model
+memorised images?"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,11 +26,11 @@ def nearest(
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda seen: None,
 ) -> Nearest:
-    """Return the k nearest in pool [m, N] uint8 of each image [n, N] uint8;
-    `progress` gets the pool images searched.
+    """Return the k nearest in pool [m, N] uint8 of each image [n, N] uint8; `progress` gets the
+    pool images searched.
 
-    The squares |a|^2 + |b|^2 - 2 ab are sums of whole numbers below 2^53, so
-    float64 is exact: a copy is at distance 0.
+    The squares |a|^2 + |b|^2 - 2 ab are sums of whole numbers below 2^53, so float64 is exact: a
+    copy is at distance 0.
     """
     queries = torch.from_numpy(images.copy()).to(device).double()
     squares_of_queries = queries.square().sum(dim=1, keepdim=True)

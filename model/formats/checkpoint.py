@@ -1,5 +1,5 @@
-"""Weights of model directories: model.safetensors, in shards with an
-index above 16 MB, and of class heads.
+"""Weights of model directories: model.safetensors, in shards with an index above 16 MB, and of
+class heads.
 
 Loading is strict: every tensor must be present, of the right shape and finite, or
 ModelDirectoryError says in one sentence what is wrong. Weights are stored in float16 (widening is
@@ -34,11 +34,11 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.float16) -> None:
-    """Write config.json and the weights. A full disk or a kill at any point
-    leaves the old model or the new one.
+    """Write config.json and the weights. A full disk or a kill at any point leaves the old model or
+    the new one.
 
-    A reader follows the index where there is one, else model.safetensors; so one
-    atomic move changes what is loaded.
+    A reader follows the index where there is one, else model.safetensors; so one atomic move
+    changes what is loaded.
     """
     directory.mkdir(parents=True, exist_ok=True)
     # first: a class head is for the weights that it was fitted to
@@ -53,8 +53,8 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
     path = directory / CONFIG
     replaces_another = path.exists() and read_file(path) != text.encode()
 
-    # Shards first: their names carry a checksum, so no shard that
-    # the old index names is overwritten.
+    # Shards first: their names carry a checksum, so no shard that the old index names is
+    # overwritten.
     places = _write_shards(shards, directory) if replaces_another or len(shards) > 1 else {}
     if replaces_another:
         # config.json and the weights cannot change in one move. An index that carries the
@@ -84,9 +84,8 @@ def save_model(model: Transformer, directory: Path, dtype: torch.dtype = torch.f
 
 @one_torch_thread()
 def load_model(directory: Path, device: torch.device | str = "cpu") -> Transformer:
-    """Return the model of a directory, float32, in evaluation mode;
-    ModelDirectoryError where anything is wrong.
-    """
+    """Return the model of a directory, float32, in evaluation mode; ModelDirectoryError where
+    anything is wrong."""
     config = model_dir.load_config(directory)
     # shapes only: sizes in config.json take no memory before the weights confirm them
     with torch.device("meta"):
@@ -115,8 +114,7 @@ def save_class_head(head: ClassHead, directory: Path) -> None:
 
 def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
     """Return the class head of a model directory, None where it has none;
-    ModelDirectoryError where it is wrong.
-    """
+    ModelDirectoryError where it is wrong."""
     path = directory / CLASS_HEAD
     if not path.exists():
         return None
@@ -190,9 +188,8 @@ def _check_tensor(what: str, tensor: torch.Tensor, expected: torch.Tensor) -> No
 
 
 def _shards(tensors: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """Return the tensors in order, split into files of at most
-    SHARD_BYTES (a larger tensor has its own).
-    """
+    """Return the tensors in order, split into files of at most SHARD_BYTES (a larger tensor has its
+    own)."""
     shards: list[dict[str, torch.Tensor]] = [{}]
     room = SHARD_BYTES
     for name, tensor in tensors.items():

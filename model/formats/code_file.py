@@ -1,5 +1,5 @@
-"""Files of lossless codes: the images of one model, each code with its
-length, and checksums of the pixels.
+"""Files of lossless codes: the images of one model, each code with its length, and checksums of the
+pixels.
 
     magic, version, size of what follows, CRC-32 of what follows
     digest of the model and its arithmetic, precision, height, width, channels
@@ -55,17 +55,15 @@ def images_a_code(bits: float) -> int:
 
 
 def label_width(labels: int) -> int:
-    """Return how wide the interval of each of so many labels is: that of
-    label l begins at l times as much.
-    """
+    """Return how wide the interval of each of so many labels is: that of label l begins at l times
+    as much."""
     return TOTAL // labels
 
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes of images: each of `length` of them, one after the other, the
-    last one of those that are left.
-    """
+    """Codes of images: each of `length` of them, one after the other, the last one of those that
+    are left."""
 
     codes: tuple[bytes, ...]
     length: int = 1
@@ -107,9 +105,8 @@ class CodeFile:
         return _block(self.codes.length)
 
     def checked_images(self, wanted: Iterable[int]) -> list[int]:
-        """Return the numbers of images; InvalidInput where there are
-        none, or one is not in the file.
-        """
+        """Return the numbers of images; InvalidInput where there are none, or one is not in the
+        file."""
         values = plain_value(wanted)
         if not isinstance(values, Iterable):
             values = [values]
@@ -119,9 +116,8 @@ class CodeFile:
         return numbers
 
     def decoded(self, wanted: Collection[int]) -> tuple[int, ...]:
-        """Return the images of the blocks that hold the `wanted`
-        ones, in order: those to decode.
-        """
+        """Return the images of the blocks that hold the `wanted` ones, in order: those to
+        decode."""
         indices: list[int] = []
         for block in sorted({index // self.block for index in wanted}):
             first = block * self.block
@@ -131,9 +127,8 @@ class CodeFile:
     def check_model(
         self, codings: Sequence[str], precision: str, config: ModelConfig, param: str = "file"
     ) -> None:
-        """Raise InvalidInput unless a model of one of these codings, run in this
-        precision, is the one that encoded.
-        """
+        """Raise InvalidInput unless a model of one of these codings, run in this precision, is the
+        one that encoded."""
         if self.coding not in codings:
             other = f"by another model or kind of device: its coding is {self.coding}, here"
             other += f" {codings[0]}"
@@ -269,9 +264,8 @@ def _contents(rest: "_Reader", most: int) -> CodeFile:
 
 
 class _Reader:
-    """The bytes of a file that have not been taken; InvalidInput with
-    `reason` where there are too few.
-    """
+    """The bytes of a file that have not been taken; InvalidInput with `reason` where there are too
+    few."""
 
     def __init__(self, data: bytes, param: str, reason: str) -> None:
         self.data = data

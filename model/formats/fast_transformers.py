@@ -2,9 +2,9 @@
 and written back. Other trainers save the same tensors under another key or none, and wrap
 modules, which prefixes the tensors' names.
 
-Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and
-sine position concatenated, post-norm layers with ReLU, one last norm. Their loss
-trains exp(log-scale), floored at e^-7.
+Their model reads bytes 0 .. N-2 and predicts bytes 1 .. N-1: no start token, value and sine
+position concatenated, post-norm layers with ReLU, one last norm. Their loss trains exp(log-scale),
+floored at e^-7.
 """
 
 import re
@@ -45,8 +45,8 @@ PARTS = {
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 PROJECTIONS = ("query", "key", "value")
 EMBEDDING = "value_embedding.weight"  # by which their tensors are found
-# Names that torch's DataParallel, torch.compile, FSDP and checkpointing of
-# activations put between those of modules
+# Names that torch's DataParallel, torch.compile, FSDP and checkpointing of activations put between
+# those of modules
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
 State = dict[str, torch.Tensor]
@@ -157,8 +157,8 @@ def from_state(
     heads: int | None = None,
     scale: str = "exp",
 ) -> Transformer:
-    """Return their model as ours, in evaluation mode; ForeignCheckpointError where a
-    tensor is missing, unknown or misshapen.
+    """Return their model as ours, in evaluation mode; ForeignCheckpointError where a tensor is
+    missing, unknown or misshapen.
 
     histogram: probabilities of the first byte, which their network does not predict; MNIST's is
     always 0. heads: where a head is not 32 wide. scale: "exp" as their loss trains, "elu" as
@@ -196,9 +196,8 @@ def dataset_of(state: State) -> str:
 
 
 def to_state(model: Transformer) -> State:
-    """Return our model as theirs; ValueError with one sentence
-    where their code cannot express it.
-    """
+    """Return our model as theirs; ValueError with one sentence where their code cannot express
+    it."""
     config = model.config
     for name, only in EXPRESSIBLE.items():
         if getattr(config, name) != only:

@@ -1,5 +1,5 @@
-"""The metadata of a model card: the YAML at the head of README.md, which the
-Hugging Face Hub shows and searches by.
+"""The metadata of a model card: the YAML at the head of README.md, which the Hugging Face Hub shows
+and searches by.
 
 Written without a YAML library, since the lines are few; strings are JSON's, which YAML reads.
 """

@@ -92,17 +92,16 @@ def load_config(directory: Path) -> ModelConfig:
 
 
 def model_name(directory: Path) -> str:
-    """Return the name of the model in a directory, given as an absolute path: the
-    directory's, or, for a revision in a Hugging Face cache
-    (models--OWNER--NAME/snapshots/HASH), the repository's."""
+    """Return the name of the model in a directory, given as an absolute path: the directory's, or,
+    for a revision in a Hugging Face cache (models--OWNER--NAME/snapshots/HASH), the repository's.
+    """
     repository = cached_repository(directory)
     return directory.name if repository is None else repository.name.split("--")[-1]
 
 
 def cached_repository(directory: Path) -> Path | None:
-    """Return the folder of the repository whose snapshot in a Hugging Face cache
-    this directory is; None of others.
-    """
+    """Return the folder of the repository whose snapshot in a Hugging Face cache this directory is;
+    None of others."""
     snapshots = directory.parent
     repository = snapshots.parent
     if snapshots.name == "snapshots" and repository.name.startswith("models--"):
@@ -111,17 +110,15 @@ def cached_repository(directory: Path) -> Path | None:
 
 
 def tested_bits_per_dim(directory: Path) -> float | None:
-    """Return the test bits/dim that `scanline evaluate --save`
-    measured; None where it has not been run.
-    """
+    """Return the test bits/dim that `scanline evaluate --save` measured; None where it has not been
+    run."""
     value = read_evaluation(directory).get("bits_per_dim")
     return None if value is None else float(value)
 
 
 def read_defaults(directory: Path, config: ModelConfig) -> Defaults:
-    """Return what images are painted with where a request does not say;
-    ModelDirectoryError where a field is wrong.
-    """
+    """Return what images are painted with where a request does not say; ModelDirectoryError where a
+    field is wrong."""
     if not (directory / GENERATION).exists():
         return Defaults()
     with reading(directory / GENERATION):
@@ -151,9 +148,8 @@ def read_evaluation(directory: Path) -> dict[str, Any]:
 
 
 def write_evaluation(directory: Path, evaluation: dict[str, Any]) -> None:
-    """Add an evaluation to evaluation.json: at its top for the default precision,
-    else under the precision's name.
-    """
+    """Add an evaluation to evaluation.json: at its top for the default precision, else under the
+    precision's name."""
     written = read_evaluation(directory)
     if evaluation["precision"] == DEFAULT:
         classes = written.get("classes", {})
@@ -187,9 +183,8 @@ def weight_files(directory: Path) -> list[str]:
 
 
 def _unfinished(directory: Path) -> Any:
-    """Return the configuration that the index of an interrupted save
-    carries; None where there is none.
-    """
+    """Return the configuration that the index of an interrupted save carries; None where there is
+    none."""
     if not (directory / INDEX).exists():
         return None
     metadata = _read_object(directory, INDEX).get("metadata")

@@ -51,9 +51,8 @@ class DecodedFile:
 
 
 class DecodeTask(PaintTask):
-    """Images that are painted from codes; more than are shown, where
-    others have a checksum with these.
-    """
+    """Images that are painted from codes; more than are shown, where others have a checksum with
+    these."""
 
     def __init__(
         self,

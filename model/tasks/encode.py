@@ -1,6 +1,5 @@
-"""Lossless codes of images: of each by itself, or one file of all, each under
-its class where that is shorter.
-"""
+"""Lossless codes of images: of each by itself, or one file of all, each under its class where that
+is shorter."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -47,9 +46,8 @@ class Encoded:
 
 
 class EncodeTask(ReadTask):
-    """Images that are read without a class and, where they have one, under
-    it; encoded in order as they come.
-    """
+    """Images that are read without a class and, where they have one, under it; encoded in order as
+    they come."""
 
     request: ScoreRequest
 
@@ -152,9 +150,8 @@ class EncodeTask(ReadTask):
 
 
 def plan(model: ModelInfo, values: EncodeValues) -> EncodeTask:
-    """Return the task that encodes images; InvalidInput where a class is not
-    known or a code has too many images.
-    """
+    """Return the task that encodes images; InvalidInput where a class is not known or a code has
+    too many images."""
     values = replace(values, images_a_code=checked_images_a_code(values.images_a_code))
     # Each class is looked up once, however many images have it.
     names = dict.fromkeys(values.class_names)

@@ -1,5 +1,5 @@
-"""The likelihood of the known pixels of images, whatever the hidden
-ones show: from completions of each.
+"""The likelihood of the known pixels of images, whatever the hidden ones show: from completions of
+each.
 
 The hidden bytes are painted `repeats` times at temperature 1; 2^-evidence_bits of each painting is
 an unbiased estimate of the probability of the known ones.
@@ -65,9 +65,8 @@ class EstimateTask(PaintTask):
 
 
 def plan(model: ModelInfo, values: EstimateValues) -> EstimateTask:
-    """Return the task that estimates the likelihoods; InvalidInput
-    where a value is out of its range.
-    """
+    """Return the task that estimates the likelihoods; InvalidInput where a value is out of its
+    range."""
     n = values.pictures * check_repeats(values.repeats)
     label = label_of_class(model.config, values.class_name)
     sampling = model.defaults.to_estimate(label, values.sampling)

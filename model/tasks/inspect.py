@@ -82,9 +82,8 @@ def plan(model: ModelInfo, values: InspectValues) -> InspectTask:
 def check_layer_and_head(
     config: ModelConfig, layer: int, head: int, of_layer: str, of_head: str
 ) -> None:
-    """Raise InvalidInput, with the name of the layer's or the head's parameter,
-    where the model has no such one.
-    """
+    """Raise InvalidInput, with the name of the layer's or the head's parameter, where the model has
+    no such one."""
     if layer >= config.layers or head >= config.heads:
         param = of_layer if layer >= config.layers else of_head
         has = f"layers 0 to {config.layers - 1} and heads 0 to {config.heads - 1}"

@@ -1,5 +1,5 @@
-"""Tasks without a server: their requests go into the engine loop,
-and the loop runs until it is idle.
+"""Tasks without a server: their requests go into the engine loop, and the loop runs until it is
+idle.
 
 The bytes are those that a server would return for the same request.
 """
@@ -81,9 +81,8 @@ def progressing(
 def engine_for(
     model: Transformer, tasks: Sequence[Task], **options: Unpack[RunOptions]
 ) -> AbstractContextManager[Engine]:
-    """Return an engine in this process, for a `with`, with the
-    slots that tasks can take at once.
-    """
+    """Return an engine in this process, for a `with`, with the slots that tasks can take at
+    once."""
     return loaded_engine(model, sum(_slots(task.request) for task in tasks), **options)
 
 
@@ -98,9 +97,8 @@ def paint(
     options: RunOptions | None = None,
     **sampling: Any,
 ) -> PaintedImages:
-    """Paint `count` images; known [N] uint8 and mask [N] bool (True = known) make
-    them completions. sampling: as of SamplingParams.
-    """
+    """Paint `count` images; known [N] uint8 and mask [N] bool (True = known) make them completions.
+    sampling: as of SamplingParams."""
     known_images = () if known is None else (known.tobytes(),)
     masks = () if mask is None else (mask.tobytes(),)
     request = GenerateRequest(0, count, seed, known_images, masks, **sampling)
@@ -147,9 +145,8 @@ def loaded_engine(
 
 
 def run(engine: Engine, *requests: Request) -> Iterator[list[messages.Event]]:
-    """Yield the events of each tick until the engine is idle;
-    RuntimeError where it fails on a request.
-    """
+    """Yield the events of each tick until the engine is idle; RuntimeError where it fails on a
+    request."""
     for request in requests:
         engine.accept(request)
     while not engine.idle:
@@ -161,9 +158,8 @@ def run(engine: Engine, *requests: Request) -> Iterator[list[messages.Event]]:
 
 
 def _slots(request: Request) -> int:
-    """Return how many slots the images of a request can take at once:
-    those of a code follow each other.
-    """
+    """Return how many slots the images of a request can take at once: those of a code follow each
+    other."""
     if not isinstance(request, GenerateRequest):
         return 1
     return request.slots if request.codes is None else len(request.codes.codes)

@@ -55,9 +55,8 @@ class PaintedImages(Evidence[np.ndarray]):
     known: np.ndarray | None = None  # [n, H, W] bool, of completions: the given pixels
 
     def class_names(self, config: ModelConfig) -> tuple[str | None, ...]:
-        """Return the name of each image's class, None where it has
-        none; nothing where no image has one.
-        """
+        """Return the name of each image's class, None where it has none; nothing where no image has
+        one."""
         names = (None, *config.class_names)
         return tuple(names[label] for label in self.labels) if self.labels.any() else ()
 
@@ -113,9 +112,8 @@ class PaintTask(Task):
 
     @property
     def columns(self) -> int | None:
-        """The columns of a sheet of the images: one row where a list of classes
-        was asked for; None: nearly square.
-        """
+        """The columns of a sheet of the images: one row where a list of classes was asked for;
+        None: nearly square."""
         return None if self.request.listed is None else self.count
 
     @property
@@ -124,9 +122,8 @@ class PaintTask(Task):
         return self.ended * self.config.bytes
 
     def fill(self, known: Sequence[bytes], masks: Sequence[bytes]) -> None:
-        """Take the pictures to complete, N bytes each, and which of their bytes
-        are known, N bytes each of 0 or 1.
-        """
+        """Take the pictures to complete, N bytes each, and which of their bytes are known, N bytes
+        each of 0 or 1."""
         self.request = replace(self.request, known=tuple(known), masks=tuple(masks))
 
     def label(self, row: int) -> int:

@@ -21,14 +21,13 @@ class Task(ABC):
 
     @abstractmethod
     def receive(self, event: Event) -> None:
-        """Take in an event of the engine, in constant time: the
-        event loop of a server calls this.
-        """
+        """Take in an event of the engine, in constant time: the event loop of a server calls
+        this."""
 
     def work(self) -> Iterator[None]:
-        """Yield after each short piece of what can be done now with the images that
-        have ended; InvalidInput where they are not what they should be. Called until
-        the task has ended, and once more then."""
+        """Yield after each short piece of what can be done now with the images that have ended;
+        InvalidInput where they are not what they should be. Called until the task has ended, and
+        once more then."""
         return iter(())
 
     @property

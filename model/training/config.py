@@ -1,6 +1,5 @@
 """TrainingConfig: the recipe of a run, with the help of the options of `scanline train` that
-change it. Two runs of one recipe on the same CPU end in the same weights.
-"""
+change it. Two runs of one recipe on the same CPU end in the same weights."""
 
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -20,9 +19,8 @@ def _option(help: str, default: Any = MISSING, **about: Any) -> Any:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The recipe of a run; the defaults are what the presets have in
-    common. ValueError for a wrong value.
-    """
+    """The recipe of a run; the defaults are what the presets have in common. ValueError for a wrong
+    value."""
 
     updates: int = _option("Length of the run in updates instead.", show_default=False, min=1)
     # the run also ends after these; its schedule then follows the clock (clock.py)
@@ -113,14 +111,12 @@ class TrainingConfig:
 
     @classmethod
     def from_saved(cls, saved: dict[str, Any]) -> "TrainingConfig":
-        """Return a recipe that this version or an earlier one saved,
-        without what only earlier ones had.
-        """
+        """Return a recipe that this version or an earlier one saved, without what only earlier ones
+        had."""
         return cls(**{name: value for name, value in saved.items() if name not in FORMER})
 
 
 def former_options(saved: dict[str, Any]) -> str:
-    """Return what only earlier versions had and a saved recipe used,
-    as "contrast 6.0"; empty where it used nothing.
-    """
+    """Return what only earlier versions had and a saved recipe used, as "contrast 6.0"; empty where
+    it used nothing."""
     return " and ".join(f"{name} {saved[name]}" for name in FORMER if saved.get(name))

@@ -43,9 +43,8 @@ class Positions:
 
 
 class PositionSampler:
-    """Draws the positions of the updates of a run: as many in every image,
-    since a compiled loss has one shape.
-    """
+    """Draws the positions of the updates of a run: as many in every image, since a compiled loss
+    has one shape."""
 
     def __init__(self, images: Images, config: TrainingConfig, model: ModelConfig) -> None:
         """images [n, N] uint8: those to train on, which decide the number of positions."""
@@ -95,12 +94,12 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
 def draw(
     near: np.ndarray, count: int, background: float, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `count` positions of an image, ascending, and their weights, both
-    [count]; the first of those that are drawn where they are more, and the last
-    position with a weight of 0 where they are fewer.
+    """Return `count` positions of an image, ascending, and their weights, both [count]; the first
+    of those that are drawn where they are more, and the last position with a weight of 0 where they
+    are fewer.
 
-    near [steps] bool: positions that are all drawn; each of the
-    others is with probability `background`.
+    near [steps] bool: positions that are all drawn; each of the others is with probability
+    `background`.
     """
     drawn = np.flatnonzero(near | (random.random(len(near)) < background))[:count]
     position = np.full(count, len(near) - 1)

@@ -1,5 +1,5 @@
-"""Updates on a GPU as one CUDA graph: a host needs longer for several hundred
-launches than the device for its work.
+"""Updates on a GPU as one CUDA graph: a host needs longer for several hundred launches than the
+device for its work.
 
 A graph repeats the launches that it was recorded from, with the same numbers: what changes from
 update to update is copied to where it was recorded, rates and the average's share as tensors.
@@ -38,8 +38,8 @@ class RecordedUpdater(Updater):
         compiled: bool | Path,
     ) -> None:
         if model.device.type == "cuda":
-            # Gradients are added up on the stream of the first update, and nothing
-            # can be recorded on the default one.
+            # Gradients are added up on the stream of the first update, and nothing can be recorded
+            # on the default one.
             torch.cuda.set_stream(torch.cuda.Stream(model.device))
         super().__init__(model, config, group, dtype, compiled)
         self.written = 0  # updates as written so far
@@ -59,8 +59,8 @@ class RecordedUpdater(Updater):
         rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
         inputs = _tensors(batch, labels, drawn)
         if self.graph is None:
-            # In the host's memory: the card's may have no room for weights,
-            # average and optimiser a second time.
+            # In the host's memory: the card's may have no room for weights, average and optimiser a
+            # second time.
             before = _on_host(self.state_dict())
             expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn).detach()
             # Before anything can fail in one process alone: all of them average equally often.
@@ -126,9 +126,8 @@ class RecordedUpdater(Updater):
         return loss.clone(), norm.clone()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See Updater.load_state_dict; a graph is recorded anew, since an
-        optimiser's tensors are others, or none.
-        """
+        """See Updater.load_state_dict; a graph is recorded anew, since an optimiser's tensors are
+        others, or none."""
         super().load_state_dict(state)
         self.graph = None
         self.written = 0
@@ -138,9 +137,8 @@ class RecordedUpdater(Updater):
         self.graph = None
 
     def _set_capturable(self, capturable: bool) -> None:
-        """Have torch's optimisers take their rates and steps from tensors, which
-        they refuse to be recorded without.
-        """
+        """Have torch's optimisers take their rates and steps from tensors, which they refuse to be
+        recorded without."""
         for parameters in self.optimiser.param_groups:
             if "capturable" in parameters:
                 parameters["capturable"] = capturable

@@ -21,9 +21,8 @@ GATHER = -1.0  # sent instead of a rate: the others send their states
 
 
 class Branches:
-    """This process among those of a run, which has a branch in each; or one
-    branch, whose batches they share.
-    """
+    """This process among those of a run, which has a branch in each; or one branch, whose batches
+    they share."""
 
     def __init__(self, group: Group, config: TrainingConfig, updater: Updater) -> None:
         self.group = group
@@ -35,9 +34,8 @@ class Branches:
         self.model = copy.deepcopy(average) if self.several else average
 
     def batch_number(self, update: int) -> int:
-        """Return the number of this branch's batch among the
-        batches of all updates and branches.
-        """
+        """Return the number of this branch's batch among the batches of all updates and
+        branches."""
         return update * self.group.size + self.group.rank if self.several else update
 
     def rate(self, first_rate: float = 0.0) -> float:
@@ -58,9 +56,8 @@ class Branches:
         self.updater.model.load_state_dict(state["average"])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of all branches to the first process, which alone may
-        ask, and make `model` their mean.
-        """
+        """Return the state of all branches to the first process, which alone may ask, and make
+        `model` their mean."""
         state = self.updater.state_dict()
         if not self.several:
             return state
@@ -88,9 +85,8 @@ class Branches:
 
 
 def _floats(tree: Any) -> Iterator[torch.Tensor]:
-    """Yield the floating-point tensors of nested dicts and lists,
-    in the same order in every branch.
-    """
+    """Yield the floating-point tensors of nested dicts and lists, in the same order in every
+    branch."""
     if isinstance(tree, torch.Tensor):
         if tree.is_floating_point():
             yield tree

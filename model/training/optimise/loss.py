@@ -1,6 +1,5 @@
-"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile
-fuses where there is a compiler.
-"""
+"""The loss: mean bits of the bytes of a batch, as one graph that torch.compile fuses where there is
+a compiler."""
 
 import logging
 import time
@@ -38,8 +37,8 @@ def loss_of(
     labels: torch.Tensor | None = None,
     drawn: Positions | None = None,
 ) -> torch.Tensor:
-    """Return the mean bits of the bytes of batch [B, N] that the network
-    predicts: all, or all but the first.
+    """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but
+    the first.
 
     labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to
     estimate it; None for all. dtype: of the network's products. The parameters of the
@@ -153,8 +152,8 @@ class CompiledLoss:
 
 
 def compile_loss(device: torch.device) -> Loss:
-    """Return `loss_of`, which torch.compile compiles at its first call.
-    RuntimeError where there is no compiler.
+    """Return `loss_of`, which torch.compile compiles at its first call. RuntimeError where there is
+    no compiler.
 
     On a CPU the width of its vectors is an option of the compiler: torch keeps generated code on
     disk and finds it again by its options, but (in 2.13) not by the instruction set it was

@@ -1,5 +1,5 @@
-"""Muon (Jordan et al., 2024): steps of a matrix are its momentum,
-orthogonalised. Rates are scaled to match AdamW's.
+"""Muon (Jordan et al., 2024): steps of a matrix are its momentum, orthogonalised. Rates are scaled
+to match AdamW's.
 
 As torch.optim.Muon with adjust_lr_fn="match_rms_adamw" (torch 2.9), which orthogonalises in
 bfloat16 only: on a processor without it, that takes longer than everything else in an update.
@@ -19,9 +19,8 @@ MIN_NORM = 1e-7
 
 
 class Muon(torch.optim.Optimizer):
-    """For matrices only. dtype: of the orthogonalisation's products;
-    weights and momentum keep their own.
-    """
+    """For matrices only. dtype: of the orthogonalisation's products; weights and momentum keep
+    their own."""
 
     def __init__(
         self,
@@ -41,9 +40,9 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move every parameter that has a gradient, in place. Matrices of one shape
-        are orthogonalised as one stack: on a GPU, launches of one matrix each would
-        take longer than the arithmetic."""
+        """Move every parameter that has a gradient, in place. Matrices of one shape are
+        orthogonalised as one stack: on a GPU, launches of one matrix each would take longer than
+        the arithmetic."""
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter.grad is not None]
             for parameter in moved:

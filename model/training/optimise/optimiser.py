@@ -92,9 +92,8 @@ def _without(
 
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
-    """Return the rate of an update: a linear warm-up, then the schedule, which
-    ends at zero unless it is constant.
-    """
+    """Return the rate of an update: a linear warm-up, then the schedule, which ends at zero unless
+    it is constant."""
     if update < config.warm_up:
         return config.learning_rate * (update + 1) / config.warm_up
     left = (config.updates - update) / max(1, config.updates - config.warm_up)
@@ -102,9 +101,8 @@ def learning_rate(config: TrainingConfig, update: int) -> float:
 
 
 def falling(config: TrainingConfig, left: float) -> float:
-    """Return the share of the rate that the schedule has where so much
-    of the run is left, from 1 to 0.
-    """
+    """Return the share of the rate that the schedule has where so much of the run is left, from 1
+    to 0."""
     if config.schedule == "constant":
         return 1.0
     if config.schedule == "cosine":
@@ -116,8 +114,8 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
     """Clip the norm of the head's gradient and that of all other gradients, each to `limit`, in
     place, and return the norm of both together before.
 
-    They are clipped apart because nearly all of the norm is the head's, in
-    jumps that would silence the layers.
+    They are clipped apart because nearly all of the norm is the head's, in jumps that would silence
+    the layers.
     """
     head = _head(model)
     rest = _without(model.parameters(), head)
@@ -126,18 +124,16 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
 
 
 class MovingAverage:
-    """The exponential moving average of the weights: the model that
-    is evaluated, sampled and shipped.
-    """
+    """The exponential moving average of the weights: the model that is evaluated, sampled and
+    shipped."""
 
     def __init__(self, model: Transformer, decay: float) -> None:
         self.model = copy.deepcopy(model).eval().requires_grad_(False)
         self.decay = decay
 
     def share(self, update: int) -> float:
-        """Return the share of the weights after `update` in the average, which is
-        larger in a run's first updates.
-        """
+        """Return the share of the weights after `update` in the average, which is larger in a run's
+        first updates."""
         return 1 - min(self.decay, (1 + update) / (10 + update))
 
     @torch.no_grad()

@@ -1,5 +1,5 @@
-"""The precision of training's products: bfloat16 where the processor
-multiplies it in hardware, else float32.
+"""The precision of training's products: bfloat16 where the processor multiplies it in hardware,
+else float32.
 
 It belongs to the machine, not to the recipe: no preset has one. Weights, running sums, norms, the
 head and the likelihood are float32 in either.
@@ -11,8 +11,8 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def product_dtype(device: torch.device, precision: str | None = None) -> torch.dtype:
-    """Return the dtype of products on the device: that of `precision`, by
-    default the fastest that is good enough.
+    """Return the dtype of products on the device: that of `precision`, by default the fastest that
+    is good enough.
 
     ValueError for an unknown precision.
     """

@@ -59,18 +59,16 @@ class Group:
         self.size = size
 
     def device(self, given: torch.device) -> torch.device:
-        """Return this process's device: the one given, or a GPU of its own,
-        which is torch's own from now on.
-        """
+        """Return this process's device: the one given, or a GPU of its own, which is torch's own
+        from now on."""
         if self.size == 1 or given.type == "cpu":
             return given
         torch.cuda.set_device(self.rank)
         return torch.device(given.type, self.rank)
 
     def share(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return this process's images of a batch [B, N], or their
-        labels of [B], where `size` divides B.
-        """
+        """Return this process's images of a batch [B, N], or their labels of [B], where `size`
+        divides B."""
         return batch[self.rank :: self.size]
 
     def average_gradients(self, model: nn.Module, loss: torch.Tensor) -> torch.Tensor:
@@ -95,9 +93,8 @@ class Group:
             tensor.copy_(averaged.view_as(tensor))
 
     def broadcast(self, value: float) -> float:
-        """Return the value of rank 0, which does not wait for the others.
-        WorkerError where one of them has ended.
-        """
+        """Return the value of rank 0, which does not wait for the others. WorkerError where one of
+        them has ended."""
         if self.size == 1:
             return value
         sent = torch.tensor([value], dtype=torch.float64)
@@ -211,9 +208,8 @@ def _is_ready(worker: BaseProcess, ready: connection.Connection) -> bool:
 
 
 def _join(backend: str, rank: int, size: int, folder: str) -> None:
-    """Join the process group over the loopback device: the name of a
-    machine need not have an address.
-    """
+    """Join the process group over the loopback device: the name of a machine need not have an
+    address."""
     loopback = [name for _, name in socket.if_nameindex() if name in ("lo", "lo0")]
     if loopback:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])

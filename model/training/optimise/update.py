@@ -1,6 +1,5 @@
-"""One update of the weights: loss, gradients, averaged over processes and
-clipped, optimiser, moving average.
-"""
+"""One update of the weights: loss, gradients, averaged over processes and clipped, optimiser,
+moving average."""
 
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from scanline.model.training.optimise.processes import Group
 
 
 class Updater:
-    """A model with its loss, optimiser and moving average. dtype: of products.
-    compiled: the loss by torch.compile, where that works, and a path: with this file
-    as its cache (see `CompiledLoss`)."""
+    """A model with its loss, optimiser and moving average. dtype: of products. compiled: the loss
+    by torch.compile, where that works, and a path: with this file as its cache (see
+    `CompiledLoss`)."""
 
     def __init__(
         self,
@@ -48,9 +47,9 @@ class Updater:
         """Move the weights by one update of this number (from 0) at this rate, in place, and return
         the loss in bits over all images, and the norm of its gradient.
 
-        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn
-        the positions to compute; each process takes its share, at the same rate.
-        WorkerError where another process has ended.
+        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions
+        to compute; each process takes its share, at the same rate. WorkerError where another
+        process has ended.
         """
         share = self.group.share
         batch = share(batch)

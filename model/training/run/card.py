@@ -1,6 +1,5 @@
-"""The card of a trained model, README.md in its directory: data, recipe,
-processor, time, test bits/dim, samples.
-"""
+"""The card of a trained model, README.md in its directory: data, recipe, processor, time, test
+bits/dim, samples."""
 
 import json
 import re
@@ -91,9 +90,8 @@ Samples: `scanline sample --model {at} -n {training.sample_images} --seed {train
 
 
 def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
-    """Write an evaluation of one's own pictures into the card of a model,
-    over the rows of an earlier one.
-    """
+    """Write an evaluation of one's own pictures into the card of a model, over the rows of an
+    earlier one."""
     path = directory / CARD
     lines = path.read_text().splitlines() if path.exists() else []
     if HEAD not in lines:
@@ -115,9 +113,8 @@ def renew_card(directory: Path, evaluation: dict[str, Any]) -> None:
 
 
 def _measured(evaluation: dict[str, Any]) -> dict[str, str]:
-    """Return the rows of what was measured on test images, with classes where
-    these have them, and on samples.
-    """
+    """Return the rows of what was measured on test images, with classes where these have them, and
+    on samples."""
     error = evaluation["standard_error"]
     spread = "" if error is None else f" +- {error:.4f}"
     tested = f"**{evaluation['bits_per_dim']:.3f}{spread}** on {evaluation['images']:,} test images"

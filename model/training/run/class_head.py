@@ -1,8 +1,8 @@
-"""Fits the class head of a trained model: multinomial logistic regression
-on its features of training images.
+"""Fits the class head of a trained model: multinomial logistic regression on its features of
+training images.
 
-Weight decay and temperature are chosen on a part of these that is held out; the
-head is then fitted to all of them.
+Weight decay and temperature are chosen on a part of these that is held out; the head is then fitted
+to all of them.
 """
 
 from collections.abc import Callable
@@ -37,10 +37,10 @@ def fit_class_head(
     most: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[ClassHead, float]:
-    """Return a class head for a model, fitted to training images [n, N] uint8 with labels
-    [n] int64 of 1 to K, `most` of them at most, and the share of those held out that it
-    reads rightly without them. A model of mirrored images sees mirrored ones too.
-    progress: gets the number of images read."""
+    """Return a class head for a model, fitted to training images [n, N] uint8 with labels [n] int64
+    of 1 to K, `most` of them at most, and the share of those held out that it reads rightly without
+    them. A model of mirrored images sees mirrored ones too. progress: gets the number of images
+    read."""
     config = model.config
     # 0: what the blocks make of a pixel's window; 1: the output of the first layer
     layer = 0 if config.blocks and not config.causal_conv else 1
@@ -104,9 +104,8 @@ def fit_to_features(
 
 
 def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-    """Return the logits [n, K] of standardised features [n, F]; the last column of
-    `matrix` [K, F + 1] is the bias.
-    """
+    """Return the logits [n, K] of standardised features [n, F]; the last column of `matrix`
+    [K, F + 1] is the bias."""
     return F.linear(features, matrix[:, :-1], matrix[:, -1])
 
 

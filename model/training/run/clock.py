@@ -42,9 +42,8 @@ class RunClock:
         return time.monotonic() - self.started
 
     def rate(self, update: int) -> float:
-        """Return the learning rate of an update: in a run of
-        minutes its schedule follows the clock.
-        """
+        """Return the learning rate of an update: in a run of minutes its schedule follows the
+        clock."""
         if self.limit is None:
             return learning_rate(self.config, update)
         if self.compiled is None and update:
@@ -54,9 +53,8 @@ class RunClock:
         return self.config.learning_rate * min(1.0, warm) * falling(self.config, self._left(update))
 
     def cooling(self, done: int) -> bool:
-        """Return whether the plateau of the learning rate is over after so many
-        updates; False where it has none.
-        """
+        """Return whether the plateau of the learning rate is over after so many updates; False
+        where it has none."""
         return self.config.has_plateau and self._left(done) <= self.config.decay
 
     def _left(self, done: int) -> float:
@@ -77,14 +75,13 @@ class RunClock:
         return self.seconds - self.last_checkpoint >= self.between
 
     def test_due(self) -> bool:
-        """Return whether the next checkpoint has a test figure and a sheet,
-        as each of a run of updates has.
-        """
+        """Return whether the next checkpoint has a test figure and a sheet, as each of a run of
+        updates has."""
         return self.limit is None or self.seconds - self.last_test >= self.between_tests
 
     def checkpoint_written(self, began: float, tested: bool) -> None:
-        """Count the time to the next checkpoint, and test, from now; `began` is the
-        second at which this one was begun."""
+        """Count the time to the next checkpoint, and test, from now; `began` is the second at which
+        this one was begun."""
         self.last_checkpoint = self.last_row = self.seconds
         least = (self.seconds - began) / LARGEST_SHARE
         if tested:
@@ -94,9 +91,8 @@ class RunClock:
             self.between = max(self.between, least)
 
     def row_due(self, done: int) -> bool:
-        """Return whether the curve gets a row after so many
-        updates; if so, start the next interval.
-        """
+        """Return whether the curve gets a row after so many updates; if so, start the next
+        interval."""
         is_late = self.limit is not None and self.seconds - self.last_row >= ROW_SECONDS
         due = is_late or done % ROW_UPDATES == 0
         if due:

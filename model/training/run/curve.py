@@ -23,9 +23,8 @@ class Row:
 
 
 class Curve:
-    """The rows of a run in order. A run that resumes at update `until` drops the
-    rows beyond it and repeats them.
-    """
+    """The rows of a run in order. A run that resumes at update `until` drops the rows beyond it and
+    repeats them."""
 
     def __init__(self, directory: Path, until: int = 0) -> None:
         self.directory = directory

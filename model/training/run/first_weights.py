@@ -17,8 +17,8 @@ Weights = dict[str, torch.Tensor]
 def first_weights(
     directory: Path, classes: tuple[tuple[str, ...], ...], layers: int | None = None, seed: int = 0
 ) -> tuple[ModelConfig, Weights]:
-    """Return the configuration of the model in `directory` with these classes
-    and so many layers, and its weights.
+    """Return the configuration of the model in `directory` with these classes and so many layers,
+    and its weights.
 
     The vector of a class that the model knows by the same name is kept; that of any other class
     starts as the one of no class, which is zero where the model knows none. Layers that the model
@@ -39,9 +39,8 @@ def first_weights(
 
 
 def with_classes(config: ModelConfig, classes: tuple[tuple[str, ...], ...]) -> ModelConfig:
-    """Return the configuration with these classes, and with biases for them unless
-    it is plain, as the paper's are.
-    """
+    """Return the configuration with these classes, and with biases for them unless it is plain, as
+    the paper's are."""
     biases = bool(classes) and (config.class_biases or config.step == "pixel")
     return dataclasses.replace(config, classes=classes, class_biases=biases)
 
@@ -67,9 +66,8 @@ def _change_classes(
 def _grow(
     weights: Weights, config: ModelConfig, layers: int, seed: int, directory: Path
 ) -> ModelConfig:
-    """Add the weights of layers on top of those of `config`, IN PLACE, and
-    return the configuration with them.
-    """
+    """Add the weights of layers on top of those of `config`, IN PLACE, and return the configuration
+    with them."""
     if layers <= config.layers:
         raise ValueError(
             f"{directory} has {config.layers} layers, and --layers can only add to them"
@@ -93,9 +91,8 @@ def _grow(
 def _add_to_input(
     weights: Weights, config: ModelConfig, vector: torch.Tensor, directory: Path
 ) -> None:
-    """Add a vector [D] to the network's input at every position, in
-    tables that it has anyway, IN PLACE.
-    """
+    """Add a vector [D] to the network's input at every position, in tables that it has anyway, IN
+    PLACE."""
     row = weights.get("embedding.row")
     value = weights.get("embedding.value")
     half = config.model_width // 2

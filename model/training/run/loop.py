@@ -38,8 +38,8 @@ from scanline.model.training.run.plateau import save_plateau
 from scanline.model.training.run.sizing import count_weights
 from scanline.model.training.run.state import load_state, room_for_state, save_state
 
-# Processes that prepare a GPU's batches: one chooses the positions of 128 digits in some
-# 4 ms, an H100 trains on them for 12, and each GPU of a machine needs all of a larger batch.
+# Processes that prepare a GPU's batches: one chooses the positions of 128 digits in some 4 ms, an
+# H100 trains on them for 12, and each GPU of a machine needs all of a larger batch.
 PREPARING = 8
 
 log = logging.getLogger("scanline.training")
@@ -67,9 +67,8 @@ class Inputs:
 
 
 class Trainer:
-    """One process of a run, which computes its share of every update,
-    or all updates of its own branch.
-    """
+    """One process of a run, which computes its share of every update, or all updates of its own
+    branch."""
 
     def __init__(
         self, group: Group, inputs: Inputs, device: torch.device, state: dict[str, Any]
@@ -137,23 +136,23 @@ def train(
     report: Callable[[Row], None] = lambda row: None,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> Transformer:
-    """Train on images [n, N] uint8 and return the averaged model,
-    which is also saved in `directory`.
+    """Train on images [n, N] uint8 and return the averaged model, which is also saved in
+    `directory`.
 
-    labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them is
-    left out at random in each update. start: initial weights, random by default. resume: continue
-    from the state in `directory`, on a CPU bit for bit as if the run had never stopped; ResumeError
-    where there is none, or one of another model or recipe. precision: of products, float32 or
-    bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile where it
-    works; a path is that of its cache (see `CompiledLoss`). limit: of the bytes of all files of the
-    run. workers: processes that share every batch, by default one for each GPU, or one; these, and
-    the branches of the recipe, are spawned, so that a script that calls this needs
+    labels: of the images, [n] int64, k + 1 for class k, for a model with classes; a share of them
+    is left out at random in each update. start: initial weights, random by default. resume:
+    continue from the state in `directory`, on a CPU bit for bit as if the run had never stopped;
+    ResumeError where there is none, or one of another model or recipe. precision: of products,
+    float32 or bfloat16; by default bfloat16 where the hardware has it. compiled: use torch.compile
+    where it works; a path is that of its cache (see `CompiledLoss`). limit: of the bytes of all
+    files of the run. workers: processes that share every batch, by default one for each GPU, or
+    one; these, and the branches of the recipe, are spawned, so that a script that calls this needs
     `if __name__ == "__main__"`. report: called with each row of the loss curve. interrupted: called
     after every update; if it returns True, the run ends with a checkpoint that has neither a test
     figure nor a new sheet.
 
-    ValueError for inputs that do not fit the model or each other; FloatingPointError where the loss,
-    its gradients or the weights are not finite; WorkerError where a process ends.
+    ValueError for inputs that do not fit the model or each other; FloatingPointError where the
+    loss, its gradients or the weights are not finite; WorkerError where a process ends.
     """
     # Everything is checked now, and not at the first checkpoint.
     device = torch.device(device)
@@ -192,8 +191,8 @@ def train(
                 save_plateau(trainer.branches.updater.model, config, directory)
             # Collecting the branches' states makes branches.model their mean, which the row tests.
             state = trainer.branches.state_dict() if at_checkpoint else {}
-            # The losses leave the device only for a row: reading each
-            # would wait for every update on a GPU.
+            # The losses leave the device only for a row: reading each would wait for every update
+            # on a GPU.
             if clock.row_due(done) or at_checkpoint:
                 loss = torch.stack([loss for loss, _ in recent]).mean().item()
                 norm = torch.stack([norm for _, norm in recent]).mean().item()
@@ -205,8 +204,8 @@ def train(
                 curve.rows.append(Row(done, loss, rate, norm, clock.seconds, tested))
                 report(curve.rows[-1])
             if at_checkpoint:
-                # On a GPU the kernels that paint take longer to compile
-                # than a sheet is worth before the end.
+                # On a GPU the kernels that paint take longer to compile than a sheet is worth
+                # before the end.
                 paints = tests and (ended or device.type == "cpu")
                 _save_checkpoint(
                     trainer, curve, state, done, clock.seconds, room, with_samples=paints
@@ -251,8 +250,8 @@ def _tested(model: Transformer, images: np.ndarray) -> float:
     """Return the bits/dim of test images [n, N]."""
     if model.device.type == "cpu":
         return float(bits_per_dim(model, images).mean())
-    # By the parallel view: the backend that paints would first compile
-    # kernels and record graphs of its own.
+    # By the parallel view: the backend that paints would first compile kernels and record graphs of
+    # its own.
     parts = torch.tensor(images, device=model.device).split(BATCH)
     return torch.cat([bits(model, part) for part in parts]).mean().item()
 
@@ -283,8 +282,8 @@ def _save_checkpoint(
     inputs = trainer.inputs
     model = trainer.branches.model
     save_model(model, inputs.directory)
-    # The curve before the state: a resumed run drops the rows beyond its
-    # state, but cannot recover lost ones.
+    # The curve before the state: a resumed run drops the rows beyond its state, but cannot recover
+    # lost ones.
     curve.save()
     about = {"model_config": inputs.model.to_dict(), "config": asdict(inputs.config)}
     save_state(inputs.directory, {**about, **state, "update": done, "seconds": seconds}, room)

@@ -75,8 +75,8 @@ def plan(
         if updates is None and minutes is None:
             minutes = DEFAULT_MINUTES
         training = recipe(images, updates, minutes, continued=start is not None)
-        # The recipe decides how long a network is trained, and so its size; the
-        # model to continue from has its own.
+        # The recipe decides how long a network is trained, and so its size; the model to continue
+        # from has its own.
         if start is not None:
             directory = zoo.find(start)
             _check_size(start, load_config(directory), images)
@@ -101,9 +101,8 @@ def plan(
 
 
 def shipped_start(images: ImageSet) -> str | None:
-    """Return the shipped model that paints images of this size, to
-    start from; None where there is none.
-    """
+    """Return the shipped model that paints images of this size, to start from; None where there is
+    none."""
     for name in zoo.names():
         if _has_size(load_config(zoo.find(name)), images):
             return name

@@ -1,5 +1,5 @@
-"""What a run keeps of its plateau for the next run: the weights before its
-learning rate fell, as a model directory.
+"""What a run keeps of its plateau for the next run: the weights before its learning rate fell, as a
+model directory.
 
 A run that has cooled down goes on worse than one that never did: the rate would have to
 rise again. So the next run starts from these weights, at the full rate, with another order

@@ -70,9 +70,8 @@ def describe(
 
 
 def load_run(directory: Path) -> Run | None:
-    """Return the run of a model directory; None where it has no run.json.
-    ResumeError where that is wrong.
-    """
+    """Return the run of a model directory; None where it has no run.json. ResumeError where that is
+    wrong."""
     path = directory / FILE
     if not path.exists():
         return None

@@ -54,9 +54,8 @@ PLATEAU_DECAY = 0.4
 def recipe(
     data: ImageSet, updates: int | None, minutes: float | None, continued: bool = False
 ) -> TrainingConfig:
-    """Return the recipe of a run of so many updates or minutes on the images;
-    continued: from trained weights.
-    """
+    """Return the recipe of a run of so many updates or minutes on the images; continued: from
+    trained weights."""
     steps = data.height * data.width
     limit = UNBOUNDED if updates is None else updates
     return TrainingConfig(
@@ -190,9 +189,8 @@ def measured(
 
 
 def operations_per_image(weights: int, positions: int) -> int:
-    """Return the operations by which an image of so many positions is trained
-    on: 6 for each weight and position.
-    """
+    """Return the operations by which an image of so many positions is trained on: 6 for each weight
+    and position."""
     return 6 * weights * positions
 
 

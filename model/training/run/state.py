@@ -67,9 +67,8 @@ def _serialised(state: dict[str, Any]) -> memoryview:
 
 
 def saved_configs(directory: Path) -> tuple[ModelConfig, TrainingConfig]:
-    """Return the model and the recipe of the run in `directory`; ResumeError
-    where there is none of this program.
-    """
+    """Return the model and the recipe of the run in `directory`; ResumeError where there is none of
+    this program."""
     path, state = _read(directory, torch.device("cpu"))
     try:
         model = ModelConfig.from_dict(state["model_config"])
@@ -111,9 +110,8 @@ def load_state(
 
 
 def _defaults(kind: type[ModelConfig | TrainingConfig]) -> dict[str, Any]:
-    """Return the defaults of a configuration's fields: what the
-    state of an earlier version lacks.
-    """
+    """Return the defaults of a configuration's fields: what the state of an earlier version
+    lacks."""
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
