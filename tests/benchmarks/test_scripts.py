@@ -1,6 +1,5 @@
-"""Scripts of benchmarks/ run to their end on tiny models: tables,
-JSON in the last line, pictures.
-"""
+"""Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line,
+pictures."""
 
 import json
 import random
@@ -13,7 +12,7 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
-from benchmarks import card_pictures, learning_rates
+from benchmarks import card_pictures
 from benchmarks.data import emoji, letters
 from scanline.model.base.sampling_options import Defaults, DrawnLabel
 from scanline.model.datasets.folder import about
@@ -21,7 +20,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
-from tests.support import blobs, small_models
+from tests.support import small_models
 
 DIGITS = small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
 COLOURS = small_models.config(**small_models.VARIANTS["pixels"])
@@ -117,24 +116,3 @@ def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path):
     assert red.size == (32, 32)
     assert (red.getpixel((16, 16)), blue.getpixel((16, 16))) == ((200, 0, 0), (0, 0, 200))
     assert min(red.getpixel((0, 0))) > 240
-
-
-def test_each_learning_rate_begins_from_the_same_weights(tmp_path, monkeypatch, capsys):
-    blobs.write(tmp_path)
-    arguments = [
-        "--data",
-        str(tmp_path),
-        "--layers",
-        "1",
-        "--width",
-        "32",
-        "--batch",
-        "2",
-        "--updates",
-        "4",
-    ]
-    rates = ["--rates", "1e-2", "3e-2", "1e-2"]
-    monkeypatch.setattr(sys, "argv", ["learning_rates", *arguments, *rates, "--no-compile"])
-    learning_rates.main()
-    first, other, again = json.loads(capsys.readouterr().out.splitlines()[-1])["results"]
-    assert first["bits_per_dim"] == again["bits_per_dim"] != other["bits_per_dim"]
