@@ -66,6 +66,9 @@ const char* scanline_isas() {
 #if defined(WITH_neon)
         names += "neon ";
 #endif
+#if defined(WITH_wasm)
+        names += "wasm ";
+#endif
 #if defined(WITH_portable)
         names += "portable ";
 #endif
@@ -94,6 +97,9 @@ static Runner* create(const Shape& shape, const Tensor* tensors, int64_t count, 
 #endif
 #if defined(WITH_neon)
     if (!strcmp(isa, "neon")) return neon::create(shape, tensors, count, weight_type, threads);
+#endif
+#if defined(WITH_wasm)
+    if (!strcmp(isa, "wasm")) return wasm::create(shape, tensors, count, weight_type, threads);
 #endif
 #if defined(WITH_portable)
     if (!strcmp(isa, "portable")) return portable::create(shape, tensors, count, weight_type, threads);

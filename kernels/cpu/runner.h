@@ -37,3 +37,4 @@ namespace avxvnni { Runner* create(const Shape&, const Tensor*, int64_t count, i
 namespace avx2 { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace portable { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
 namespace neon { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }
+namespace wasm { Runner* create(const Shape&, const Tensor*, int64_t count, int64_t weight_type, int64_t threads); }

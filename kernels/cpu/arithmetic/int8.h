@@ -92,6 +92,26 @@ static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
     return sum + (VI)_mm_shuffle_ps(low, high, 0x88) + (VI)_mm_shuffle_ps(low, high, 0xDD);
 }
 
+#elif defined(__wasm_simd128__)
+struct Int8Weights {
+    v128_t low, high;  // of 16 bits, two columns each
+};
+typedef v128_t Int8Factors;
+static inline Int8Factors load_int8_factors(const uint8_t* four) {
+    int32_t a;
+    memcpy(&a, four, 4);
+    return wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(a));
+}
+static inline Int8Weights load_int8_weights(const int8_t* p) {
+    const v128_t w = wasm_v128_load(p);
+    return {wasm_i16x8_extend_low_i8x16(w), wasm_i16x8_extend_high_i8x16(w)};
+}
+static inline VI dot(VI sum, Int8Factors a, Int8Weights w) {
+    // of each column, the sum of its first two products and that of the others
+    const v128_t low = wasm_i32x4_dot_i16x8(w.low, a), high = wasm_i32x4_dot_i16x8(w.high, a);
+    return sum + (VI)wasm_i32x4_shuffle(low, high, 0, 2, 4, 6) + (VI)wasm_i32x4_shuffle(low, high, 1, 3, 5, 7);
+}
+
 #else
 struct Int8Weights {
     const int8_t* columns;

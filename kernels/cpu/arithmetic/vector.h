@@ -10,6 +10,8 @@
 #include <arm_neon.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 // Loops over arrays of vectors must be unrolled fully, or the arrays live in memory instead of registers.
@@ -152,6 +154,20 @@ static inline V fma(V a, V b, V c) {
     const VI doubtful = ((low_bits & 0x1FFFFFFF) == 0x10000000) | ((high_bits & 0x7FFFFFFF) < 0x38100000);
     if (__builtin_expect(_mm_movemask_ps((__m128)doubtful), 0)) return fma_by_pairs(a, b, c);
     return (V)_mm_movelh_ps(_mm_cvtpd_ps(sum01), _mm_cvtpd_ps(sum23));
+}
+#elif defined(__wasm_simd128__)
+// The same. Relaxed SIMD's instruction may round once or twice, as the browser likes, and is not used.
+static inline V fma(V a, V b, V c) {
+    const auto low = [](V v) { return wasm_f64x2_promote_low_f32x4((v128_t)v); };
+    const auto high = [](V v) { return wasm_f64x2_promote_low_f32x4(wasm_i32x4_shuffle((v128_t)v, (v128_t)v, 2, 3, 2, 3)); };
+    const v128_t sum01 = wasm_f64x2_add(wasm_f64x2_mul(low(a), low(b)), low(c));
+    const v128_t sum23 = wasm_f64x2_add(wasm_f64x2_mul(high(a), high(b)), high(c));
+    const VI low_bits = (VI)wasm_i32x4_shuffle(sum01, sum23, 0, 2, 4, 6);
+    const VI high_bits = (VI)wasm_i32x4_shuffle(sum01, sum23, 1, 3, 5, 7);
+    const VI doubtful = ((low_bits & 0x1FFFFFFF) == 0x10000000) | ((high_bits & 0x7FFFFFFF) < 0x38100000);
+    if (__builtin_expect(wasm_v128_any_true((v128_t)doubtful), 0)) return fma_by_pairs(a, b, c);
+    const v128_t low_floats = wasm_f32x4_demote_f64x2_zero(sum01), high_floats = wasm_f32x4_demote_f64x2_zero(sum23);
+    return (V)wasm_i32x4_shuffle(low_floats, high_floats, 0, 1, 4, 5);
 }
 #else
 static inline V fma(V a, V b, V c) { return fma_by_pairs(a, b, c); }

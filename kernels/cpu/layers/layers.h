@@ -13,8 +13,12 @@
 #include "layers/embedding.h"
 #include "arithmetic/matmul.h"
 #include "layers/recurrence.h"
-#include "threads.h"
 #include "layers/window.h"
+#if defined(__wasm__)
+#include "wasm/one_thread.h"
+#else
+#include "threads.h"
+#endif
 
 namespace ISA {
 

@@ -13,13 +13,12 @@ from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.cpu import Passes
 from tests.support.kernels import native_vectors
 from tests.support.kernels.compilers import COMPILER, compile_program, run_program
-from tests.support.kernels.native_vectors import CASES, Case
+from tests.support.kernels.native_vectors import CASES, ISAS, Case
 
 pytestmark = pytest.mark.skipif(
     not cpu_kernels.available(), reason="the cpu kernel was not compiled"
 )
 
-ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 TILE = 42
 WIDTHS = [0, 2, 3, 7, TILE, 1000]
 
@@ -27,13 +26,7 @@ WIDTHS = [0, 2, 3, 7, TILE, 1000]
 def network(case, isa, threads=1):
     """A network whose draws are mostly one byte."""
     tensors = native_vectors.with_favourite(case, native_vectors.tensors(case))
-    return cpu_kernels.Network(
-        case.shape(),
-        tensors,
-        case.weights,
-        threads,
-        isa,
-    )
+    return native_vectors.open_network(case, tensors, isa, threads)
 
 
 def unknown(case):

@@ -13,13 +13,12 @@ from scanline.kernels.codec.reference import intervals as expected_intervals
 from scanline.kernels.cpu.shape import PREDICTS
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
-from tests.support.kernels.native_vectors import CASES
+from tests.support.kernels.native_vectors import CASES, ISAS
 
 pytestmark = pytest.mark.skipif(
     not cpu_kernels.available(), reason="the cpu kernel was not compiled"
 )
 
-ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 NAMES = [name for name, case in CASES.items() if not case.guided]
 
 
@@ -94,13 +93,7 @@ def test_coefficients_at_their_limit_have_the_reference_s_intervals(coefficient)
     tensors[bias][7 * k :] = coefficient * torch.tensor([1.0, -1.0, 1.0]).repeat(k)
     values = native_vectors.inputs(case)["images"].unflatten(1, (-1, 3))
     for isa in ISAS:
-        network = cpu_kernels.Network(
-            shape,
-            tensors,
-            case.weights,
-            1,
-            isa,
-        )
+        network = native_vectors.open_network(case, tensors, isa)
         _, _, parameters, intervals = native_vectors.read(case, network)
         expected = expected_intervals(distribution(case), parameters, values).flatten(1, 2)
         assert torch.equal(expected, intervals.long()), isa

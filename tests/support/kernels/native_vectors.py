@@ -12,6 +12,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.kernels.cpu.shape import STATE
+from tests.support.kernels import wasm_network
 
 CATEGORICAL = cpu_kernels.PREDICTS["categorical"]
 WINDOW = {
@@ -25,6 +26,9 @@ WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
+ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
+if ISAS and wasm_network.IS_INSTALLED:
+    ISAS.append("wasm")
 INTERVALS = "read intervals"
 OUTPUTS = {  # what a run returns, in the order in which vectors.cpp writes it
     "read bits": np.float64,
@@ -295,7 +299,12 @@ def slots(case, known=None):
 
 
 def network(case, isa, threads=1):
-    return cpu_kernels.Network(case.shape(), tensors(case), case.weights, threads, isa)
+    return open_network(case, tensors(case), isa, threads)
+
+
+def open_network(case, tensors, isa, threads=1):
+    network_of = wasm_network.WasmNetwork if isa == "wasm" else cpu_kernels.Network
+    return network_of(case.shape(), tensors, case.weights, threads, isa)
 
 
 def read(case, network, images=None, stop=None):
