@@ -23,7 +23,7 @@ WAVES = 2  # images of each slot that are counted, after the first of each
 def engine_loop(sizes: Sizes) -> Iterator[Finding]:
     """Yield images/s through the engine, its share of the generator alone, and its ticks."""
     for name in sizes.models(PAPER[0], SHIPPED[0]):
-        generator = started(model(name, sizes), sizes.most, **sizes.found)
+        generator = started(model(name, sizes), sizes.most, **sizes.fastest)
         config = generator.config
         slots = generator.slots
         offline = slots / (config.steps * float(np.median(step_seconds(generator, sizes))))
@@ -32,7 +32,7 @@ def engine_loop(sizes: Sizes) -> Iterator[Finding]:
         note = "the generator alone, all images at one position"
         yield Finding(f"{what}/offline", offline, "images/s", note)
 
-        generator = make_generator(model(name, sizes), slots, **sizes.found)
+        generator = make_generator(model(name, sizes), slots, **sizes.fastest)
         load = Load(Engine(generator), slots, seconds_of_image=slots / offline)
         served, ticks, first = load.run(WAVES * slots)
         generator.close()

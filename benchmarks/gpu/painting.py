@@ -45,7 +45,7 @@ def rates(sizes: Sizes) -> Iterator[Finding]:
 def _rate(
     what: str, name: str, dtype: torch.dtype, count: int, copy: float, sizes: Sizes
 ) -> Iterator[Finding]:
-    generator = started(model(name, sizes), count, dtype, **sizes.found)
+    generator = started(model(name, sizes), count, dtype, **sizes.fastest)
     try:
         times = step_seconds(generator, sizes)
     finally:

@@ -77,7 +77,7 @@ def scored(
 def reading(sizes: Sizes) -> Iterator[Finding]:
     """Yield rates of completions and codes of every kind of model."""
     for name in sizes.models(PAPER[0], *SHIPPED, PAPER[1]):
-        generator = make_generator(model(name, sizes), min(1024, sizes.most), **sizes.found)
+        generator = make_generator(model(name, sizes), min(1024, sizes.most), **sizes.fastest)
         images = _random_images(sizes.read, generator.config.bytes)
         yield from completions(f"reading/{name}", generator, images)
         yield from codes(f"reading/{name}", generator, images)

@@ -56,7 +56,7 @@ class Sizes:
     read: int  # images that are read, scored or completed together
     judged: int  # images that are scored in one call, and on which 16-bit states are judged
     # Options of the backend that an earlier part of the run has found to be the fastest.
-    found: dict[str, Any] = field(default_factory=dict, compare=False)
+    fastest: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def device(self) -> str:

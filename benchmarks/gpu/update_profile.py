@@ -121,16 +121,16 @@ def run(name: str, sizes: Sizes) -> None:
     labels = None
     if model.classes:
         labels = torch.randint(0, 1 + len(model.classes), (count,), device=device)
-    drawn = None
-    positions = model.steps
+    positions = None
+    computed = model.steps
     if name in POSITIONS:
-        positions = min(POSITIONS[name], model.steps)
+        computed = min(POSITIONS[name], model.steps)
         shuffled = torch.rand(count, model.steps, device=device).argsort(1)
-        place = shuffled[:, :positions].sort(1).values
-        drawn = Positions(place, torch.ones(count, positions, device=device))
+        place = shuffled[:, :computed].sort(1).values
+        positions = Positions(place, torch.ones(count, computed, device=device))
 
     def update() -> None:
-        updater.update(images, 1000, recipe.learning_rate, labels, drawn)
+        updater.update(images, 1000, recipe.learning_rate, labels, positions)
 
     for _ in range(WARM_UP + 2):
         update()
@@ -152,7 +152,7 @@ def run(name: str, sizes: Sizes) -> None:
     note = f"{count} images, {positions} positions each; {'' if compiled else 'not '}compiled"
     found = {
         "ms": 1e3 * median,
-        "tflops": 6e-12 * updater.model.parameter_count * count * positions / median,
+        "tflops": 6e-12 * updater.model.parameter_count * count * computed / median,
         "compile_seconds": seconds,
         "note": f"{note}, {'' if recorded else 'not '}recorded",
         "kernels": kernel_times(update, sizes),

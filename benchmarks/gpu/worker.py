@@ -84,7 +84,7 @@ def run_parts(
                 continue
             show(f"{part.name}: {part.what}")
             worker = worker or Worker(sizes.dry)
-            found = chosen(results.findings("goals"), sizes)
+            fastest = chosen(results.findings("goals"), sizes)
             results.begin(part.name)
             began = time.monotonic()
 
@@ -95,7 +95,7 @@ def run_parts(
             limit = max(least, SLACK * part.seconds)
             if not sizes.dry:
                 limit = min(left, limit)
-            failure = worker.run(part, replace(sizes, found=found), limit, record)
+            failure = worker.run(part, replace(sizes, fastest=fastest), limit, record)
             results.end(part.name, time.monotonic() - began, failure)
             budget.spend(part)
             if failure is not None:

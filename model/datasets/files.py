@@ -56,7 +56,8 @@ def find(directory: Path, name: str) -> Path | None:
 def read(directory: Path, name: str) -> tuple[Path, bytes]:
     """Return the path and the unpacked bytes of `name` or `name`.gz in a directory; DataError where
     none is whole."""
-    if (path := find(directory, name)) is None:
+    path = find(directory, name)
+    if path is None:
         raise DataError(f"{directory} has neither {name} nor {name}.gz")
     return path, unpacked(path)
 

@@ -33,7 +33,7 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     pictures, as of sets that withhold them.
     """
     below = _names_below(pictures.files)
-    kinds = parts_among({name for names in below.values() for name in names}, below.values())
+    kinds = parts_among(set().union(*below.values()), below.values())
     classes_too = _classes_too(below, kinds)
     rows = [_Row(file, _part(file, kinds, classes_too), file) for file in pictures.files]
     by_names: dict[str, str] = {}

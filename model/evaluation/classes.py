@@ -48,14 +48,14 @@ class ClassSamples:
     guidance: float = 1.0
 
     @property
-    def each(self) -> int:
+    def of_each(self) -> int:
         """The number of samples of each class."""
         return len(self.predictions.classes) // self.classes
 
     @property
     def asked(self) -> np.ndarray:
         """The class asked for of each, [K * each] int64."""
-        return np.repeat(np.arange(self.classes), self.each)
+        return np.repeat(np.arange(self.classes), self.of_each)
 
     @property
     def confusion(self) -> np.ndarray:
@@ -135,7 +135,7 @@ def measure_classes(
     classes: np.ndarray,
     *,
     classified: int,
-    each: int = 0,
+    of_each: int = 0,
     classifier: Classifier | None = None,
     guidance: Sequence[float] = (),
     seed: int = 0,
@@ -145,7 +145,7 @@ def measure_classes(
     """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes`
     [m] uint8.
 
-    classified: how many of the first test images to classify. each: how many samples of each class
+    classified: how many of the first test images to classify. of_each: how many samples of each class
     the `classifier` sees. guidance: for each weight, above 1, as many samples are painted with it.
     """
     labels = labels_of_set(model.config, dataset)
@@ -164,10 +164,10 @@ def measure_classes(
         bits_of_rest = bits_per_dim(model, rest, progress=progress, labels=of_rest, **options)
         true = np.concatenate((true, bits_of_rest))
     samples: list[ClassSamples] = []
-    if each and classifier is not None:
+    if of_each and classifier is not None:
         for weight in (1.0, *guidance):
             requests = [
-                GenerateRequest(0, each, seed, label=label, guidance=weight)
+                GenerateRequest(0, of_each, seed, label=label, guidance=weight)
                 for label in labels.tolist()
             ]
             samples.append(_sample(model, classifier, requests, stage, **options))
@@ -201,7 +201,7 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
     if measured.samples is not None:
         counts = measured.samples.confusion
         result["samples"] = {
-            "each": measured.samples.each,
+            "each": measured.samples.of_each,
             "seed": measured.samples.seed,
             "as_asked": float(counts.trace() / counts.sum()),
             "as_asked_of_each": (counts.diagonal() / counts.sum(axis=1)).tolist(),
@@ -236,12 +236,12 @@ def answers_by_head(
 def judged_samples(
     model: Transformer,
     images: ImageSet,
-    each: int,
+    of_each: int,
     ways: Sequence[tuple[float, float]],
     seed: int,
     stage: Stage,
 ) -> list[dict[str, Any]]:
-    """Return for each guidance and temperature of `ways` how many of `each` samples of each class
+    """Return for each guidance and temperature of `ways` how many of `of_each` samples of each class
     the class head takes for that class, and whether they lie nearer to each other and to the
     training images than test images do."""
     assert images.labels is not None
@@ -250,13 +250,15 @@ def judged_samples(
     test = images.test[:]
     progress = stage("neighbours of test images", len(training), "training images")
     test_distances = nearest(test, training, 1, model.device, progress).distances[:, 0]
-    apart = _distance_within_classes(test, images.labels.test, each)
-    asked = np.arange(len(names)).repeat(each)
+    apart = _distance_within_classes(test, images.labels.test, of_each)
+    asked = np.arange(len(names)).repeat(of_each)
     rows = []
     for guidance, temperature in ways:
         # As many samples of each class, in the order of the classes.
         requests = [
-            GenerateRequest(0, each, seed, temperature=temperature, label=label, guidance=guidance)
+            GenerateRequest(
+                0, of_each, seed, temperature=temperature, label=label, guidance=guidance
+            )
             for label in range(1, len(names) + 1)
         ]
         samples = np.concatenate([painted.images for painted in paint_requests(model, requests)])
@@ -270,14 +272,14 @@ def judged_samples(
             {
                 "guidance": guidance,
                 "temperature": temperature,
-                "each": each,
+                "each": of_each,
                 "seed": seed,
                 "as_asked": judged["accuracy"],
                 "standard_error": judged["standard_error"],
-                "as_asked_of_each": (answers.confusion.diagonal() / each).tolist(),
+                "as_asked_of_each": (answers.confusion.diagonal() / of_each).tolist(),
                 "mistakes": _mistakes(answers, names),
                 "distance_within_classes": {
-                    "samples": _distance_within_classes(samples, asked, each),
+                    "samples": _distance_within_classes(samples, asked, of_each),
                     "test_images": apart,
                 },
                 "nearest_training_image": nearest_figures(distances, test_distances, len(training)),
@@ -297,13 +299,13 @@ def _mistakes(answers: Answers, names: Sequence[str]) -> list[list[Any]]:
     return mistakes[:MISTAKES]
 
 
-def _distance_within_classes(images: np.ndarray, classes: np.ndarray, each: int) -> float | None:
+def _distance_within_classes(images: np.ndarray, classes: np.ndarray, of_each: int) -> float | None:
     """Return the mean distance of images [n, N] uint8 to the nearest other one of their class,
-    among the first `each` of a class: low where those of a class are alike. None where no class has
+    among the first `of_each` of a class: low where those of a class are alike. None where no class has
     two."""
     distances = []
     for number in np.unique(classes):
-        part = images[classes == number][:each]
+        part = images[classes == number][:of_each]
         if len(part) > 1:
             # the nearest of all is the image itself
             distances.append(nearest(part, part, 2).distances[:, 1].mean())

@@ -111,7 +111,7 @@ def evaluate(
             test,
             test_labels,
             classified=classes.CLASSIFIED[dataset] if classified is None else classified,
-            each=classes.EACH if class_samples is None else class_samples,
+            of_each=classes.EACH if class_samples is None else class_samples,
             classifier=classifier,
             guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
             seed=seed,
@@ -143,7 +143,7 @@ def _of_pictures(
     model: Transformer,
     data: Path,
     count: int | None,
-    each: int,
+    of_each: int,
     guidance: Sequence[float],
     defaults: Defaults,
     seed: int,
@@ -151,11 +151,11 @@ def _of_pictures(
     options: RunOptions,
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, whose samples no
-    classifier judges: there is one for published sets alone. The class head judges `each` samples
+    classifier judges: there is one for published sets alone. The class head judges `of_each` samples
     of each class: without guidance, with these weights, and by the model's defaults."""
     config = model.config
     pictures = open_for(config, data)
-    if (each or guidance) and not (each and model.class_head and pictures.labels):
+    if (of_each or guidance) and not (of_each and model.class_head and pictures.labels):
         raise ValueError(
             "--guidance and --class-samples go together, for a model with a class head"
         )
@@ -177,11 +177,11 @@ def _of_pictures(
         by_head = classes.answers_by_head(model, test, labels - 1, stage)
         if by_head is not None:
             result["classes"]["by_head"] = by_head.figures()
-    if each:
+    if of_each:
         ways = [(weight, 1.0) for weight in (1.0, *guidance)]
         default = (defaults.guidance, defaults.temperature)
         ways = list(dict.fromkeys([*ways, default]))  # each once
-        rows = classes.judged_samples(model, pictures, each, ways, seed, stage)
+        rows = classes.judged_samples(model, pictures, of_each, ways, seed, stage)
         for row, way in zip(rows, ways, strict=True):
             row["default"] = way == default
         result["classes"]["guided"] = rows

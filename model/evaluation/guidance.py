@@ -25,20 +25,20 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
     first samples, and of the first images of the other half.
     """
     assert measured.samples is not None
-    each = measured.samples.each
+    of_each = measured.samples.of_each
     count = len(measured.names)
     labels = compared.data.test_labels
     tests = compared.test_predictions
     reference = tests.features[compared.others]
     half = np.setdiff1d(np.arange(len(labels)), compared.others)
-    chosen = [half[labels[half] == k][:each] for k in range(count)]
-    first = np.concatenate([k * each + np.arange(len(chosen[k])) for k in range(count)])
+    chosen = [half[labels[half] == k][:of_each] for k in range(count)]
+    first = np.concatenate([k * of_each + np.arange(len(chosen[k])) for k in range(count)])
     rows = []
     for samples in (measured.samples, *measured.guided):
         row = _row(samples.predictions, samples.asked, first, reference)
         rows.append({"guidance": samples.guidance, **row})
     return {
-        "each": each,
+        "each": of_each,
         "seed": measured.samples.seed,
         "compared": len(first),
         "against": len(reference),

@@ -105,7 +105,8 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
     classes are known, of a published set or of one's own pictures."""
     rows = {}
     classes = evaluation.get("classes", {})
-    if typical := evaluation.get("typical"):
+    typical = evaluation.get("typical")
+    if typical:
         low, high = Typicality.from_dict(typical).range
         rows["99 % of the test images"] = f"{low:.2f} to {high:.2f} bits/dim"
     for key, words in (

@@ -84,7 +84,7 @@ READERS = {
         ValueError,
     ),
     "training state": (state.FILE, lambda path: state.saved_configs(path.parent), FileError),
-    "run": (record.FILE, lambda path: record.load_run(path.parent), FileError),
+    "run": (model_dir.RUN, lambda path: record.load_run(path.parent), FileError),
     "curve": ("loss.csv", lambda path: curve.Curve(path.parent, until=9), FileError),
 }
 MAY_BE_EMPTY = ("card", "keys", "curve")

@@ -50,24 +50,24 @@ class RecordedUpdater(Updater):
         self,
         batch: torch.Tensor,
         labels: torch.Tensor | None,
-        drawn: Positions | None,
+        positions: Positions | None,
         share: float | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if self.refused or self.written < WARM_UP:
             self.written += 1
-            return super()._move(batch, labels, drawn, share)
+            return super()._move(batch, labels, positions, share)
         rates = [float(parameters["lr"]) for parameters in self.optimiser.param_groups]
-        inputs = _tensors(batch, labels, drawn)
+        inputs = _tensors(batch, labels, positions)
         if self.graph is None:
             # In the host's memory: the card's may have no room for weights, average and optimiser a
             # second time.
             before = _on_host(self.state_dict())
-            expected_loss = self.loss(self.model, batch, self.dtype, labels, drawn).detach()
+            expected_loss = self.loss(self.model, batch, self.dtype, labels, positions).detach()
             # Before anything can fail in one process alone: all of them average equally often.
             self.group.average([expected_loss])
             expected = expected_loss.item()
             try:
-                self._record(batch, labels, drawn)
+                self._record(batch, labels, positions)
                 loss, norm = self._replay(inputs, rates, float(share))
                 if not abs(loss.item() - expected) <= SAME_LOSS:
                     raise RuntimeError(
@@ -81,11 +81,11 @@ class RecordedUpdater(Updater):
                 self.refused = True
                 for parameters, rate in zip(self.optimiser.param_groups, rates, strict=True):
                     parameters["lr"] = rate
-                return super()._move(batch, labels, drawn, share)
+                return super()._move(batch, labels, positions, share)
         return self._replay(inputs, rates, float(share))
 
     def _record(
-        self, batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None
+        self, batch: torch.Tensor, labels: torch.Tensor | None, positions: Positions | None
     ) -> None:
         """Record an update with tensors of its own for all that changes; nothing is moved."""
         self.rates = [torch.zeros((), device=batch.device) for _ in self.optimiser.param_groups]
@@ -93,9 +93,9 @@ class RecordedUpdater(Updater):
         batch = batch.clone()
         if labels is not None:
             labels = labels.clone()
-        if drawn is not None:
-            drawn = Positions(drawn.position.clone(), drawn.weight.clone())
-        self.inputs = _tensors(batch, labels, drawn)
+        if positions is not None:
+            positions = Positions(positions.position.clone(), positions.weight.clone())
+        self.inputs = _tensors(batch, labels, positions)
         for parameters, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             parameters["lr"] = rate
         self._set_capturable(True)
@@ -107,7 +107,7 @@ class RecordedUpdater(Updater):
             with torch.cuda.graph(
                 graph, stream=torch.cuda.current_stream(), capture_error_mode=mode
             ):
-                self.results = super()._move(batch, labels, drawn, self.share)
+                self.results = super()._move(batch, labels, positions, self.share)
         finally:
             self._set_capturable(False)
         self.graph = graph
@@ -167,12 +167,12 @@ def _on_host(state: Any) -> Any:
 
 
 def _tensors(
-    batch: torch.Tensor, labels: torch.Tensor | None, drawn: Positions | None
+    batch: torch.Tensor, labels: torch.Tensor | None, positions: Positions | None
 ) -> list[torch.Tensor]:
     """Return the tensors that change from update to update."""
     tensors = [batch]
     if labels is not None:
         tensors.append(labels)
-    if drawn is not None:
-        tensors += [drawn.position, drawn.weight]
+    if positions is not None:
+        tensors += [positions.position, positions.weight]
     return tensors

@@ -35,27 +35,27 @@ def loss_of(
     batch: torch.Tensor,
     dtype: torch.dtype = torch.float32,
     labels: torch.Tensor | None = None,
-    drawn: Positions | None = None,
+    positions: Positions | None = None,
 ) -> torch.Tensor:
     """Return the mean bits of the bytes of batch [B, N] that the network predicts: all, or all but
     the first.
 
-    labels: [B] int64, as `Transformer.parallel` reads them. drawn: the positions from which to
+    labels: [B] int64, as `Transformer.parallel` reads them. positions: those from which to
     estimate it; None for all. dtype: of the network's products. The parameters of the
     distribution and all that follows are float32.
     """
     values = batch[:, model.config.first :].unflatten(1, (-1, model.config.step_bytes))
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=dtype == torch.bfloat16):
-        if drawn is None:
+        if positions is None:
             parameters = model.parallel(batch, labels=labels)
         else:
-            parameters = model.sampled(batch, drawn.position, drawn.weight, labels)
-    if drawn is None:
+            parameters = model.sampled(batch, positions.position, positions.weight, labels)
+    if positions is None:
         bits = -model.distribution.log_prob(parameters.float(), values).mean((1, 2)) / LN2  # [B]
         return bits.mean()
-    index = drawn.position.unsqueeze(-1).expand(-1, -1, values.shape[-1])
+    index = positions.position.unsqueeze(-1).expand(-1, -1, values.shape[-1])
     log_prob = model.distribution.log_prob(parameters.float(), values.gather(1, index))
-    weighted = log_prob * drawn.weight.unsqueeze(-1)
+    weighted = log_prob * positions.weight.unsqueeze(-1)
     bits = -weighted.sum((1, 2)) / (values[0].numel() * LN2)  # [B]
     return bits.mean()
 
@@ -82,16 +82,16 @@ class CompiledLoss:
         batch: torch.Tensor,
         dtype: torch.dtype = torch.float32,
         labels: torch.Tensor | None = None,
-        drawn: Positions | None = None,
+        positions: Positions | None = None,
     ) -> torch.Tensor:
         if not self.chosen:
             self.chosen = True
-            self._choose(model, batch, dtype, labels, drawn)
-        loss = self.compiled(model, batch, dtype, labels, drawn)
+            self._choose(model, batch, dtype, labels, positions)
+        loss = self.compiled(model, batch, dtype, labels, positions)
         # On a CPU alone: reading the loss would wait for every update on a GPU.
         if self.compiled is not loss_of and loss.device.type == "cpu" and not loss.isfinite():
             self._refuse(f"compiled it is {loss.item()}")
-            return loss_of(model, batch, dtype, labels, drawn)
+            return loss_of(model, batch, dtype, labels, positions)
         return loss
 
     def _choose(

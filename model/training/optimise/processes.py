@@ -58,13 +58,13 @@ class Group:
         self.rank = rank
         self.size = size
 
-    def device(self, given: torch.device) -> torch.device:
+    def device(self, device: torch.device) -> torch.device:
         """Return this process's device: the one given, or a GPU of its own, which is torch's own
         from now on."""
-        if self.size == 1 or given.type == "cpu":
-            return given
+        if self.size == 1 or device.type == "cpu":
+            return device
         torch.cuda.set_device(self.rank)
-        return torch.device(given.type, self.rank)
+        return torch.device(device.type, self.rank)
 
     def share(self, batch: torch.Tensor) -> torch.Tensor:
         """Return this process's images of a batch [B, N], or their labels of [B], where `size`

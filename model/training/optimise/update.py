@@ -42,35 +42,35 @@ class Updater:
         number: int,
         rate: float,
         labels: torch.Tensor | None = None,
-        drawn: Positions | None = None,
+        positions: Positions | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by one update of this number (from 0) at this rate, in place, and return
         the loss in bits over all images, and the norm of its gradient.
 
-        batch [B, N] uint8: the update's images, labels [B] int64 their labels, drawn the positions
-        to compute; each process takes its share, at the same rate. WorkerError where another
-        process has ended.
+        batch [B, N] uint8: the update's images, labels [B] int64 their labels, positions the
+        positions to compute; each process takes its share, at the same rate. WorkerError where
+        another process has ended.
         """
         share = self.group.share
         batch = share(batch)
         if labels is not None:
             labels = share(labels)
-        if drawn is not None:
-            drawn = Positions(share(drawn.position), share(drawn.weight))
+        if positions is not None:
+            positions = Positions(share(positions.position), share(positions.weight))
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = parameters["scale"] * rate
-        return self._move(batch, labels, drawn, self.average.share(number))
+        return self._move(batch, labels, positions, self.average.share(number))
 
     def _move(
         self,
         batch: torch.Tensor,
         labels: torch.Tensor | None,
-        drawn: Positions | None,
+        positions: Positions | None,
         share: float | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Move the weights by this process's part of an update, at the rates that the
         optimiser has; `share` is the average's."""
-        loss = self.loss(self.model, batch, self.dtype, labels, drawn)
+        loss = self.loss(self.model, batch, self.dtype, labels, positions)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         loss = self.group.average_gradients(self.model, loss.detach())

@@ -105,15 +105,15 @@ class Trainer:
         the loss and the norm of its gradient."""
         rate = self.branches.rate(rate)
         if self.prepared is None:
-            batch, labels, drawn = self.batches[self.branches.batch_number(number)]
+            batch, labels, positions = self.batches[self.branches.batch_number(number)]
         else:
-            batch, labels, drawn = next(self.prepared)
+            batch, labels, positions = next(self.prepared)
         batch = batch.to(self.device)
         if labels is not None:
             labels = labels.to(self.device)
-        if drawn is not None:
-            drawn = drawn.to(self.device)
-        measured = self.branches.updater.update(batch, number, rate, labels, drawn)
+        if positions is not None:
+            positions = positions.to(self.device)
+        measured = self.branches.updater.update(batch, number, rate, labels, positions)
         self.branches.average(number + 1)
         return measured
 

@@ -12,8 +12,6 @@ from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.model_dir import RUN
 from scanline.model.training.run.state import ResumeError
 
-FILE = RUN
-
 
 @dataclass(frozen=True)
 class Run:
@@ -37,7 +35,7 @@ class Run:
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""
         text = json.dumps(asdict(self), indent=1) + "\n"
-        write_file(directory / FILE, text)
+        write_file(directory / RUN, text)
 
 
 def describe(
@@ -72,7 +70,7 @@ def describe(
 def load_run(directory: Path) -> Run | None:
     """Return the run of a model directory; None where it has no run.json. ResumeError where that is
     wrong."""
-    path = directory / FILE
+    path = directory / RUN
     if not path.exists():
         return None
     try:

@@ -160,16 +160,16 @@ def _background(data: ImageSet) -> int:
 
 
 def measured(
-    model: ModelConfig, data: ImageSet, config: TrainingConfig, given: Iterable[str], device: str
+    model: ModelConfig, data: ImageSet, config: TrainingConfig, fixed: Iterable[str], device: str
 ) -> TrainingConfig:
     """Return the recipe; on a GPU, in a run of minutes, with the batch and the plateau that there
-    is time for, unless they are `given`: the smallest batch that each GPU trains on at nearly its
+    is time for, unless they are `fixed`: the smallest batch that each GPU trains on at nearly its
     highest rate, and a plateau of the learning rate where there are many updates."""
     if device not in MEASURED_ON or config.minutes is None:
         return config
     gpus = torch.cuda.device_count() if device == "cuda" else 1
     rates: dict[int, float] = {}
-    for batch in (config.batch // gpus,) if "batch" in given else BATCHES:
+    for batch in (config.batch // gpus,) if "batch" in fixed else BATCHES:
         tried = replace(config, batch=batch)
         try:
             rates[batch] = _images_per_second(model, data, tried, device, BATCH_SECONDS)
@@ -180,9 +180,9 @@ def measured(
     enough = ENOUGH * max(rates.values())
     batch = next(batch for batch, rate in rates.items() if rate >= enough)
     updates = 60 * config.minutes * TRAINING_SHARE * rates[batch] / batch
-    if "batch" not in given:
+    if "batch" not in fixed:
         config = replace(config, batch=batch * gpus)
-    is_free = config.decay == 1 and "decay" not in given and "schedule" not in given
+    is_free = config.decay == 1 and "decay" not in fixed and "schedule" not in fixed
     if updates >= PLATEAU_UPDATES and is_free:
         config = replace(config, decay=PLATEAU_DECAY)
     return config

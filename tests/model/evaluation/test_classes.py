@@ -50,7 +50,7 @@ def found():
         TESTS[:9],
         OF,
         classified=6,
-        each=EACH,
+        of_each=EACH,
         classifier=CLASSIFIER,
         guidance=(3.0, 1.5),
         seed=4,

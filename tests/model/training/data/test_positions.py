@@ -162,7 +162,7 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
     batch = torch.from_numpy(small_models.images(model.config, 3))
     steps = model.config.steps
     every = Positions(torch.arange(steps).expand(3, -1), torch.ones(3, steps))
-    found = loss_of(model, batch, drawn=every)
+    found = loss_of(model, batch, positions=every)
     expected = loss_of(model, batch)
     assert_close("loss", expected, found)
     assert_close(
@@ -176,7 +176,7 @@ def test_a_sample_estimates_the_loss() -> None:
     images = drawings(16)
     batch = torch.from_numpy(images)
     sampler = PositionSampler(images, RECIPE, SHEET)
-    found = [loss_of(model, batch, drawn=sampler.at(batch, update)) for update in range(30)]
+    found = [loss_of(model, batch, positions=sampler.at(batch, update)) for update in range(30)]
     expected = loss_of(model, batch)
     assert sampler.count < 0.6 * 192
     assert torch.stack(found).std() > 0

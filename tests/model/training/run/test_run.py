@@ -15,14 +15,14 @@ import torch
 from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import save_model
-from scanline.model.formats.model_dir import check_out
+from scanline.model.formats.model_dir import RUN, check_out
 from scanline.model.network.transformer import Transformer
 from scanline.model.training import TrainingConfig
 from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.run import sizing
 from scanline.model.training.run.clock import LONGEST_WARM_UP, ROW_SECONDS, ROW_UPDATES, RunClock
 from scanline.model.training.run.first_weights import first_weights
-from scanline.model.training.run.record import FILE, Run, check_same_images, describe, load_run
+from scanline.model.training.run.record import Run, check_same_images, describe, load_run
 from scanline.model.training.run.sizing import count_weights, network, recipe
 from scanline.model.training.run.state import ResumeError
 from tests.support import small_models
@@ -60,10 +60,10 @@ DAMAGE = ["", "[]", '{"data": "pictures"}', '{"size": [1, 2], "more": 3}', "[" *
 
 @pytest.mark.parametrize("damage", [*DAMAGE, *map(with_size, ([3], ["a", "b"], 5))])
 def test_another_file_is_refused_in_one_sentence(tmp_path: Path, damage: str) -> None:
-    (tmp_path / FILE).write_text(damage)
+    (tmp_path / RUN).write_text(damage)
     with pytest.raises(ResumeError) as error:
         load_run(tmp_path)
-    assert str(error.value) == f"{tmp_path / FILE} is not the record of a run"
+    assert str(error.value) == f"{tmp_path / RUN} is not the record of a run"
 
 
 def test_other_images_are_refused_with_their_numbers() -> None:
