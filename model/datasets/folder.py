@@ -95,24 +95,18 @@ def load(
             picture = decoded(source, size, grey)
         except RefusedError as error:
             refused.append(Refused(name, str(error)))
-        else:
-            if not accepted:
-                first = picture
-                _check_size(folder / name, first)
-                try:
-                    images = np.empty((total, first.size), np.uint8)
-                except MemoryError:  # a Parquet file may say that it has many
-                    raise DataError(
-                        f"there is no memory for {total:,} pictures of {first.size:,} bytes"
-                    ) from None
-            if picture.shape != first.shape:
-                raise DataError(
-                    f"the pictures in {folder} differ in size: {printable(accepted[0])} is"
-                    f" {_size(first)} and {name} is {_size(picture)}; give --size, for example"
-                    f" --size {min(first.shape[:2])}"
-                )
-            images[len(accepted)] = picture.reshape(-1)
-            accepted.append(file)
+            continue
+        if not accepted:
+            first = picture
+            images = _memory_for(total, first, folder / name)
+        if picture.shape != first.shape:
+            raise DataError(
+                f"the pictures in {folder} differ in size: {printable(accepted[0])} is"
+                f" {_size(first)} and {name} is {_size(picture)}; give --size, for example"
+                f" --size {min(first.shape[:2])}"
+            )
+        images[len(accepted)] = picture.reshape(-1)
+        accepted.append(file)
     if not accepted:
         if not refused:
             raise DataError(f"{folder} holds no files")
@@ -190,12 +184,20 @@ def _reason(error: Exception) -> str:
     return f"{BROKEN}: {text[:LONGEST_REASON]}"
 
 
-def _check_size(path: Path, picture: np.ndarray) -> None:
+def _memory_for(count: int, picture: np.ndarray, path: Path) -> np.ndarray:
+    """Return memory for as many pictures as this one [count, N]; DataError where they are too large
+    or too many."""
     if picture.size > LARGEST_IMAGE:
         raise DataError(
             f"{path} has {_size(picture)} pixels, too many for a model; give --size, for example"
             " --size 64"
         )
+    try:
+        return np.empty((count, picture.size), np.uint8)
+    except MemoryError:  # a Parquet file may say that it has many
+        raise DataError(
+            f"there is no memory for {count:,} pictures of {picture.size:,} bytes"
+        ) from None
 
 
 def _size(picture: np.ndarray) -> str:
