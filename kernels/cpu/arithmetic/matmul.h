@@ -62,13 +62,15 @@ struct Epilogue {
     }
 };
 
-// Rows of x: float32, and for a product with int8 weights also in 8 bits with a scale for each row.
+// Rows of x: float32, times PAIR_SCALE for a product with weights in pairs, and for one with int8 weights also in 8 bits
+// with a scale for each row.
 struct Input {
     const float* numbers = nullptr;
     int64_t stride = 0;
     const uint8_t* bytes = nullptr;  // of quantise()
     int64_t byte_stride = 0;
     const float* scale = nullptr;
+    bool is_scaled = false;
 };
 
 // A place in a matrix: a panel, and a vector in each of its rows.
@@ -98,25 +100,32 @@ static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const
                                     Column first, const Epilogue& epilogue) {
     const int64_t panel_size = PANEL * round_up(w.inner, PADDED);
     const float* rows = x.numbers + row * x.stride;
-    const auto column = [&](int64_t k, int c) {
+    constexpr int LOADED = IN_PAIRS && std::is_same_v<Weight, half> ? 2 : 1;  // columns at once
+    const auto load_columns = [&](int64_t k, int c, V* to) {
         const int vector = first.vector + c;
-        return load(weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W);
+        const Weight* from = weights + vector / VECTORS * panel_size + k * PANEL + vector % VECTORS * W;
+        if constexpr (LOADED == 2)
+            load_pair(from, to[0], to[1]);
+        else
+            to[0] = load(from);
     };
     V sum[R][C] = {};
     for (int64_t k = 0; k < w.inner; k++) {
         if constexpr (ONE_BY_ONE<R, C>) {
             V factor[R];
             UNROLL for (int r = 0; r < R; r++) factor[r] = splat(rows[r * x.stride + k]);
-            UNROLL for (int c = 0; c < C; c++) {
-                const V each = column(k, c);
-                UNROLL for (int r = 0; r < R; r++) {
-                    sum[r][c] = fma(factor[r], each, sum[r][c]);
-                    BEFORE_LOADS(sum[r][c]);
-                }
+            UNROLL for (int c = 0; c < C; c += LOADED) {
+                V each[LOADED];
+                load_columns(k, c, each);
+                UNROLL for (int i = 0; i < LOADED; i++)
+                    UNROLL for (int r = 0; r < R; r++) {
+                        sum[r][c + i] = fma(factor[r], each[i], sum[r][c + i]);
+                        BEFORE_LOADS(sum[r][c + i]);
+                    }
             }
         } else {
             V columns[C];
-            UNROLL for (int c = 0; c < C; c++) columns[c] = column(k, c);
+            UNROLL for (int c = 0; c < C; c += LOADED) load_columns(k, c, columns + c);
             UNROLL for (int r = 0; r < R; r++) {
                 const V factor = splat(rows[r * x.stride + k]);
                 UNROLL for (int c = 0; c < C; c++) sum[r][c] = fma(factor, columns[c], sum[r][c]);
@@ -227,12 +236,48 @@ static OUT_OF_LINE void tile_products(const Input& x, int64_t count, const Packe
 }
 #endif
 
+// Writes the numbers of a float16 panel as float32.
+template <class Half>
+static inline void convert(const Half* weights, int64_t count, float* converted) {
+    if constexpr (IN_PAIRS) {
+        for (int64_t i = 0; i < count; i += 2 * W) {
+            V first, second;
+            load_pair(weights + i, first, second);
+            store(converted + i, first * PAIR_SCALE);
+            store(converted + i + W, second * PAIR_SCALE);
+        }
+    } else {
+        for (int64_t i = 0; i < count; i += W) store(converted + i, load(weights + i));
+    }
+}
+
+// Writes numbers times PAIR_SCALE. Returns whether all of these are finite.
+static inline bool scale_up(const float* x, int64_t count, float* scaled) {
+    V zero{};  // NaN once one is not
+    for (int64_t i = 0; i < count; i += W) {
+        const V each = load_partial(x + i, count - i) * PAIR_SCALE;
+        zero = fma(each, V{}, zero);
+        store_partial(scaled + i, each, count - i);
+    }
+    return fold(zero, [](auto a, auto b) { return a + b; }) == 0;
+}
+
+// `count` rows of x for a product in float32; `scaled` is scratch memory as large as they are.
+static inline Input float_input(const float* x, int64_t stride, int64_t count, const PackedMatrix& w, float* scaled) {
+    Input result{x, stride};
+    if (!IN_PAIRS || w.type != FLOAT16) return result;
+    result.is_scaled = true;
+    for (int64_t r = 0; r < count; r++) result.is_scaled &= scale_up(x + r * stride, w.inner, scaled + r * stride);
+    if (result.is_scaled) result.numbers = scaled;
+    return result;
+}
+
 // How many vectors R rows are multiplied with at a time: half a panel, or as many panels as there are registers for
-// their sums. Of one row up to six panels, whose sums keep the multipliers busy while each waits for its own last result.
+// their sums. Of one or two rows up to six panels, whose sums keep the multipliers busy while each waits for its own last result.
 constexpr int block_vectors(int R, int sums) {
     const int panels = sums / (R * VECTORS);
     if (panels == 0) return VECTORS / 2;
-    if (R == 1 && panels >= 6) return 6 * VECTORS;
+    if (R <= 2 && panels >= 6) return 6 * VECTORS;
     return (panels >= 4 ? 4 : panels >= 2 ? 2 : 1) * VECTORS;
 }
 
@@ -275,11 +320,10 @@ static inline void columns(int64_t highest, const Input& x, int64_t count, int64
         if (highest < R) return columns<Weight, R - 1>(highest, x, count, blocks, w, begin, end, epilogue, converted);
     constexpr int C = block_vectors(R, std::is_same_v<Weight, int8_t> ? INT8_SUMS : BLOCK_SUMS);
     constexpr int P = std::max(C / VECTORS, 1);
-    if constexpr (CONVERTED_ONCE && std::is_same_v<Weight, half>)
-        if (blocks > 2) {
+    if constexpr ((CONVERTED_ONCE || IN_PAIRS) && std::is_same_v<Weight, half>)
+        if (IN_PAIRS ? !x.is_scaled : blocks > 2) {
             for (int64_t panel = begin; panel < end; panel++) {
-                const half* weights = w.panel<half>(panel);
-                for (int64_t i = 0; i < w.inner * PANEL; i += W) store(converted + i, load(weights + i));
+                convert(w.panel<half>(panel), w.inner * PANEL, converted);
                 for (int v = 0; v < VECTORS; v += C)
                     row_blocks<float, R, std::min(C, VECTORS)>(x, count, blocks, w, converted, {panel, v}, epilogue);
             }

@@ -1,6 +1,7 @@
 // A matrix [outer, inner] laid out for the products: panels of 32 columns (of W^T), each read from front to back, the
 // last one padded with zeros. int8 keeps four neighbouring rows of a column together, with a scale for every column.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -56,6 +57,28 @@ struct PackedMatrix {
     }
 };
 
+static inline bool are_float16(const float* x, int64_t count) {
+    return std::all_of(x, x + count, [](float each) { return half_to_float(float_to_half(each)) == each; });
+}
+
+// Puts numbers in float16 in pairs, each of a vector and the next one; or into float32, where one is too large for that.
+static inline void pair_up(PackedMatrix& p) {
+    const int64_t count = p.width() * round_up(p.inner, PADDED);
+    Array<char> converted(4 * count);
+    float* const numbers = reinterpret_cast<float*>(converted.data);
+    for (int64_t i = 0; i < count; i++) numbers[i] = half_to_float(p.panel<half>(0)[i]);
+    if (!std::all_of(numbers, numbers + count, [](float x) { return std::fabs(x) < PAIR_LIMIT; })) {
+        p.type = FLOAT32;
+        p.numbers = std::move(converted);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 2 * W)
+        for (int64_t lane = 0; lane < W; lane++) {
+            const uint32_t pair = pack_pair(numbers[i + lane], numbers[i + W + lane]);
+            memcpy(p.numbers.data + 2 * i + 4 * lane, &pair, 4);
+        }
+}
+
 // Packs weights [., inner] and bias [.]: row rows[j] becomes column j, and a column stays zero where rows[j] is -1.
 static inline PackedMatrix pack(const float* weights, const float* bias, int64_t inner,
                                 const std::vector<int64_t>& rows, WeightType type) {
@@ -89,6 +112,7 @@ static inline PackedMatrix pack(const float* weights, const float* bias, int64_t
             }
         }
     }
+    if (IN_PAIRS && type == FLOAT16) pair_up(p);
     return p;
 }
 

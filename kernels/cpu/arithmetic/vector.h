@@ -106,7 +106,6 @@ static inline half float_to_half(float x) {
 
 #if defined(__AVX512F__)
 static inline V fma(V a, V b, V c) { return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
-static inline V load(const half* p) { return (V)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p)); }
 #elif defined(__AVX2__)
 static inline V fma(V a, V b, V c) { return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
 static inline V load(const half* p) { return (V)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)); }
@@ -178,6 +177,41 @@ static inline V load(const half* p) {
     return v;
 }
 #endif
+
+// Where converting float16 numbers takes longer than their products, those of two columns are in 32 bits, in the order
+// that takes the fewest instructions, and what is loaded is 2^-102 times the number: 5 bits of an exponent alone, which
+// shifted to their place in a float32 are one of 2^-126 to 2^-96. Every float16 below 128 in size is a normal number there,
+// the smallest one, 2^-24, too; or zero.
+#if defined(__AVX512F__)
+constexpr bool IN_PAIRS = true;
+constexpr uint32_t NUMBER_BITS = 0x8FFFE000;  // of a float32: its sign, the 5 bits and 10 of the fraction
+
+static inline void load_pair(const half* p, V& first, V& second) {
+    const __m512i bits = _mm512_set1_epi32(int32_t(NUMBER_BITS));
+    __m512i words = _mm512_loadu_si512(p);
+    asm("" : "+v"(words));  // else it is loaded three times
+    first = (V)_mm512_and_si512(_mm512_slli_epi32(words, 13), bits);
+    second = (V)_mm512_ternarylogic_epi32(_mm512_srli_epi32(words, 3), words, bits, 0x28);  // (a ^ b) & c
+}
+
+#else
+constexpr bool IN_PAIRS = false;
+static inline void load_pair(const half*, V&, V&) {}
+#endif
+constexpr float PAIR_SCALE = 0x1p102f, PAIR_LIMIT = 128;
+
+// The 32 bits of two such numbers.
+static inline uint32_t pack_pair(float first, float second) {
+    first /= PAIR_SCALE;
+    second /= PAIR_SCALE;
+    uint32_t word, other;
+    memcpy(&word, &first, 4);
+    memcpy(&other, &second, 4);
+    word >>= 13;  // the sign to bit 18, the others to the bits 0 to 14
+    word |= (other ^ word >> 3) & 1 << 15;
+    for (int bit = 13; bit < 28; bit++) word |= ((other ^ word) & 1u << bit) << 3;
+    return word | (other & 1u << 31);
+}
 
 // W bytes as floats, and the low bytes of W whole numbers: the compiler's own conversions go lane by lane.
 static inline V load_bytes(const uint8_t* p) {

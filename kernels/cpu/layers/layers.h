@@ -52,7 +52,7 @@ struct Tile {
 
 // Memory that each thread has for itself.
 struct Scratch {
-    Array<float> normed, residual, convolved, heads, converted, distribution;
+    Array<float> normed, residual, convolved, heads, converted, scaled, distribution;
     Array<float> ahead;  // s [C, M] and z [C] of a head, which may have to be forgotten
     Array<int64_t> codec;
     Array<uint8_t> bytes, window;
@@ -104,6 +104,7 @@ class Network {
         s.ahead = Array<float>(shape.key_width * (shape.value_width + 1));
         s.converted = Array<float>(PANEL * widest);
         s.bytes = Array<uint8_t>(TILE * round_up(widest, 64));
+        if (IN_PAIRS) s.scaled = Array<float>(TILE * std::max(widest, weights.padded_width));
         s.window = Array<uint8_t>(weights.window_bytes + W);
         s.distribution = Array<float>(distribution_scratch(shape));
         s.codec = Array<int64_t>(codec_scratch(shape));
@@ -250,14 +251,13 @@ class Network {
     }
 
     Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
+        if (w.type != INT8) return float_input(x, stride, rows, w, scratch.scaled.data);
         Input result{x, stride};
-        if (w.type == INT8) {
-            result.byte_stride = round_up(w.inner, PADDED);
-            result.bytes = scratch.bytes.data;
-            result.scale = scratch.scale;
-            for (int64_t r = 0; r < rows; r++)
-                quantise(x + r * stride, w.inner, scratch.bytes.data + r * result.byte_stride, &scratch.scale[r]);
-        }
+        result.byte_stride = round_up(w.inner, PADDED);
+        result.bytes = scratch.bytes.data;
+        result.scale = scratch.scale;
+        for (int64_t r = 0; r < rows; r++)
+            quantise(x + r * stride, w.inner, scratch.bytes.data + r * result.byte_stride, &scratch.scale[r]);
         return result;
     }
 

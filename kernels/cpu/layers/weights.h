@@ -79,6 +79,12 @@ class TensorReader {
         return matrix(outer, inner, rows, type);
     }
 
+    // One that is not rounded to 8 bits: where that is faster in float16, if this holds its weights.
+    PackedMatrix exact_matrix(int64_t outer, int64_t inner, WeightType type) {
+        if (type == INT8) type = IN_PAIRS && next != end && are_float16(next->data, next->size) ? FLOAT16 : FLOAT32;
+        return matrix(outer, inner, type);
+    }
+
     void expect_end() const {
         if (next != end) throw std::invalid_argument("there are more tensors than the shape needs");
     }
@@ -113,9 +119,8 @@ struct Weights {
             throw std::invalid_argument("a step has too many bytes");
         TensorReader reader(tensors, count);
         // the input, the head and the skip are never rounded to 8 bits: a small error of a mean is a whole byte
-        const WeightType exact = type == INT8 ? FLOAT32 : type;
         if (shape.reads == WINDOW)
-            read_window_weights(reader, type, exact);
+            read_window_weights(reader, type);
         else
             read_embedding(reader);
         const std::vector<int64_t> by_head = rows_by_head();
@@ -132,8 +137,8 @@ struct Weights {
             layers.push_back(std::move(layer));
         }
         final_norm = reader.norm(width);
-        head = reader.matrix(parameters_of(shape), width, exact);
-        if (shape.skip) skip = reader.matrix(shape.channels, linear_inputs, exact);
+        head = reader.exact_matrix(parameters_of(shape), width, type);
+        if (shape.skip) skip = reader.exact_matrix(shape.channels, linear_inputs, type);
         if (shape.classes) classes = reader.copy((shape.classes + 1) * width);
         reader.expect_end();
     }
@@ -154,9 +159,9 @@ struct Weights {
         if (shape.channels > 1) channel = reader.copy(shape.channels * embedding_width);
     }
 
-    void read_window_weights(TensorReader& reader, WeightType type, WeightType exact) {
+    void read_window_weights(TensorReader& reader, WeightType type) {
         if (shape.waves) wave_table = reader.copy(VALUES * 2 * shape.waves);
-        input = reader.matrix(width, inputs, exact);
+        input = reader.exact_matrix(width, inputs, type);
         row = reader.copy(shape.height * width);
         column = reader.copy(shape.width * width);
         for (int64_t i = 0; i < shape.blocks; i++) {

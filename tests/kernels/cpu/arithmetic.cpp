@@ -1,10 +1,11 @@
 // Arithmetic that every instruction set must do alike, compiled for one of them by tests of this folder: ROUNDS times nine
-// fma's against the C library's, then of every elementwise function a hash of its bits and its largest error.
+// fma's against the C library's, products with float16 weights against chains of these, then of every elementwise function a hash of its bits and its largest error.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 
+#include "arithmetic/matmul.h"
 #include "distributions/pixel_logistics.h"
 
 using namespace ISA;
@@ -72,6 +73,43 @@ static void check_fmas(int rounds) {
     }
 }
 
+// A product of `rows` rows with weights in float16, each of which has one of these values; x is as large as 2^exponent.
+static void check_product(int64_t rows, const std::vector<half>& values, int exponent) {
+    const int64_t inner = 57, outer = int64_t(values.size()) / inner;
+    std::vector<float> weights(outer * inner), bias(outer), x(rows * inner);
+    for (int64_t i = 0; i < outer * inner; i++) weights[i] = half_to_float(values[i]);
+    for (float& each : x) each = with_exponent(exponent - int(random_bits() % 3));
+    std::vector<int64_t> columns(outer);
+    for (int64_t j = 0; j < outer; j++) columns[j] = j;
+    const PackedMatrix matrix = pack(weights.data(), bias.data(), inner, columns, FLOAT16);
+    Array<float> scaled(rows * inner), out(rows * matrix.width()), converted(inner * PANEL);
+    const Epilogue to_out{NONE, nullptr, 0, out.data, matrix.width()};
+    matmul(float_input(x.data(), inner, rows, matrix, scaled.data), rows, matrix, 0, matrix.panels, to_out, converted.data);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < outer; j++) {
+            float expected = 0;
+            for (int64_t k = 0; k < inner; k++) expected = std::fma(x[r * inner + k], weights[j * inner + k], expected);
+            const float found = out.data[r * matrix.width() + j];
+            if (bits_of_float(expected + 0.0f) == bits_of_float(found)) continue;
+            printf("a product of %d rows is %a, not %a\n", int(rows), found, expected);
+            exit(1);
+        }
+}
+
+// With every float16 that is finite, and with those below 128; x is small, as large as its product with these may be in one
+// instruction, and larger.
+static void check_products() {
+    std::vector<half> all, small;
+    for (int bits = 0; bits < 1 << 16; bits++) {
+        const half value = half(bits * 40503);  // in another order
+        if (std::isfinite(half_to_float(value))) all.push_back(value);
+        if (std::fabs(half_to_float(value)) < 128) small.push_back(value);
+    }
+    for (const std::vector<half>& values : {all, small})
+        for (int exponent : {-140, -10, 0, 25, 26, 90})
+            for (int64_t rows : {1, 2, 3, 6, 14}) check_product(rows, values, exponent);
+}
+
 // Over `count` inputs: the hash of the results' bits, and the largest error in units of the last place.
 template <class Function, class Exact>
 static void measure(const char* name, Function function, Exact exact, float from, float to, int64_t count) {
@@ -89,6 +127,7 @@ static void measure(const char* name, Function function, Exact exact, float from
 
 int main(int, char** arguments) {
     check_fmas(atoi(arguments[1]));
+    check_products();
     const auto exp_ = [](V x) { return exponential(x); };
     const auto log_ = [](V x) { return logarithm(x); };
     const auto sigmoid = [](double x) { return x < 0 ? x - std::log1p(std::exp(x)) : -std::log1p(std::exp(-x)); };
