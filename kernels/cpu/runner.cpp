@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "ahead.h"
 #include "arithmetic/group_size.h"
@@ -15,13 +16,28 @@ namespace ISA {
 
 constexpr int64_t BYTES_PER_COPYING_THREAD = 1 << 18;  // fewer take less time than waking a thread; not measured
 constexpr int64_t MEASURED_BYTES = 1 << 25;  // of states
-constexpr int MEASURED_PASSES = 4;
+constexpr int64_t MEASURED_PASSES = 2, PASSES_OF_ONE_ROW = 16;  // of many rows, and of one; between them as many rows as of one
 constexpr int64_t MEASURED_ROWS[] = {1, 2, 3, 4, 6, 8, 12, 18, 24, TILE};
 constexpr int64_t ROWS_PER_GROUP = 2;  // with fewer rows than this for each thread, threads share a tile
 // A group that lost time at a barrier grows again after so many times as long, within these limits: where other programs
 // keep the cores, attempts cost a few percent.
 constexpr int SMALLER_FOR = 20;
 constexpr auto MIN_SMALLER = std::chrono::milliseconds(5), MAX_SMALLER = std::chrono::milliseconds(1000);
+
+// What passes cost a group of so many threads, of networks with a shape and a type of weights.
+struct CostsKey {
+    Shape shape;
+    int64_t weight_type, group_threads;
+
+    bool operator<(const CostsKey& other) const { return memcmp(this, &other, sizeof *this) < 0; }
+};
+
+// The costs that networks of this process have measured, which the next ones need not. One measures at a time.
+struct SharedCosts {
+    std::mutex mutex;
+    std::map<CostsKey, PassCosts> costs;
+};
+static SharedCosts shared_costs;
 
 class IsaRunner final : public Runner {
     const Network network;
@@ -33,7 +49,8 @@ class IsaRunner final : public Runner {
     int largest_group;  // threads; below their number after other programs took cores from us
     Clock::time_point grow_at{};
     std::map<std::pair<int, int64_t>, GroupSize> sizes;  // by the most threads of a group, and the rows of its tile
-    std::map<int, PassCosts> costs;                      // by the threads of a group
+    std::map<int, const PassCosts*> costs;               // by the threads of a group, as far as they have been needed
+    const int64_t weight_type;
     GuessChance chance;
 
   public:
@@ -42,7 +59,8 @@ class IsaRunner final : public Runner {
         : network(shape, tensors, tensor_count, WeightType(weight_type)),
           threads(int(thread_count)),
           scratches(thread_count),
-          largest_group(int(thread_count)) {
+          largest_group(int(thread_count)),
+          weight_type(weight_type) {
         for (Scratch& scratch : scratches) {
             tiles.push_back(std::make_unique<Tile>());
             network.allocate(*tiles.back());
@@ -280,9 +298,20 @@ class IsaRunner final : public Runner {
         return cost.of_step(fewer) < CLEARLY_LESS * cost.of_step(TILE) ? fewer : TILE;
     }
 
-    // What passes cost a group of so many threads, measured when it is asked for first, with images of its own.
+    // What passes cost a group of so many threads, measured when a network of this process asks for it first.
     const PassCosts& costs_of(int group_threads) {
-        if (const auto found = costs.find(group_threads); found != costs.end()) return found->second;
+        const PassCosts*& known = costs[group_threads];
+        if (known) return *known;
+        std::lock_guard lock(shared_costs.mutex);
+        const CostsKey key{weights.shape, weight_type, group_threads};
+        auto found = shared_costs.costs.find(key);
+        if (found == shared_costs.costs.end()) found = shared_costs.costs.emplace(key, measure(group_threads)).first;
+        known = &found->second;
+        return *known;
+    }
+
+    // The same, with images of its own.
+    PassCosts measure(int group_threads) {
         const Shape& shape = weights.shape;
         const int64_t keys = shape.layers * shape.heads * shape.key_width;  // numbers of a slot's z
         const int64_t images = std::clamp<int64_t>(MEASURED_BYTES / (4 * keys * shape.value_width), 1, TILE);
@@ -311,7 +340,7 @@ class IsaRunner final : public Runner {
             for (; from < to; from++) cost.rows[from + 1] = cost.rows[from] + of_row;
         }
         cost.image = std::max(seconds_of_pass(slots, group_threads, images, 1) - cost.rows[images], 0.0) / double(images);
-        return costs[group_threads] = cost;
+        return cost;
     }
 
     // Seconds of a pass of the first slots with so many rows each, all right: the least of some, as other programs may have run.
@@ -336,7 +365,8 @@ class IsaRunner final : public Runner {
                 }
             }
             member.wait();
-            for (int i = 0; i < MEASURED_PASSES; i++) {
+            const int64_t passes = std::max(MEASURED_PASSES, PASSES_OF_ONE_ROW / tile.rows);
+            for (int64_t i = 0; i < passes; i++) {
                 const auto began = Clock::now();
                 run_network(tile, scratch, member, slots);
                 if (member.rank == 0) least = std::min(least, std::chrono::duration<double>(Clock::now() - began).count());

@@ -100,7 +100,7 @@ static void check_product(int64_t rows, const std::vector<half>& values, int exp
 // instruction, and larger.
 static void check_products() {
     std::vector<half> all, small;
-    for (int bits = 0; bits < 1 << 16; bits++) {
+    for (uint32_t bits = 0; bits < 1 << 16; bits++) {
         const half value = half(bits * 40503);  // in another order
         if (std::isfinite(half_to_float(value))) all.push_back(value);
         if (std::fabs(half_to_float(value)) < 128) small.push_back(value);
