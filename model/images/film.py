@@ -111,19 +111,3 @@ def check_sides(width: int, height: int, kind: str) -> None:
     if max(width, height) > MAX_SIDES[kind]:
         reason = f"a {kind} of {width}x{height} pixels cannot be written, only of up to {MAX_SIDES[kind]:,} a side"
         raise InvalidInput(f"size: {reason}; ask for fewer or smaller images.", "size")
-
-
-def requested(
-    film: bool = False,
-    frames: int | None = None,
-    seconds: float | None = None,
-    scale: int | None = None,
-) -> Film | None:
-    """Return the film that is asked for by `film` or by any of its numbers; None where none is."""
-    if not film and frames is None and seconds is None and scale is None:
-        return None
-    if frames is None:
-        frames = DEFAULT_FRAMES
-    if seconds is None:
-        seconds = DEFAULT_SECONDS
-    return Film(frames, seconds, scale)

@@ -26,8 +26,6 @@ class ClassifyTask(ReadTask):
     """Readings of images: each without a class, where the model has a class head; then of each
     image, of each view, of each class, where they are read by bits."""
 
-    request: ScoreRequest
-
     def __init__(self, model: ModelInfo, values: ClassifyValues) -> None:
         self.model = model
         self.by_bits = values.by_bits or not model.has_class_head
@@ -36,7 +34,6 @@ class ClassifyTask(ReadTask):
         self.count = self.headed + self.by_bits * values.pictures * readings(model.config)
         self.totals = np.full(self.count, np.nan)  # bits of each reading
         self.logits = np.full((self.headed, len(model.config.classes)), np.nan, np.float32)
-        self.request = ScoreRequest(0, ())
 
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""

@@ -49,8 +49,6 @@ class EncodeTask(ReadTask):
     """Images that are read without a class and, where they have one, under it; encoded in order as
     they come."""
 
-    request: ScoreRequest
-
     def __init__(self, model: ModelInfo, values: EncodeValues, labels: Sequence[int]) -> None:
         self.config = model.config
         self.values = values
@@ -64,7 +62,6 @@ class EncodeTask(ReadTask):
         self.encoded = 0  # images
         self.read = 0  # their readings
         self.codes: list[ImageCode] = []
-        self.request = ScoreRequest(0, ())
 
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""

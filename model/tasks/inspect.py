@@ -33,13 +33,11 @@ class InspectValues:
 class InspectTask(ReadTask):
     """One image that is read up to the end of its inspected steps."""
 
-    request: ScoreRequest
     count = 1
 
     def __init__(self, steps: StepRange, label: int) -> None:
         self.steps = steps
         self.label = label
-        self.request = ScoreRequest(0, ())
         self.numbers: StepNumbers | None = None
 
     def fill(self, images: Sequence[Cleaned]) -> None:

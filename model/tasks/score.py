@@ -33,13 +33,10 @@ class Scores:
 class ScoreTask(ReadTask):
     """Images that are read as they are."""
 
-    request: ScoreRequest
-
     def __init__(self, model: ModelInfo, pictures: int, label: int) -> None:
         self.model = model
         self.label = label
         self.count = pictures
-        self.request = ScoreRequest(0, ())
         self.bits: dict[int, np.ndarray] = {}  # by image: memory is taken as they come
 
     def fill(self, images: Sequence[Cleaned]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scanline.model.images.cleaning import Cleaned
-from scanline.model.sampling.base.messages import Event, Request
+from scanline.model.sampling.base.messages import Event, Request, ScoreRequest
 
 
 class Task(ABC):
@@ -52,6 +52,8 @@ class Task(ABC):
 
 class ReadTask(Task):
     """A task whose request has whole images, which are read and not painted."""
+
+    request = ScoreRequest(0, ())
 
     @abstractmethod
     def fill(self, images: Sequence[Cleaned]) -> None:

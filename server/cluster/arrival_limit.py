@@ -10,32 +10,30 @@ there a message that is not taken is not read from its socket.
 import asyncio
 import json
 from contextlib import suppress
+from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from scanline.server.api.base.errors import ApiError
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 CODE = "too_many_messages"
 EMPTY_MESSAGE_BYTES = 100  # that a message takes besides its text: empty ones count too
 
 
-class WebsocketArrivalLimit:
+@dataclass(eq=False)
+class WebsocketArrivalLimit(ServerMiddleware):
     """Invariant: `waiting` is the sum over all open websockets."""
 
-    def __init__(
-        self, app: ASGIApp, counters: HttpCounters, max_bytes: int, max_bytes_of_all: int
-    ) -> None:
-        self.app = app
-        self.counters = counters
-        self.max_bytes = max_bytes
-        self.max_bytes_of_all = max_bytes_of_all
-        self.waiting = 0  # bytes
+    kinds = ("websocket",)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket":
-            await self.app(scope, receive, send)
-            return
+    counters: HttpCounters
+    max_bytes: int
+    max_bytes_of_all: int
+    waiting: int = 0  # bytes
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrivals = _Arrivals(self, receive, send)
         reader = asyncio.create_task(arrivals.read())
         try:

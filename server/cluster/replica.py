@@ -91,12 +91,9 @@ class Replica:
         """Return this replica's status; `images`: in flight of the calling
         ingress, on all replicas together.
         """
-        now = time.monotonic()
-        # Pruned here, because Serve asks for the statistics below only where it autoscales.
-        self.in_flight = {
-            name: poll for name, poll in self.in_flight.items() if poll[0] > now - INGRESS_TIMEOUT
-        }
-        self.in_flight[ingress] = now, images
+        # Serve asks for the statistics below only where it autoscales.
+        self._forget_silent()
+        self.in_flight[ingress] = time.monotonic(), images
         self.gauges.update(self.engine)
         return replace(EngineStatus.of(self.engine, self.config, self.defaults), replica=self.name)
 
@@ -121,12 +118,15 @@ class Replica:
         of them one replica should have.
         """
         assert self.engine.ready is not None
+        self._forget_silent()
+        images = sum(images for _, images in self.in_flight.values())
+        return {"images": images, "target_images": self.target_share * self.engine.ready.slots}
+
+    def _forget_silent(self) -> None:
         oldest = time.monotonic() - INGRESS_TIMEOUT
         self.in_flight = {
             ingress: poll for ingress, poll in self.in_flight.items() if poll[0] > oldest
         }
-        images = sum(images for _, images in self.in_flight.values())
-        return {"images": images, "target_images": self.target_share * self.engine.ready.slots}
 
     def _check_model(self, command: Request) -> None:
         """OtherModelError where a shard belongs to another model than this replica has now."""

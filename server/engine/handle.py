@@ -153,11 +153,6 @@ class EngineHandle(ABC):
         """
         return self.admission.total.images
 
-    @property
-    def max_waiting_images(self) -> float:
-        """Images that may be reserved besides those in slots."""
-        return self.admission.limits.max_waiting_images
-
     @contextmanager
     def held(self) -> Iterator[Callable[[], None]]:
         """Keep this engine until the context is left, or the function is called that

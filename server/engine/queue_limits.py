@@ -224,18 +224,19 @@ class AdmissionControl:
         return min(MAX_RETRY_SECONDS, max(1, ceil((images - self.slots) / rate)))
 
 
+@dataclass(eq=False)
 class Reservation:
     """The room of one request, which shrinks as its images are painted.
     Releasing it twice changes nothing.
     """
 
-    def __init__(self, admission: AdmissionControl, client: str) -> None:
-        self.admission = admission
-        self.client = client
-        self.images = self.unread_bytes = 0
-        self.is_released = False
-        # called when the engine has nothing more to do for the request
-        self.on_ended: Callable[[], None] | None = None
+    admission: AdmissionControl
+    client: str
+    images: int = 0
+    unread_bytes: int = 0
+    is_released: bool = False
+    # called when the engine has nothing more to do for the request
+    on_ended: Callable[[], None] | None = None
 
     def update(self, images: int, unread_bytes: int) -> None:
         """Set how many images are not painted yet, and how many bytes of

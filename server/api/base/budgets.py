@@ -7,6 +7,7 @@ only, because many clients share them.
 """
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from scanline.server.api.base.client import canonical, network_of
 from scanline.server.api.base.rate_limit import OverheadLimit
@@ -14,15 +15,15 @@ from scanline.server.api.base.trusted_proxies import TrustedProxies
 from scanline.server.settings import Settings
 
 
+@dataclass
 class SharedLimit:
     """A limit of the process, and for each client a share of what the others leave of it, so that a
     newcomer finds room however many have taken theirs. Amounts are counted even beyond them."""
 
-    def __init__(self, limit: int, client_share: float) -> None:
-        self.limit = limit
-        self.client_share = client_share
-        self.used = 0
-        self.by_client: Counter[str] = Counter()
+    limit: int
+    client_share: float
+    used: int = 0
+    by_client: Counter[str] = field(default_factory=Counter)
 
     def add(self, client: str | None, amount: int) -> None:
         """Count `amount`, which is negative when something is given

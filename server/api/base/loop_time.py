@@ -9,6 +9,7 @@ others on a busy machine. Knows no HTTP.
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from time import thread_time
 from types import coroutine
@@ -22,18 +23,18 @@ Result = TypeVar("Result")
 FREE_SECONDS = 0.002
 
 
+@dataclass(eq=False)
 class LoopTime:
     """What one request or message has taken of the event loop's time; `charge` is called with the
     units that it costs beyond what is free."""
 
-    def __init__(self, charge: Callable[[float], None], size: int = 0) -> None:
-        self.charge = charge
-        self.size = size  # bytes received and sent
-        self.images = 0  # in its answer
-        self.seconds = 0.0
-        self.charged = 0.0  # units
-        self.is_paused = False
-        self.began = 0.0  # of the current step
+    charge: Callable[[float], None]
+    size: int = 0  # bytes received and sent
+    images: int = 0  # in its answer
+    seconds: float = 0.0
+    charged: float = 0.0  # units
+    is_paused: bool = False
+    began: float = 0.0  # of the current step
 
     def begin_step(self) -> None:
         self.began = thread_time()

@@ -9,8 +9,8 @@ wrong or the engine has too few slots.
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -132,6 +132,7 @@ def _model_of(models: ModelRegistry, name: str | None, files: Sequence[CodeFile]
     raise InvalidInput(f"{needed}; {', '.join(codings)}.", "code", "other_model")
 
 
+@dataclass(eq=False)
 class TaskResponse(Response):
     """A response whose task is done while it is sent.
 
@@ -140,22 +141,15 @@ class TaskResponse(Response):
     the answer.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        models: ModelRegistry,
-        model: ServedModel,
-        task: Task,
-        pictures: UploadedPictures | None,
-        answer: Callable[[], Awaitable[Answer]],
-    ) -> None:
+    request: Request
+    models: ModelRegistry
+    model: ServedModel
+    task: Task
+    pictures: UploadedPictures | None
+    answer: Callable[[], Awaitable[Answer]]
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.request = request
-        self.models = models
-        self.model = model
-        self.task = task
-        self.pictures = pictures
-        self.answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         timeout = self.models.request_timeout

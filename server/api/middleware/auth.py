@@ -12,9 +12,9 @@ import asyncio
 import binascii
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.base.api_keys import ApiKeys
@@ -23,6 +23,7 @@ from scanline.server.api.base.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.base.page_paths import is_page
 from scanline.server.api.base.rate_limit import REFUSED_KEY_UNITS
 from scanline.server.api.middleware.overhead import OVERHEAD
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 from scanline.server.api.middleware.wrong_keys import WrongKeyDelays
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -30,22 +31,20 @@ KEY_SUBPROTOCOL_PREFIX = "key."
 KEY_HEADERS = (b"x-api-key", b"api-key")
 
 
-class ApiKeyMiddleware:
+@dataclass(eq=False)
+class ApiKeyMiddleware(ServerMiddleware):
     """Answer 401 to a request that carries none of `keys`, later and later
     to an address that keeps trying.
     """
 
-    def __init__(self, app: ASGIApp, keys: ApiKeys) -> None:
-        self.app = app
-        self.keys = keys
+    keys: ApiKeys
+
+    def __post_init__(self) -> None:
         self.delays = WrongKeyDelays()
         self.websockets: dict[asyncio.Timeout, bytes] = {}  # the keys of those that are open
-        keys.on_reload.append(self._end_websockets)
+        self.keys.on_reload.append(self._end_websockets)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # One key in each place: several would be as many guesses at once. A
         # proxy may have a key of its own in one.
         places = [set(_header_keys(scope)), set(_authorization_keys(scope))]

@@ -5,24 +5,29 @@ Answers with images are not compressed: PNG and WebP are already, and of their b
 left to gain, which a proxy can do. Event streams never wait for a compressor.
 """
 
+from dataclasses import dataclass
+
 from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 from scanline.server.api.payload.accept import takes_gzip
 
 MIN_BYTES = 1000
 LEVEL = 4
 
 
-class CompressionMiddleware:
+@dataclass(eq=False)
+class CompressionMiddleware(ServerMiddleware):
     """Compress the metrics: up to 100 KB, a millisecond or two each time."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-        self.gzip = GZipMiddleware(app, MIN_BYTES, LEVEL)
+    kinds = ("http",)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
+    def __post_init__(self) -> None:
+        self.gzip = GZipMiddleware(self.app, MIN_BYTES, LEVEL)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_metrics = scope["path"] == "/metrics"
         app = self.gzip if is_metrics and takes_gzip(Headers(scope=scope)) else self.app
         await app(scope, receive, send)

@@ -4,11 +4,14 @@ Probes, metrics and every other GET are answered until the end. The drain does n
 pages' files: a client that reads one slowly, and needs no key for it, would delay every restart.
 """
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from dataclasses import dataclass
+
+from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.base.errors import RETRY_SOON, ApiError, from_exception, refuse
 from scanline.server.api.middleware.limits import discard_body
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 from scanline.server.api.payload.sse import sse_event
 from scanline.server.runtime.lifecycle import DrainTimeoutError, Lifecycle
 
@@ -25,19 +28,18 @@ def shutting_down() -> ApiError:
     )
 
 
-class DrainingMiddleware:
+@dataclass(eq=False)
+class DrainingMiddleware(ServerMiddleware):
     """Register what passes with the lifecycle, which the drain waits for;
     answer 503 to new work once it drains.
     """
 
-    def __init__(self, app: ASGIApp, lifecycle: Lifecycle) -> None:
-        self.app = app
-        self.lifecycle = lifecycle
+    lifecycle: Lifecycle
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             send = self._closing_when_draining(send)
-        if scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS:
+        if scope.get("method") in READ_ONLY_METHODS:
             # Not tracked: no work is lost with it, and one whose client
             # does not read must not hold the drain.
             await self.app(scope, receive, send)

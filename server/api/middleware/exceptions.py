@@ -5,24 +5,19 @@ request id and would not be counted.
 """
 
 from fastapi import WebSocketDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from scanline.server.api.base.errors import ApiError, from_exception, refuse
 from scanline.server.api.middleware.observe import RESPONSE_STARTS
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 
-class ExceptionMiddleware:
+class ExceptionMiddleware(ServerMiddleware):
     """Answer 500 to an unexpected exception, and 404 to a websocket without a
     route, which starlette only closes.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
         async def noting_send(message: Message) -> None:

@@ -2,20 +2,19 @@
 GET without the body, and no query.
 """
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
+
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 
-class HeadMiddleware:
+class HeadMiddleware(ServerMiddleware):
     """Pass a HEAD request on as a GET and drop the body of its response;
     status and headers are those of the GET.
 
     FastAPI's routes answer only the methods that they name.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         # FastAPI would parse it, up to 20 ms of the event loop, and no route has parameters in it.
         scope["query_string"] = b""
         if scope.get("method") != "HEAD":

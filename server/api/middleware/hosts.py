@@ -8,12 +8,14 @@ takes both for one origin. Only the Host header tells them apart.
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from ipaddress import ip_address
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from scanline.server.api.base.errors import ApiError, refuse
 from scanline.server.api.middleware.observe import PROBES
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 ALL = "*"
@@ -37,7 +39,8 @@ def served_hosts(
     return names or None
 
 
-class HostMiddleware:
+@dataclass(eq=False)
+class HostMiddleware(ServerMiddleware):
     """Answer 421 to a request or websocket whose Host header is not one of `names`, with any port.
 
     A request without the header passes: every browser sends one. Health probes and
@@ -45,12 +48,10 @@ class HostMiddleware:
     another origin has one for its name.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        self.app = app
-        self.names = names
+    names: Collection[str]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or self._serves(scope):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._serves(scope):
             await self.app(scope, receive, send)
             return
         await refuse(ApiError("host_not_allowed", NOT_ALLOWED), scope, receive, send)

@@ -3,31 +3,31 @@
 import asyncio
 import math
 from contextlib import suppress
+from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from scanline.server.api.base.budgets import SharedLimit
 from scanline.server.api.base.client import client_of
 from scanline.server.api.base.errors import RETRY_SOON, ApiError, refuse
 from scanline.server.api.middleware.observe import HttpCounters
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 NO_UPLOAD_PATHS = frozenset({"/v1/images/generations"})  # their bodies carry no pictures
 NO_UPLOAD_MAX_BYTES = 1_000_000
 DISCARD_FACTOR = 4  # of a body that is too large, at most this many times the limit is read
 
 
-class BodyLimitMiddleware:
+@dataclass(eq=False)
+class BodyLimitMiddleware(ServerMiddleware):
     """Answer 413 to a body of more than `max_bytes`, 408 to one not received within `seconds`."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, seconds: float) -> None:
-        self.app = app
-        self.max_bytes = max_bytes
-        self.seconds = seconds
+    kinds = ("http",)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    max_bytes: int
+    seconds: float
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = (
             min(self.max_bytes, NO_UPLOAD_MAX_BYTES)
             if scope["path"] in NO_UPLOAD_PATHS
@@ -73,22 +73,22 @@ class BodyLimitMiddleware:
         return ApiError("receive_timeout", message, headers={"connection": "close"})
 
 
-class WebsocketLimitMiddleware:
+@dataclass(eq=False)
+class WebsocketLimitMiddleware(ServerMiddleware):
     """Answer 503 to a websocket beyond `max_open`, 429 to one beyond its
     client's share; before it is accepted.
     """
 
-    def __init__(
-        self, app: ASGIApp, max_open: int, counters: HttpCounters, client_share: float = 1.0
-    ) -> None:
-        self.app = app
-        self.counters = counters
-        self.open = SharedLimit(max_open, client_share)
+    kinds = ("websocket",)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket":
-            await self.app(scope, receive, send)
-            return
+    max_open: int
+    counters: HttpCounters
+    client_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.open = SharedLimit(self.max_open, self.client_share)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = client_of(scope).id
         self.open.add(client, 1)
         error = self._refusal(client)

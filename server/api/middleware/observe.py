@@ -11,11 +11,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import get_contextvars
 
 from scanline.server.api.base.client import client_of
 from scanline.server.api.base.tracing import name_request_span
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 log = logging.getLogger("scanline.requests")
 
@@ -70,17 +71,13 @@ class Exchange:
             self.ended = f"closed {message.get('code', 1005)}"
 
 
-class ObservingMiddleware:
+@dataclass(eq=False)
+class ObservingMiddleware(ServerMiddleware):
     """Logs and counts what passes through it, and names its spans."""
 
-    def __init__(self, app: ASGIApp, counters: HttpCounters) -> None:
-        self.app = app
-        self.counters = counters
+    counters: HttpCounters
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.monotonic()
         exchange = Exchange(scope.get("method", "WEBSOCKET"))
 

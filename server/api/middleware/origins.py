@@ -6,15 +6,17 @@ Origin, and Sec-Fetch-Site where a browser sends no Origin. Programs send neithe
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from scanline.server.api.base.errors import ApiError, refuse, response
 from scanline.server.api.middleware.draining import READ_ONLY_METHODS
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 SIZE_HEADERS = ("x-scanline-resized-from", "x-scanline-uploads-resized-from")
 EXPOSED_HEADERS = (
@@ -69,18 +71,17 @@ class CorsMiddleware(CORSMiddleware):
         return response(ApiError("preflight_refused", message, headers=headers))
 
 
-class OriginMiddleware:
+@dataclass(eq=False)
+class OriginMiddleware(ServerMiddleware):
     """Answer 403 to a websocket, or a request that does more than
     read, of a page of another origin.
     """
 
-    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
-        self.app = app
-        self.allowed = allowed
+    allowed: Collection[str]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_unchecked = scope["type"] == "lifespan" or scope.get("method") in READ_ONLY_METHODS
-        if is_unchecked or self._allows(Headers(scope=scope)):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_read_only = scope.get("method") in READ_ONLY_METHODS
+        if is_read_only or self._allows(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return
         await refuse(ApiError("origin_not_allowed", NOT_ALLOWED), scope, receive, send)

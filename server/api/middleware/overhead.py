@@ -6,7 +6,9 @@ processors. Clients are distinguished by address, before any key is looked at; t
 proxies have no limit of their own.
 """
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from dataclasses import dataclass
+
+from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.server.api.base.budgets import Budgets
@@ -20,20 +22,21 @@ from scanline.server.api.base.rate_limit import (
     units_of,
 )
 from scanline.server.api.middleware.observe import PROBES, RESPONSE_BODIES, RESPONSE_STARTS
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 from scanline.server.runtime.lifecycle import Lifecycle
 
 WORK_PREFIX = "/v1/images/"
 OVERHEAD = "scanline.overhead"  # where a scope keeps its ClientOverhead
 
 
+@dataclass
 class ClientOverhead:
     """The limit as one client's request or websocket sees it."""
 
-    def __init__(self, limit: OverheadLimit, client: str | None, lifecycle: Lifecycle) -> None:
-        self.limit = limit
-        self.client = client
-        self.lifecycle = lifecycle
-        self.has_worked = False  # whether a job of the websocket was done
+    limit: OverheadLimit
+    client: str | None
+    lifecycle: Lifecycle
+    has_worked: bool = False  # whether a job of the websocket was done
 
     def charge(self, units: float) -> None:
         self.limit.charge(self.client, units)
@@ -44,20 +47,16 @@ class ClientOverhead:
         return await self.limit.wait(self.client, self.lifecycle.draining, probe)
 
 
-class OverheadMiddleware:
+@dataclass(eq=False)
+class OverheadMiddleware(ServerMiddleware):
     """Handle a client's request or handshake once it is due, and
     count what ends without an image.
     """
 
-    def __init__(self, app: ASGIApp, budgets: Budgets, lifecycle: Lifecycle) -> None:
-        self.app = app
-        self.budgets = budgets
-        self.lifecycle = lifecycle
+    budgets: Budgets
+    lifecycle: Lifecycle
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = self.budgets.client(client_of(scope).address)
         overhead = scope[OVERHEAD] = ClientOverhead(self.budgets.overhead, client, self.lifecycle)
         is_for_work = scope["path"].startswith(WORK_PREFIX)

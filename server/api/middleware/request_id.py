@@ -7,25 +7,20 @@ The outermost middleware: what another one refuses has its id too.
 import re
 from uuid import uuid4
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from scanline.server.api.middleware.observe import RESPONSE_STARTS
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 HEADER = b"x-request-id"
 WELL_FORMED = re.compile(rb"[A-Za-z0-9_.:=+/@-]{1,128}")
 
 
-class RequestIdMiddleware:
+class RequestIdMiddleware(ServerMiddleware):
     """Give every request and websocket an id."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = dict(scope["headers"]).get(HEADER, b"")
         if not WELL_FORMED.fullmatch(request_id):
             request_id = new_request_id()

@@ -5,7 +5,9 @@ The policies of the page and of the API documentation are defined in `routes/pag
 response is data, which may do nothing.
 """
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
+
+from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 POLICY = b"content-security-policy"
 EMBEDDED = b"x-frame-options"
@@ -19,17 +21,12 @@ SECURITY_HEADERS = {
 }
 
 
-class SecurityHeadersMiddleware:
+class SecurityHeadersMiddleware(ServerMiddleware):
     """Add SECURITY_HEADERS to every HTTP response."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    kinds = ("http",)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))

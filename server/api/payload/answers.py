@@ -70,16 +70,17 @@ async def _send(send: Send, chunks: AsyncIterator[bytes], headers: dict[str, str
         waiting += chunk
         if len(waiting) > PART_BYTES:
             if not has_started:
-                await send(_start(headers))
+                await send(start_message(headers))
                 has_started = True
             await send({"type": "http.response.body", "body": waiting, "more_body": True})
             waiting = b""
     if not has_started:
-        await send(_start({**headers, "content-length": str(len(waiting))}))
+        await send(start_message({**headers, "content-length": str(len(waiting))}))
     return waiting
 
 
-def _start(headers: dict[str, str]) -> Message:
+def start_message(headers: dict[str, str]) -> Message:
+    """Return the start of an answer with these headers."""
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     return {"type": "http.response.start", "status": 200, "headers": raw}
 

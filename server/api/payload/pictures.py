@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from PIL import Image
 
@@ -23,17 +24,16 @@ from scanline.server.api.payload.schemas import MaskFields, PictureFields
 from scanline.server.api.payload.uploads import uploads
 
 
+@dataclass(eq=False)
 class UploadedPictures:
     """Reads the uploads of a request, and collects the sizes of those
     that were resized to the model's.
     """
 
-    def __init__(self, model: ModelInfo, fields: PictureFields, resize: bool) -> None:
-        """resize: whether uploads of other sizes than the model's are read."""
-        self.model = model
-        self.fields = fields
-        self.resize = resize
-        self.sizes: dict[str, None] = {}  # in order, each once
+    model: ModelInfo
+    fields: PictureFields
+    resize: bool  # whether uploads of other sizes than the model's are read
+    sizes: dict[str, None] = field(default_factory=dict)  # in order, each once
 
     @property
     def resized(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ that reads slowly misses partial images, never a completed one, and does not del
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from scanline.server.api.base.cancellation import deadline, until_disconnect
 from scanline.server.api.base.errors import ApiError, ClientGoneError, from_exception
 from scanline.server.api.jobs.run import changes, running
 from scanline.server.api.payload import offload
+from scanline.server.api.payload.answers import start_message
 from scanline.server.api.payload.image_output import ImageOutput, image_metadata, seed_headers
 from scanline.server.api.payload.partial_images import PartialImages
 from scanline.server.api.payload.pictures import UploadedPictures
@@ -43,29 +44,21 @@ KINDS = {
 PING_SECONDS = 15.0  # proxies close an idle connection after 30 or more
 
 
+@dataclass(eq=False)
 class EventStream(Response):
     """A response that paints while it is sent; its reservation and its job end with it."""
 
-    def __init__(
-        self,
-        request: Request,
-        models: ModelRegistry,
-        model: ServedModel,
-        task: PaintTask,
-        fields: OutputFields,
-        output: ImageOutput,
-        pictures: UploadedPictures | None,
-    ) -> None:
+    request: Request
+    models: ModelRegistry
+    model: ServedModel
+    task: PaintTask
+    fields: OutputFields
+    output: ImageOutput
+    pictures: UploadedPictures | None
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self.request = request
-        self.models = models
-        self.model = model
-        self.task = task
-        self.fields = fields
-        self.output = output
-        self.pictures = pictures
-        self.shown = task.shown
-        self.kind = next(name for kind, name in KINDS.items() if isinstance(fields, kind))
+        self.kind = next(name for kind, name in KINDS.items() if isinstance(self.fields, kind))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_partials = bool(self.fields.partial_images)
@@ -100,8 +93,7 @@ class EventStream(Response):
             **seed_headers(self.task),
             **self.output.headers,
         }
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        await send(start_message(headers))
         failure = None
         async with send_with_pings(send, PING_SECONDS) as ping_send:
             try:
@@ -120,7 +112,7 @@ class EventStream(Response):
     async def _paint(self, send: Send, job: Job) -> None:
         config = self.model.config
         task = self.task
-        shown = self.shown
+        shown = task.shown
         partials = await offload.run(lambda: PartialImages(task, self.fields.partial_images or 0))
         async for _ in changes(job, task):
             part = task.take()
@@ -157,7 +149,7 @@ class EventStream(Response):
             **self.output.fields,
             "background": "opaque",
             "quality": "auto",
-            "index": self.shown[row],
+            "index": self.task.shown[row],
             **self.task.drawn,
         }
 

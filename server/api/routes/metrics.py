@@ -90,7 +90,7 @@ ENGINE_METRICS = {
     ),
     "max_waiting_images": gauge(
         "Limit of waiting images, each counted as often as it takes slots; requests beyond it are rejected.",
-        lambda e: e.max_waiting_images,
+        lambda e: e.admission.limits.max_waiting_images,
         of_engine=False,
     ),
     "engine_up": gauge("1 if the engine can paint, 0 otherwise.", lambda e: e.is_ready),

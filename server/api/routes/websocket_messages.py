@@ -3,6 +3,7 @@
 import asyncio
 import json
 import struct
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -75,15 +76,15 @@ async def parse_job(kind: Any, message: dict[str, Any], models: ModelRegistry) -
     return fields
 
 
+@dataclass(eq=False)
 class Sender:
     """Send messages of all jobs of a websocket, one after the other."""
 
-    def __init__(self, socket: WebSocket, counters: HttpCounters, overhead: ClientOverhead) -> None:
-        self.socket = socket
-        self.counters = counters
-        self.overhead = overhead
-        self.lock = asyncio.Lock()
-        self.sent = 0  # messages, frames included
+    socket: WebSocket
+    counters: HttpCounters
+    overhead: ClientOverhead
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    sent: int = 0  # messages, frames included
 
     async def frame(self, job: int, index: int, first: int, data: bytes) -> None:
         """Send bytes of an image, from position `first` on."""
