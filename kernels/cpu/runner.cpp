@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "ahead.h"
 #include "arithmetic/group_size.h"
@@ -34,7 +33,7 @@ struct CostsKey {
 
 // The costs that networks of this process have measured, which the next ones need not. One measures at a time.
 struct SharedCosts {
-    std::mutex mutex;
+    Mutex mutex;
     std::map<CostsKey, PassCosts> costs;
 };
 static SharedCosts shared_costs;
@@ -302,7 +301,7 @@ class IsaRunner final : public Runner {
     const PassCosts& costs_of(int group_threads) {
         const PassCosts*& known = costs[group_threads];
         if (known) return *known;
-        std::lock_guard lock(shared_costs.mutex);
+        const Lock lock(shared_costs.mutex);
         const CostsKey key{weights.shape, weight_type, group_threads};
         auto found = shared_costs.costs.find(key);
         if (found == shared_costs.costs.end()) found = shared_costs.costs.emplace(key, measure(group_threads)).first;

@@ -15,6 +15,8 @@
 namespace ISA {
 
 using Clock = std::chrono::steady_clock;
+using Mutex = std::mutex;
+using Lock = std::lock_guard<Mutex>;
 
 static inline void spin_pause() {
 #if defined(__x86_64__)
