@@ -117,7 +117,9 @@ class Admission:
             self.generator.clear([slot for slot in freed if not self.scheduler.is_busy[slot]])
         for request in failed:
             fail(request, events)
-        if starting := [each for each in placed.values() if each.assignment.request not in failed]:
+        if starting := [
+            placement for placement in placed.values() if placement.assignment.request not in failed
+        ]:
             self._place(starting, events, fail)
 
     def queue_prefixes(self, events: list[Event], fail: Callable[[int, list[Event]], None]) -> None:
@@ -202,12 +204,12 @@ class Admission:
         if self.tree is None:
             return
         try:
-            for each in finished:
-                active = self.requests[each.request]
-                kind = active.kind_of(each.index)
+            for image in finished:
+                active = self.requests[image.request]
+                kind = active.kind_of(image.index)
                 if kind.may_share_beginnings:
-                    spec = active.request.image(each.index)
-                    self.tree.add(spec, kind.labels(spec.label), each.image)
+                    spec = active.request.image(image.index)
+                    self.tree.add(spec, kind.labels(spec.label), image.image)
             self.tree.insert()
         except Exception as error:
             self._drop_tree(error)
@@ -289,7 +291,11 @@ class Admission:
             if len(requests) > 1:
                 for request in requests:
                     self._place(
-                        [each for each in placed if each.assignment.request == request],
+                        [
+                            placement
+                            for placement in placed
+                            if placement.assignment.request == request
+                        ],
                         events,
                         fail,
                     )

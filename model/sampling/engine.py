@@ -220,11 +220,11 @@ class Engine:
         """Send the scores, and keep the prefixes, of prefills that ended."""
         self.time_shares.charge(self.prefills.spent)
         failed: set[int] = set()
-        for each in ended:
-            if (request := each.prefill.request) in failed:
+        for outcome in ended:
+            if (request := outcome.prefill.request) in failed:
                 continue
             try:
-                message = self._take_prefill(each, events)
+                message = self._take_prefill(outcome, events)
             except Exception as error:
                 if unrecoverable(error, self.generator.synchronize):
                     raise

@@ -135,9 +135,9 @@ class EngineHandle(ABC):
         """Jobs that receive state snapshots, by client."""
         requests = (job.request for job in self.jobs.values() if not job.has_ended)
         watched = (
-            each
-            for each in requests
-            if isinstance(each, GenerateRequest) and each.snapshot is not None
+            request
+            for request in requests
+            if isinstance(request, GenerateRequest) and request.snapshot is not None
         )
         return Counter(request.client for request in watched)
 

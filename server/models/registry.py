@@ -258,7 +258,7 @@ def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[s
                 f"--model: {name!r} is no name for a model; rename the directory, or give --served-model-name"
             )
     names = {model: tuple(dict.fromkeys(served[model])) for model in own}
-    taken = [name for each in names.values() for name in each]
+    taken = [name for of_model in names.values() for name in of_model]
     for name in taken:
         if taken.count(name) > 1:
             raise ValueError(

@@ -91,7 +91,10 @@ def _sockets(host: str, port: int, stack: ExitStack) -> list[socket.socket]:
     for attempt in range(PORT_ATTEMPTS):
         try:
             with ExitStack() as opened:
-                sockets = [opened.enter_context(each) for each in _sockets_of(addresses, port)]
+                sockets = [
+                    opened.enter_context(opened_socket)
+                    for opened_socket in _sockets_of(addresses, port)
+                ]
                 stack.enter_context(opened.pop_all())
                 return sockets
         except OSError as error:

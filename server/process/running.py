@@ -47,17 +47,17 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for each in sockets or ():
+        for listening in sockets or ():
             # uvicorn's backlog is also how many asyncio accepts in one turn
-            each.listen(QUEUED_CONNECTIONS)
+            listening.listen(QUEUED_CONNECTIONS)
         collect_rarely()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no new connections, answer on those that were accepted
         last, then close: no client is reset.
         """
-        for each in sockets or ():
-            ignore_attempts(each)
+        for listening in sockets or ():
+            ignore_attempts(listening)
         await asyncio.sleep(LAST_ACCEPTED_SECONDS)
         await super().shutdown(sockets)
 

@@ -397,7 +397,10 @@ class Stats:
     def __add__(self, other: "Stats") -> "Stats":
         """Return the stats of two engines together."""
         return Stats(
-            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+            *(
+                getattr(self, counted.name) + getattr(other, counted.name)
+                for counted in fields(self)
+            )
         )
 
 

@@ -95,7 +95,8 @@ class InspectedPrefill(PrefillState):
         keys = config.heads * config.key_width
         every_q, every_k, every_v = projected.split((keys, keys, config.model_width), dim=-1)
         q, k, v = (
-            each.unflatten(-1, (config.heads, -1))[:, head] for each in (every_q, every_k, every_v)
+            heads.unflatten(-1, (config.heads, -1))[:, head]
+            for heads in (every_q, every_k, every_v)
         )
         phi = model.layers[self.wanted.layer].phi
         phi_q = phi(q)

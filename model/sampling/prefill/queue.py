@@ -151,7 +151,7 @@ class PrefillQueue:
             ended += self._start_pass()
             while len(self.passes) > most_waiting:
                 ended += self._end_pass()
-            prefix_ready = any(not each.prefill.is_score for each in ended)
+            prefix_ready = any(not outcome.prefill.is_score for outcome in ended)
             if painted is None and (prefix_ready or self.clock() - began >= idle_seconds):
                 return ended
         return ended if painted is not None else ended + self._end_passes()
@@ -170,7 +170,7 @@ class PrefillQueue:
     def scores(self) -> Scores:
         """Return what there is to score now."""
         waiting = [queued for queued in self.waiting.values() if queued[0].is_score]
-        last = [prefill for each in self.passes if each.is_last for prefill in each.batch]
+        last = [prefill for started in self.passes if started.is_last for prefill in started.batch]
         begun = [
             prefill.request for prefill in (*last, *self.batch, *self.alone) if prefill.is_score
         ]
@@ -249,27 +249,27 @@ class PrefillQueue:
 
     def _end_pass(self) -> list[EndedPrefill]:
         """Wait for the first of the passes; return what ended with it."""
-        each = self.passes.popleft()
-        self.credit += each.expected
+        first = self.passes.popleft()
+        self.credit += first.expected
         try:
-            seconds = each.seconds.wait()
+            seconds = first.seconds.wait()
         except Exception as error:
             if unrecoverable(error, self.generator.synchronize):
                 raise
-            self._charge(self.clock() - each.began, each.clients)
-            return self._fail(each.batch, each.state)
-        whole = self.clock() - each.began
+            self._charge(self.clock() - first.began, first.clients)
+            return self._fail(first.batch, first.state)
+        whole = self.clock() - first.began
         # Of a device that works on its own, the time of a pass is not the
         # time until its result is asked for.
         self.pass_seconds = (
-            max(seconds, each.host_seconds) if self.generator.is_asynchronous else whole
+            max(seconds, first.host_seconds) if self.generator.is_asynchronous else whole
         )
-        self._charge(self.pass_seconds, each.clients)
-        if each.steps and not each.state.has_own_pace:
-            self.image_seconds = self.pass_seconds / len(each.batch)
-            self.step_seconds = self.pass_seconds / each.steps
-            self.step_images = len(each.batch)
-        return self._end_batch(each) if each.is_last else []
+        self._charge(self.pass_seconds, first.clients)
+        if first.steps and not first.state.has_own_pace:
+            self.image_seconds = self.pass_seconds / len(first.batch)
+            self.step_seconds = self.pass_seconds / first.steps
+            self.step_images = len(first.batch)
+        return self._end_batch(first) if first.is_last else []
 
     def _charge(self, seconds: float, clients: list[str]) -> None:
         """Let the clients of the images that were run pay for a pass, in equal parts an image."""
@@ -315,9 +315,9 @@ class PrefillQueue:
         fail the request of a single one.
         """
         log.exception("the prefill of %s images failed", len(batch))
-        for each in [each for each in self.passes if each.batch is batch]:  # its later chunks
-            self.passes.remove(each)
-            self.credit += each.expected
+        for later in [later for later in self.passes if later.batch is batch]:  # its later chunks
+            self.passes.remove(later)
+            self.credit += later.expected
         if self.state is state:
             self.batch = []
             self.state = None
@@ -336,7 +336,7 @@ class PrefillQueue:
             for row, prefill in enumerate(last.batch)
             if prefill.request in self.left
         ]
-        for request in (each.prefill.request for each in ended):
+        for request in (outcome.prefill.request for outcome in ended):
             self.left[request] -= 1
             if not self.left[request]:
                 del self.left[request], self.client_of[request]

@@ -48,7 +48,7 @@ def values_of(kind: type[Values], fields: BaseModel, **more: object) -> Values:
     """Return the values of a task that a request's fields of the same names give,
     its options of sampling as well.
     """
-    wanted: dict[str, Any] = {each.name: each.type for each in fields_of(kind)}  # type: ignore[arg-type]
+    wanted: dict[str, Any] = {field.name: field.type for field in fields_of(kind)}  # type: ignore[arg-type]
     given = {
         name: getattr(fields, name) for name in wanted.keys() & type(fields).model_fields.keys()
     }
@@ -88,7 +88,7 @@ async def decode_task(
     assert model.engine.ready is not None
     values = DecodeValues(
         files,
-        [number for each in ranges for number in each],
+        [number for numbers in ranges for number in numbers],
         model.engine.ready.codings,
         model.engine.options.precision,
         digest=model.engine.ready.digest,
@@ -109,7 +109,7 @@ def _files(codes: Sequence[bytes]) -> Iterator[CodeFile]:
 def _model_of(models: ModelRegistry, name: str | None, files: Sequence[CodeFile]) -> ServedModel:
     """Return the model that made the files: that of the name, where there is one."""
     file = files[0]
-    if any(each.coding != file.coding for each in files):
+    if any(other.coding != file.coding for other in files):
         raise InvalidInput(
             "code: all codes of a request must be of one model at one precision.", "code"
         )

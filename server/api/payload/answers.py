@@ -164,7 +164,7 @@ def _sheet(images: np.ndarray, output: ImageOutput) -> bytes:
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput) -> bytes:
     appearance = film.appearance_frame(len(images), images.shape[1:3], known)
     picture, appear = (
-        sheet(np.stack([output.resized(each) for each in kind]), output.columns)
+        sheet(np.stack([output.resized(image) for image in kind]), output.columns)
         for kind in (images, appearance)
     )
     return encode_film(np.asarray(picture), np.asarray(appear), film, KINDS[output.media_type])

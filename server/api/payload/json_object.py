@@ -117,7 +117,7 @@ async def parse_object(
         raise ApiError("invalid_body", f"The {what} must be a JSON object.")
     for name, value in parsed.items():
         parsed[name] = (
-            [_whole(each) for each in value] if isinstance(value, list) else _whole(value)
+            [_whole(item) for item in value] if isinstance(value, list) else _whole(value)
         )
     return parsed
 

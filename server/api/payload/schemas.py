@@ -310,7 +310,7 @@ class PaintFields(SamplingFields, OutputFields):
     @classmethod
     def _ignored(cls, value: Any, info: Any) -> Any:
         # a form has numbers as text
-        accepted = [str(each) for each in IGNORED_VALUES[info.field_name]]
+        accepted = [str(ignored) for ignored in IGNORED_VALUES[info.field_name]]
         if value is None or (isinstance(value, str | int) and str(value) in accepted):
             return value
         instead = f" or send {' or '.join(accepted)}" if accepted else ""

@@ -130,8 +130,8 @@ def _with_texts(body: dict[str, Any]) -> dict[str, Any]:
     if "images" in body and "image" not in body:
         pictures = body.pop("images")
         body["image"] = [
-            _text_of(each, "images")
-            for each in (pictures if isinstance(pictures, list) else [pictures])
+            _text_of(picture, "images")
+            for picture in (pictures if isinstance(pictures, list) else [pictures])
         ]
     if isinstance(body.get("mask"), dict):
         body["mask"] = _text_of(body["mask"], "mask")

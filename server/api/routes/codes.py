@@ -70,7 +70,7 @@ def _encode(models: ModelRegistry, request: Request, fields: CodesRequest) -> Re
             data=[],
             **upload_fields(pictures.resized),
         )
-        size = sum(len(each.file) for each in codes)
+        size = sum(len(code.file) for code in codes)
         return listed_chunks(whole, _codes(codes, model.config), size), {"content-type": JSON}
 
     return TaskResponse(request, models, model, task, pictures, answer)
@@ -84,12 +84,12 @@ async def _file(task: EncodeTask) -> AsyncIterator[bytes]:
 
 def _codes(codes: Sequence[encode.ImageCode], config: ModelConfig) -> Iterator[ImageCode]:
     names = (None, *config.class_names)
-    for index, each in enumerate(codes):
+    for index, code in enumerate(codes):
         yield ImageCode(
             index=index,
-            code=b64encode(each.file).decode(),
-            bytes=len(each.file),
-            bits=each.bits,
-            bits_per_dim=each.bits / config.bytes,
-            class_=names[each.label],
+            code=b64encode(code.file).decode(),
+            bytes=len(code.file),
+            bits=code.bits,
+            bits_per_dim=code.bits / config.bytes,
+            class_=names[code.label],
         )

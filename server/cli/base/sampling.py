@@ -37,7 +37,7 @@ def print_left_out(refused: Sequence[Refused]) -> None:
 
 def as_json_fields(refused: Sequence[Refused]) -> dict[str, object]:
     """Return the field of JSON that lists what was left out; none where that is nothing."""
-    return {"left_out": [asdict(each) for each in refused]} if refused else {}
+    return {"left_out": [asdict(picture) for picture in refused]} if refused else {}
 
 
 def exit_if_broken(refused: Sequence[Refused]) -> None:

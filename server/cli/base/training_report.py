@@ -82,7 +82,7 @@ def training_progress(
             rows.append(row)
             if row.test_bits_per_dim is not None:
                 tested = f", test {row.test_bits_per_dim:.3f}"
-            mean = sum(each.bits_per_dim for each in rows) / len(rows)
+            mean = sum(earlier.bits_per_dim for earlier in rows) / len(rows)
             since = rows[0] if len(rows) > 1 else None
             updates, seconds = (row.update, row.seconds) if since is None else _passed(since, row)
             rate = updates * config.batch * config.branches / max(seconds, 1e-9)
@@ -142,8 +142,8 @@ def interrupts() -> Iterator[list[int]]:
 
     def receive(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for stopping, handler in before.items():
+            signal.signal(stopping, handler)
         print("interrupted; saving a checkpoint after this update", file=sys.stderr, flush=True)
 
     for number in before:

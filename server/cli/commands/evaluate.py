@@ -111,7 +111,7 @@ def evaluate(
         )
     if save and datasets.set_in(data) is None:
         renew_card(directory, read_evaluation(directory))
-    print_left_out([Refused(**each) for each in evaluation.get("left_out", ())])
+    print_left_out([Refused(**picture) for picture in evaluation.get("left_out", ())])
     if as_json:
         print(json.dumps(evaluation))
     else:

@@ -62,7 +62,7 @@ def _type(annotation: Any) -> Any:
 
 
 # typer makes the command's options from its signature
-serve.__signature__ = Signature([_parameter(*each) for each in Settings.model_fields.items()])  # type: ignore[attr-defined]
+serve.__signature__ = Signature([_parameter(*setting) for setting in Settings.model_fields.items()])  # type: ignore[attr-defined]
 
 
 async def _serve(given: dict[str, Any]) -> int:
