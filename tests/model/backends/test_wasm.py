@@ -18,27 +18,29 @@ class StepByStep(WasmNetwork):
         return super().advance(slots, passes, chosen, widest=1, stop=stop)
 
 
-def painted(name, precision, **options):
-    model = scanline.load(name, precision=precision, device="cpu", threads=1)
-    return model.sample(1, seed=5, **options).array
+NETWORKS = and_slow([WasmNetwork], StepByStep)
+PRECISIONS = and_slow(["int8"], "exact")
+MODELS = and_slow(["mnist-small", "cifar10-small"], "letters-small")
 
 
-@pytest.mark.parametrize(
-    ("name", "precision", "network"),
-    and_slow(
-        [("mnist-small", "int8", WasmNetwork), ("cifar10-small", "int8", WasmNetwork)],
-        ("mnist-small", "int8", StepByStep),
-        ("mnist-small", "exact", WasmNetwork),
-        ("mnist-small", "exact", StepByStep),
-        ("letters-small", "int8", WasmNetwork),
-        ("letters-small", "int8", StepByStep),
-        ("letters-small", "exact", WasmNetwork),
-        ("letters-small", "exact", StepByStep),
-        ("cifar10-small", "int8", StepByStep),
-        ("cifar10-small", "exact", WasmNetwork),
-        ("cifar10-small", "exact", StepByStep),
-    ),
-)
+def loaded(name, precision):
+    return scanline.load(
+        name,
+        precision=precision,
+        device="cpu",
+        threads=1,
+    )
+
+
+def painted(name, precision):
+    model = loaded(name, precision)
+    images = model.sample(1, seed=5)
+    return images.array
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_picture_has_the_bytes_of_this_processor(name, precision, network, monkeypatch):
     expected = painted(name, precision)
     monkeypatch.setattr(cpu_kernels, "Network", network)
@@ -47,14 +49,26 @@ def test_a_picture_has_the_bytes_of_this_processor(name, precision, network, mon
 
 def test_a_guided_digit_its_completion_class_and_code_are_those_of_this_processor(monkeypatch):
     def made():
-        model = scanline.load("mnist-small", precision="int8", device="cpu", threads=1)
-        digit = model.sample(1, seed=7, class_name="seven", guidance=1.5, temperature=0.9)
-        completed = model.complete(digit.array[0], keep_rows=14, seed=7)
-        code = model.compress(digit.array)
+        model = loaded("mnist-small", "int8")
+        images = model.sample(
+            1,
+            seed=7,
+            class_name="seven",
+            guidance=1.5,
+            temperature=0.9,
+        )
+        digit = images.array
+        completed = model.complete(digit[0], keep_rows=14, seed=7)
+        code = model.compress(digit)
         decoded = model.decompress(code)
-        assert np.array_equal(decoded, digit.array)
-        bits = model.score(digit.array)
-        return digit.array.tobytes(), completed.array.tobytes(), code, str(bits)
+        assert np.array_equal(decoded, digit)
+        return {
+            "digit": digit.tobytes(),
+            "completed": completed.array.tobytes(),
+            "code": code,
+            "bits": model.score(digit).tolist(),
+            "class": model.classify(digit).logits.tolist(),
+        }
 
     expected = made()
     monkeypatch.setattr(cpu_kernels, "Network", WasmNetwork)
