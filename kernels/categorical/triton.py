@@ -19,6 +19,7 @@ from scanline.kernels.triton.sampling import (
     finish,
     in_bits,
     log_sum_exp,
+    owners,
     pick,
     put,
     slot_uniforms,
@@ -39,6 +40,7 @@ def sample(
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
     # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
     code_range: Tensor | None = None,
+    at: Tensor | None = None,  # [B] int64: the byte of each row; see below
 ) -> None:
     """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its
     cost at temperature 1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN
@@ -46,6 +48,9 @@ def sample(
 
     The two slots of a guided image have rows 2i and 2i + 1, one of them with label 0: both draw its
     byte from the logits of reference.guided.
+
+    With `at`, several rows may be one slot's: they paint the bytes `at`, add their costs to bits
+    [B] and known_bits [B] of the rows, and move no position.
     """
     check(parameters, VALUES, slots, arrays.images, arrays.known)
     _sample[(triton.cdiv(len(slots), IMAGES),)](
@@ -54,6 +59,7 @@ def sample(
         *arrays.pointers,
         *guiding,
         code_range,
+        at,
         len(slots),
         arrays.images.shape[1],
         VALUES,
@@ -80,6 +86,7 @@ def _sample(
     partner,
     guidance,
     code_range,
+    row_places,
     batch,
     length,
     values: tl.constexpr,
@@ -91,8 +98,9 @@ def _sample(
     # byte were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(
-        slots, position, temperature, batch, block
+        slots, position, temperature, batch, block, row_places
     )
+    owner = owners(slot, b, row_places)
     value = tl.arange(0, values)[None, :]
     logits = tl.load(parameters + b[:, None] * values + value, mask=live[:, None], other=0.0)
 
@@ -121,6 +129,7 @@ def _sample(
     # its logit is picked by a masked sum.
     logit = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
     cost = in_bits(log_sum_exp(logits) - logit, wrong(logits) | wrong(mixed), ln2)
-    total, known_total = totals(bits, known_bits, slot, live)
+    total, known_total = totals(bits, known_bits, owner, live)
     known_total += tl.where(is_known, cost, 0.0)
-    finish(bits, known_bits, position, slot, place, total + cost, known_total, 1, live)
+    total += cost
+    finish(bits, known_bits, position, slot, owner, place, total, known_total, 1, live, row_places)

@@ -23,6 +23,7 @@ from scanline.kernels.triton.sampling import (
     in_bits,
     log_bin,
     log_sum_exp,
+    owners,
     pick,
     put,
     slot_uniforms,
@@ -49,6 +50,7 @@ def sample(
     guiding: Guiding | None = None,
     # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
     code_range: Tensor | None = None,
+    at: Tensor | None = None,  # [B] int64: the first byte of each row; see below
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add
     their cost at temperature 1 to `bits`, that of the known ones to `known_bits`, and C to
@@ -56,6 +58,9 @@ def sample(
 
     With `guiding`, an image is guided where its partner is not 0. Its two slots have rows 2i and 2i
     + 1, one of them with label 0: both draw its bytes as PixelLogistics.sample_guided.
+
+    With `at`, several rows may be one slot's: they paint the bytes from `at` on, add their costs to
+    bits [B] and known_bits [B] of the rows, and move no position.
     """
     check(parameters, distribution.width, slots, arrays.images, arrays.known)
     if base.shape != (len(slots), distribution.channels):
@@ -83,6 +88,7 @@ def sample(
             slots,
             *arrays.pointers,
             *guiding,
+            at,
             length,
             *sizes,
             VALUES,
@@ -98,6 +104,7 @@ def sample(
         costs,
         partner,
         code_range,
+        at,
         len(slots),
         length,
         *sizes,
@@ -186,6 +193,7 @@ def _sample(
     costs,
     partner,
     code_range,
+    row_places,
     batch,
     length,
     components,
@@ -202,8 +210,9 @@ def _sample(
     # pixel were read by kernels before it.
     wait(chained)
     b, slot, live, place, image_temperature = slots_of_program(
-        slots, position, temperature, batch, block
+        slots, position, temperature, batch, block, row_places
     )
+    owner = owners(slot, b, row_places)
     image_temperature = image_temperature[:, None]
     # Whose bytes the launch before this one has painted: those of guided images, and decoded ones.
     painted = tl.zeros_like(live)
@@ -228,7 +237,7 @@ def _sample(
     weights = logits / image_temperature
     cost_weights = logits
     log_earlier = log_sum_exp(cost_weights)
-    total, known_total = totals(bits, known_bits, slot, live)
+    total, known_total = totals(bits, known_bits, owner, live)
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
@@ -264,7 +273,19 @@ def _sample(
         total += cost
         known_total += tl.where(is_known, cost, 0.0)
         log_earlier = log_painted
-    finish(bits, known_bits, position, slot, place, total, known_total, channels, live)
+    finish(
+        bits,
+        known_bits,
+        position,
+        slot,
+        owner,
+        place,
+        total,
+        known_total,
+        channels,
+        live,
+        row_places,
+    )
 
 
 @triton.jit
@@ -283,6 +304,7 @@ def _sample_guided(
     label,
     partner,
     guidance,
+    row_places,
     length,
     components,
     channels: tl.constexpr,
@@ -298,7 +320,7 @@ def _sample_guided(
     # One image a program, in tensors of one row: its many warps share the [256, K]
     # log-probabilities of each label, which are in registers.
     b, slot, live, place, image_temperature = slots_of_program(
-        slots, position, temperature, tl.num_programs(0), 1
+        slots, position, temperature, tl.num_programs(0), 1, row_places
     )
     is_guided = live & (tl.load(partner + slot, mask=live, other=0) != 0)
     if tl.max(is_guided.to(tl.int32), axis=0) > 0:
@@ -344,7 +366,8 @@ def _sample_guided(
             weights_u += log_bin(byte, means_u, scales_u)
             seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
         failed = tl.max(unusable.to(tl.int32), axis=1) > 0
-        tl.store(bits + slot, tl.full((1,), float("nan"), tl.float64), mask=live & failed)
+        owner = owners(slot, b, row_places)
+        tl.store(bits + owner, tl.full((1,), float("nan"), tl.float64), mask=live & failed)
 
 
 @triton.jit

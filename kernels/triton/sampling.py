@@ -111,13 +111,14 @@ def uniforms(seed, index, position):
 
 
 @triton.jit
-def slots_of_program(slots, position, temperature, batch, block: tl.constexpr):
+def slots_of_program(slots, position, temperature, batch, block: tl.constexpr, at):
     """Return rows b [block] of the batch, the slot of each, whether it is one, the byte at which
-    its step begins, and its temperature."""
+    its step begins (its row's `at`, where that is given), and its temperature."""
     b = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     slot = tl.load(slots + b, mask=b < batch, other=-1)
     live = slot >= 0
-    place = tl.load(position + slot, mask=live, other=0)
+    next_byte = position + slot if at is None else at + b
+    place = tl.load(next_byte, mask=live, other=0)
     image_temperature = tl.load(temperature + slot, mask=live, other=1.0)
     return b, slot, live, place, image_temperature
 
@@ -222,16 +223,26 @@ def in_bits(nats, wrong_parameters, ln2):
 
 
 @triton.jit
-def totals(bits, known_bits, slot, live):
-    """Return the bits [b] of each slot and those of its known bytes, float64, before this step."""
-    total = tl.load(bits + slot, mask=live, other=0.0)
-    known_total = tl.load(known_bits + slot, mask=live, other=0.0)
+def owners(slot, b, at):
+    """Return where the bits of each row are: in its slot, or, with `at`, in a place of its own."""
+    return slot if at is None else b
+
+
+@triton.jit
+def totals(bits, known_bits, owner, live):
+    """Return the bits [b] of each owner and those of its known bytes, float64, before this step."""
+    total = tl.load(bits + owner, mask=live, other=0.0)
+    known_total = tl.load(known_bits + owner, mask=live, other=0.0)
     return total, known_total
 
 
 @triton.jit
-def finish(bits, known_bits, position, slot, place, total, known_total, step_bytes, live):
-    """Store the bits [b] of each slot and those of its known bytes, and move its position."""
-    tl.store(bits + slot, total, mask=live)
-    tl.store(known_bits + slot, known_total, mask=live)
-    tl.store(position + slot, place + step_bytes, mask=live)
+def finish(
+    bits, known_bits, position, slot, owner, place, total, known_total, step_bytes, live, at
+):
+    """Store the bits [b] of each owner and those of its known bytes, and move its slot's position,
+    unless its row has an `at`."""
+    tl.store(bits + owner, total, mask=live)
+    tl.store(known_bits + owner, known_total, mask=live)
+    if at is None:
+        tl.store(position + slot, place + step_bytes, mask=live)

@@ -24,12 +24,13 @@ from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
-from scanline.model.backends.backend import Backend
+from scanline.model.backends.backend import Backend, Painted
+from scanline.model.backends.cuda_ahead import KernelAhead, Pass, can_paint_ahead
 from scanline.model.backends.cuda_graph import Replay, recorded
 from scanline.model.backends.cuda_prefill import KernelPrefill
 from scanline.model.backends.cuda_step import Buffers, KernelSequence
 from scanline.model.backends.groups import Groups
-from scanline.model.backends.pending import DeviceClock, Pending
+from scanline.model.backends.pending import DeviceClock, Pending, to_host
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.device import HOPPER
@@ -67,6 +68,9 @@ class CudaOptions:
     prefill_graphs: tuple[tuple[int, int], ...] = ((1, 1024), (16, 256), (64, 64), (256, 64))
     # steps at most that a slot keeps beside s and z; 0: these are written in every step
     deferred: int = DEFERRED
+    # Sizes of passes that paint ahead, by images, ascending; none: there is no `paint_ahead`. Not
+    # tried on a GPU.
+    ahead: tuple[Pass, ...] = ()
 
 
 def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
@@ -120,12 +124,17 @@ class CudaBackend(Backend):
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
             self.kernels = KernelSequence(model, chained and chainable, narrow, options.at_once)
             prefill_rows = [images * steps for images, steps in passes]
-            rows = max(options.sizes[-1], *prefill_rows)
+            passes_ahead = options.ahead if can_paint_ahead(self.config) else ()
+            ahead_rows = [each.rows for each in passes_ahead]
+            rows = max(options.sizes[-1], *prefill_rows, *ahead_rows)
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(
                 self.config, self.prefill_images, device, state_dtype, self.deferred
             )
             self.kernel_prefill = KernelPrefill(self.kernels, self.buffers, passes, state)
+            self.kernel_ahead: KernelAhead | None = None
+            if passes_ahead:
+                self.kernel_ahead = KernelAhead(self.kernels, self.buffers, passes_ahead)
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner = np.zeros(0, np.int64)
@@ -179,6 +188,9 @@ class CudaBackend(Backend):
         self.partner[slots] = arrivals.partner.numpy()
         self.is_coded[slots] = False
         pool.place(arrivals)
+        if self.kernel_ahead is not None:
+            self.kernel_ahead.follow(pool)
+            self.kernel_ahead.forget(pool.rows(slots))
 
     def put_codes(self, pool: SlotPool, slots: np.ndarray, decoders: Sequence[Decoder]) -> None:
         """See Backend.put_codes."""
@@ -208,6 +220,34 @@ class CudaBackend(Backend):
         return clock.stop()
 
     @torch.inference_mode()
+    def paint_ahead(
+        self, pool: SlotPool, slots: np.ndarray, passes: int, stops: np.ndarray
+    ) -> Pending[Painted]:
+        """See Backend.paint_ahead; only with `options.ahead`, and not of every model."""
+        ahead = self.kernel_ahead
+        assert ahead is not None
+        self._follow(pool)
+        ahead.follow(pool)
+        clock = DeviceClock(self.device)
+        of_all = np.zeros(len(pool.images), np.int64)
+        of_all[slots] = stops
+        ahead.totals.zero_()
+        slots = self._pairs_first(slots)
+        for first in range(0, len(slots), ahead.most):
+            chosen = slots[first : first + ahead.most]
+            decodes = bool(self.is_coded[chosen].any())
+            ahead.run(pool.rows(chosen), pool.rows(of_all[chosen]), passes, decodes)
+        totals = to_host(ahead.totals.clone())
+        seconds = clock.stop()
+        images = int((self.partner[slots] >= 0).sum())
+
+        def on_host() -> Painted:
+            passes, computed, painted, wrong = totals.wait().tolist()
+            return Painted(seconds.wait(), images, passes, computed, painted, wrong)
+
+        return Pending(on_host)
+
+    @torch.inference_mode()
     def resample(self, pool: SlotPool, groups: Groups) -> None:
         """See Backend.resample: queued as every call is, so that it lies between the graphs before
         and after it."""
@@ -227,6 +267,9 @@ class CudaBackend(Backend):
         self.pool = None
         self.graphs = {}
         self.kernel_prefill.graphs = {}
+        if self.kernel_ahead is not None:
+            self.kernel_ahead.graphs = {}
+            self.kernel_ahead.pool = None
 
     def _follow(self, pool: SlotPool) -> None:
         """Know nothing of the slots of another pool."""

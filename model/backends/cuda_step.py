@@ -81,6 +81,16 @@ class Buffers:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Where R rows are that may be several steps of an image, and what they cost."""
+
+    at: Tensor  # [R] int64: the first byte of each step
+    bits: Tensor  # [R] float64, to which the cost of each step is added; NaN where an image fails
+    known_bits: Tensor  # [R] float64, as `bits`, of the known bytes
+    costs: Tensor  # [R, C] float64, a result: of each byte
+
+
+@dataclass(frozen=True)
 class _Launches:
     chained: bool
     tiling: Tiling | None  # of all products; None: of each by its size
@@ -159,23 +169,34 @@ class KernelSequence:
         buffers: Buffers,
         costs: Tensor | None = None,
         code_range: Tensor | None = None,
+        rows: Rows | None = None,
     ) -> None:
         """Paint the bytes of the step, add their cost and move the positions of the active slots;
         write the cost of each byte of a mixture to `costs` [B, C] float64 where it is given. Bytes
-        are decoded already where `code_range` [S] is given and not 0."""
+        are decoded already where `code_range` [S] is given and not 0. With `rows`, each row paints
+        its own step, and only its own bits and costs are written."""
+        bits = slots.bits
+        known_bits = slots.known_bits
+        at = None
+        can_be_guided = self.config.can_be_guided and costs is None
+        if rows is not None:
+            bits = rows.bits
+            known_bits = rows.known_bits
+            at = rows.at
+            costs = rows.costs
         arrays = SlotArrays(
-            slots.images, slots.known, slots.bits, slots.known_bits, slots.temperature, slots.seed, slots.index,
+            slots.images, slots.known, bits, known_bits, slots.temperature, slots.seed, slots.index,
             slots.state.position,
         )  # fmt: skip
         guiding = slots.label, slots.partner, slots.guidance
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(
                 buffers.parameters, buffers.base, buffers.active, arrays, self.distribution, costs, self.chained,
-                guiding if self.config.can_be_guided and costs is None else None, code_range,
+                guiding if can_be_guided else None, code_range, at,
             )  # fmt: skip
         else:
             sample_categorical(
-                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range
+                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range, at
             )
 
     def write_intervals(self, values: Tensor, buffers: Buffers, intervals: Tensor) -> None:

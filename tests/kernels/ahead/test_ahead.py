@@ -17,7 +17,7 @@ CHOSEN = [4, 5, 1, 2, 0, 6, 3, -1, 7]
 BATCH = len(CHOSEN)
 
 
-def some_images(size: int) -> Images:
+def some_images(size):
     """Images of flat and noisy pixels, some of them known, with what earlier passes drew."""
     count = WIDTH * HEIGHT * size
     flat_or_not = torch.randint(0, 2, (SLOTS, 1))
@@ -50,13 +50,13 @@ def copied(arrays):
     return type(arrays)(*there(*vars(arrays).values()))
 
 
-def assert_equal(expected, found) -> None:
+def assert_equal(expected, found):
     for name, array in vars(expected).items():
         other = getattr(found, name)
         assert torch.equal(array.nan_to_num(-1), other.nan_to_num(-1)), name
 
 
-def let_some_differ(plan, images) -> None:
+def let_some_differ(plan, images):
     """Draw in some rows another byte than the guess, in both slots of a guided image."""
     size = plan.guesses.shape[2]
     for slot, at in zip(plan.row_slots.tolist(), plan.at.tolist(), strict=True):
@@ -73,9 +73,7 @@ def let_some_differ(plan, images) -> None:
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize(("rows", "widest"), [(BATCH, 1), (BATCH + 8, 4), (BATCH * WIDTH, WIDTH)])
 @pytest.mark.parametrize("size", [1, 3])
-def test_passes_are_those_of_the_reference(
-    size: int, rows: int, widest: int, full: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passes_are_those_of_the_reference(size, rows, widest, full, monkeypatch):
     """Two passes, the second from what the first has left, with draws that are often as guessed."""
     monkeypatch.setattr(triton, "IMAGES", 4)  # more than one program
     expected = some_images(size)
@@ -111,7 +109,7 @@ def test_passes_are_those_of_the_reference(
     assert totals[2] >= totals[0] > 0
 
 
-def test_a_flat_pass_ends_where_neighbours_differ_and_a_full_one_does_not() -> None:
+def test_a_flat_pass_ends_where_neighbours_differ_and_a_full_one_does_not():
     images = some_images(1)
     images.images.zero_()
     images.known.zero_()
@@ -130,7 +128,7 @@ def test_a_flat_pass_ends_where_neighbours_differ_and_a_full_one_does_not() -> N
     assert chosen.guesses[0, :3, 0].tolist() == [3, 4, 4]
 
 
-def test_no_step_begins_at_a_stop_and_more_steps_than_columns_are_refused() -> None:
+def test_no_step_begins_at_a_stop_and_more_steps_than_columns_are_refused():
     images = some_images(1)
     chosen = Plan.of(2, 2 * WIDTH, WIDTH, 1, DEVICE)
     chosen.slots.copy_(torch.tensor([0, 6]))

@@ -26,9 +26,7 @@ ROWS = 18
 
 @pytest.mark.parametrize("deferred", [0, 3])
 @pytest.mark.parametrize("state_dtype", [torch.float32, *NARROW])
-def test_rows_are_steps_and_only_right_ones_are_added(
-    state_dtype: torch.dtype, deferred: int
-) -> None:
+def test_rows_are_steps_and_only_right_ones_are_added(state_dtype, deferred):
     row_size = HEADS * sum(WIDTHS)
     projected, s, z, kept_steps, begin, slots = there(
         torch.randn(LAYERS, ROWS, HEADS * (2 * WIDTHS[0] + WIDTHS[1])),

@@ -23,11 +23,14 @@ import triton
 from triton.runtime.jit import JITFunction
 
 from benchmarks.compile_kernels import _kinds
+from scanline.kernels.ahead import triton as ahead_triton
+from scanline.kernels.ahead.reference import Images, Plan
 from scanline.kernels.attention.training_triton import causal_attention_of_projection
 from scanline.kernels.attention.triton import causal_linear_attention
 from scanline.kernels.causal_conv import BEYOND, NEIGHBOURS
 from scanline.kernels.causal_conv.training_triton import normed_causal_conv
 from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
+from scanline.kernels.step.ahead_triton import add_rows, fused_recurrent_rows
 from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
@@ -36,7 +39,7 @@ from scanline.kernels.triton.linear import WIDE, Halves, linear
 from scanline.kernels.triton.moments import blocks, row_moments
 from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends.cuda import CudaOptions
-from scanline.model.backends.cuda_step import Buffers, KernelSequence
+from scanline.model.backends.cuda_step import Buffers, KernelSequence, Rows
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.precision import DEFERRED
 from scanline.model.base.state import State
@@ -81,9 +84,10 @@ def step(config, stored, batch, capability):
 
 
 def codes(kernels, buffers):
-    """Launches what a step does with codes, and without. Images that are drawn must have the same
-    bits beside decoded ones, so the layouts that decide the order of sums must be the same; and
-    nothing may change the one product of the quantised CDF that is no whole number."""
+    """Launches what a step does with codes, without, and painting ahead. Images that are drawn must
+    have the same bits beside decoded ones, and in a pass of several of their steps, so the layouts
+    that decide the order of sums must be the same; and nothing may change the one product of the
+    quantised CDF that is no whole number."""
     slots = SlotPool.empty(kernels.config, 2, deferred=DEFERRED)
     size = kernels.config.step_bytes
     began = len(launched)
@@ -92,9 +96,13 @@ def codes(kernels, buffers):
     kernels.sample(slots, buffers, code_range=slots.code_range)
     values = torch.zeros(len(buffers.slots), size, dtype=torch.uint8)
     kernels.write_intervals(values, buffers, torch.zeros(*values.shape, 2, dtype=torch.int32))
+    at = torch.zeros(len(buffers.slots), dtype=torch.int64)
+    bits, known_bits = torch.zeros(2, len(at), dtype=torch.float64)
+    costs = torch.zeros(len(at), size, dtype=torch.float64)
+    kernels.sample(slots, buffers, rows=Rows(at, bits, known_bits, costs))
     drawn = [sums(kernel.asm["ttgir"]) for kernel in launched[began:] if kernel.name == "_sample"]
-    assert len(drawn) == 2
-    assert drawn[0] == drawn[1] != []
+    assert len(drawn) == 3
+    assert drawn[0] == drawn[1] == drawn[2] != []
     decoding = [
         kernel.asm["ptx"]
         for kernel in launched[began:]
@@ -114,7 +122,8 @@ def states(capability, dtypes=STATES):
 
 
 def recur(heads, width, dtype=torch.float32, chained=False):
-    """Launches a step alone and in a sequence, of heads that are as many keys as values wide."""
+    """Launches a step of rows ahead, alone and in a sequence, of heads that are as many keys as
+    values wide."""
     two = torch.arange(2)
     deferred = torch.zeros(2, DEFERRED, heads * 2 * width)
     arrays = (
@@ -123,6 +132,9 @@ def recur(heads, width, dtype=torch.float32, chained=False):
         deferred,
     )
     projected = torch.zeros(2, 3 * heads * width)
+    kept = torch.zeros(1, 2, heads * 2 * width)
+    fused_recurrent_rows(projected, *arrays, two, two, two, two, two, kept[0])
+    add_rows(kept, *(array[None] for array in arrays), two, two, two, two, two)
     for at_once in (True, False) if width <= 64 else (False,):  # heads of 128 would spill
         fused_recurrent_step(projected, *arrays, two, two, chained=chained, at_once=at_once)
     fused_recurrent_sequence(projected, *arrays, two, two, two)
@@ -135,10 +147,14 @@ def orders(*cases):
     which an SM has registers for 28."""
     for heads, width, dtype in cases:
         recur(heads, width, dtype)
-        at_once, step, sequence = (kernel.asm for kernel in launched[-3:])
+        rows, added, at_once, step, sequence = (kernel.asm for kernel in launched[-5:])
         assert len(sums(step["ttgir"])) == 2
         assert sums(step["ttgir"]) == sums(at_once["ttgir"]) == sums(sequence["ttgir"])
-        assert not any("fma.rn" in kernel["ptx"] for kernel in (at_once, step, sequence))
+        assert sums(step["ttgir"]) == sums(rows["ttgir"])
+        both_ahead = rows, added
+        assert not any(
+            "fma.rn" in kernel["ptx"] for kernel in (*both_ahead, at_once, step, sequence)
+        )
         offsets = re.findall(
             r"addptr %(?:s|z|deferred|arg[123]), .*, (\w+)", step["ttir"] + sequence["ttir"]
         )
@@ -175,6 +191,33 @@ def known_rows():
             *(two.clone() for _ in range(5)),
             values,
         )
+
+
+def ahead(batches=(1, 64, 4096)):
+    """Launches what plans a pass of several steps of each image and what accepts it, of grey pixels
+    and of colour.
+    """
+    for batch in batches:
+        for size in (1, 3):
+            rows = 4 * batch
+            pool = SlotPool.empty(replace(PRESETS["mnist"].model, channels=size), 2)
+            images = Images(
+                pool.images,
+                pool.known,
+                pool.state.position,
+                pool.bits,
+                pool.known_bits,
+                pool.partner,
+                pool.code_range,
+                pool.images.clone(),
+                pool.state.position.clone(),
+            )
+            plan = Plan.of(batch, rows, 28, size, "cpu")
+            for full in (False, True):
+                ahead_triton.plan(plan, images, 28, full)
+            bits = torch.zeros(rows, dtype=torch.float64)
+            costs = torch.zeros(rows, size, dtype=torch.float64)
+            ahead_triton.accept(plan, images, costs, bits, torch.zeros(4, dtype=torch.int64))
 
 
 def attention(lengths=(100, 1024)):
@@ -253,6 +296,7 @@ def quick(capability):
     recur(8, 32, chained=chained)
     copy_slots(torch.zeros(2, 8, 32, 32), torch.arange(2), torch.arange(2))
     known_rows()
+    ahead((64,))
     orders((8, 32, torch.float32))
     prefixes()
     convolutions(capability, (256,))
@@ -345,6 +389,7 @@ def compile_all(capability, only):
         "states": lambda: states(capability),
         "copies": copies,
         "rows": known_rows,
+        "ahead": ahead,
         "attention": attention,
     }
     parts |= {"causal_conv": lambda: convolutions(capability), "training": training}
