@@ -135,6 +135,7 @@ class CudaBackend(Backend):
             self.kernel_ahead: KernelAhead | None = None
             if passes_ahead:
                 self.kernel_ahead = KernelAhead(self.kernels, self.buffers, passes_ahead)
+            self.paints_ahead = self.kernel_ahead is not None
         self.pool: SlotPool | None = None  # that the graphs were recorded for
         # What the host knows of each slot: as SlotPool.partner, and whether it has a code.
         self.partner = np.zeros(0, np.int64)
@@ -155,6 +156,9 @@ class CudaBackend(Backend):
                 for steps in self._graph_steps(size):
                     self._graph(pool, size, steps)
             self._graph(pool, least, 1, decodes=True)
+            if self.kernel_ahead is not None:
+                self.kernel_ahead.follow(pool)
+                self.kernel_ahead.warm_up()
             self._warm_up_prefill()
             itself = torch.zeros(1, dtype=torch.int64, device=self.device)
             copy_particles(pool, itself, itself)  # copies nothing, but is compiled

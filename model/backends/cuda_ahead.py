@@ -116,11 +116,21 @@ class KernelAhead:
         of_pass.slots.fill_(-1)
         of_pass.slots[:count].copy_(slots, non_blocking=True)
         of_pass.stops[:count].copy_(stops, non_blocking=True)
+        replay = self._graph(number, decodes)
+        for _ in range(passes):
+            replay()
+
+    def warm_up(self) -> None:
+        """Record all passes without codes, and one that reads them; change no image."""
+        for number in range(len(self.passes)):
+            self._graph(number, decodes=False)
+        self._graph(0, decodes=True)
+
+    def _graph(self, number: int, decodes: bool) -> Replay:
         key = (number, decodes)
         if key not in self.graphs:
             self.graphs[key] = self._recorded(number, decodes)
-        for _ in range(passes):
-            self.graphs[key]()
+        return self.graphs[key]
 
     def _recorded(self, number: int, decodes: bool) -> Replay:
         launches = partial(self._launch, number, decodes)

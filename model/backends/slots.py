@@ -186,6 +186,13 @@ class SlotPool:
         copied = to_host(self._gathered(self.rows(slots)))
         return Pending(lambda: _taken_apart(copied.wait(), len(slots)))
 
+    def positions(self, slots: np.ndarray) -> Pending[np.ndarray]:
+        """Return the positions of `slots` [n] int64; on a GPU without waiting for it."""
+        if self.on_host:
+            return Pending.ended(self.state.position.numpy()[slots])
+        copied = to_host(self.state.position[self.rows(slots)])
+        return Pending(lambda: copied.wait().numpy())
+
     def snapshot(
         self, slot: int, layer: int, head: int, step_bytes: int = 1
     ) -> Pending[tuple[np.ndarray, np.ndarray]]:

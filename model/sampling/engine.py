@@ -5,9 +5,9 @@ knows the generator and the scheduler, not the process or the pipe: commands com
 `accept`, events go out in one list a tick. Memory does not depend on how many requests
 wait, but for the requests themselves.
 
-Where images stand after a tick is known when it has been started: a processor has done it by
-then, and on an asynchronous device an image moves by the same bytes in every step. So that is
-given the next tick's steps before the last ones have ended.
+An asynchronous device is given the next tick's steps before the last ones have ended. Where images
+stand after a tick is known when it has been started, or, where such a device paints ahead, a tick
+later: no step begins where an image has to be looked at, so that it waits there.
 """
 
 import logging
@@ -145,6 +145,7 @@ class Engine:
             self.admission.admit(events, self._fail)
             self._prefill(events)
             self._step()
+            self._note_positions()
             self._retire(events)
             self._deliver(events)
         except Exception as error:
@@ -284,21 +285,36 @@ class Engine:
         to_check = bytes_to_check(groups, positions, self.length) // step_bytes
         passes = min(passes, self.tick_length.passes_of(to_check))
         stops = stops_of(groups, slots, self.length)
-        started = self.generator.start(slots, before, passes, stops)
-        positions[slots] = started.positions
+        self.current = Launch(
+            self.generator.start(slots, before, passes, stops),
+            passes,
+            scheduler.turn,
+            slots,
+            scheduler.is_first[slots],
+            dict(stepped),
+        )
+
+    def _note_positions(self) -> None:
+        """Note where images stand after this tick's launch; where that is not known yet, after the
+        last one's."""
+        launch = self.in_flight if self.generator.positions_are_late else self.current
+        if launch is None:
+            return
+        scheduler = self.scheduler
+        positions = scheduler.positions
+        # Slots that have another image by now stand where that one begins.
+        is_same = scheduler.assigned_after[launch.slots] < launch.turn
+        slots = launch.slots[is_same]
+        moved = launch.started.positions.wait()[is_same] - positions[slots]
+        positions[slots] += moved
         # Resampling is queued behind the steps, on a GPU too: nothing here waits for them.
-        for due in at_check(groups, positions):
+        for due in at_check(scheduler.groups.values(), positions):
             self.generator.resample(due)
         # An image in several slots is painted once: only its first slot counts.
-        moved = positions[slots] - before
-        painted = int(moved[scheduler.is_first[slots]].sum())
-        self.current = Launch(
-            started.painted,
-            passes,
-            len(slots),
-            self._rows(stepped, slots, moved // step_bytes),
-            *self.recorder.launched(painted),
-        )
+        painted = int(moved[launch.is_first[is_same]].sum())
+        steps = moved // self.generator.config.step_bytes
+        launch.rows = self._rows(launch.slots_of, slots, steps)
+        launch.painted_bytes, launch.accepted = self.recorder.launched(painted)
 
     def _rows(
         self, stepped: Mapping[str, int], slots: np.ndarray, steps: np.ndarray
@@ -306,12 +322,14 @@ class Engine:
         """Return the steps that were painted, `steps` [n] of the images in `slots` [n], by client;
         where all have moved alike, or there is one client, the slots that these have.
         """
-        if len(stepped) == 1 or (steps == steps[0]).all():
+        if len(stepped) == 1 or (steps == steps[:1]).all():
             return dict(stepped)
         of_slot = dict(zip(slots.tolist(), steps.tolist(), strict=True))
         rows = Counter[str]()
         for image in self.scheduler.assigned.values():
             rows[image.client] += sum(of_slot.get(slot, 0) for slot in image.slots)
+        if not any(rows.values()):  # those that moved have been cancelled since
+            return dict(stepped)
         return {client: rows[client] for client in stepped}
 
     def _retire(self, events: list[Event]) -> None:
@@ -337,7 +355,7 @@ class Engine:
         # image's first slot, which is fetched.
         for group in to_choose(launch.finished, self.length):
             self.generator.choose(group)
-        if slots := launch.slots:
+        if slots := launch.fetched_slots:
             launch.fetched = self.generator.fetch(slots)
         # The copies are queued before anything that a later tick does with these slots.
         for image in launch.finished:
@@ -379,11 +397,11 @@ class Engine:
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
-        painted = ended.painted.wait()
+        painted = ended.started.painted.wait()
         self.painted_seconds = seconds = painted.seconds
         self.time_shares.spent(seconds, ended.rows)
-        passes = self.tick_length.took(painted, ended.passes, ended.slots_stepped)
-        self.recorder.stepped(painted, passes, ended.slots_stepped)
+        passes = self.tick_length.took(painted, ended.passes, len(ended.slots))
+        self.recorder.stepped(painted, passes, len(ended.slots))
         self.recorder.painted(ended.painted_bytes, ended.accepted)
 
     def _fail(self, request: int, events: list[Event], message: str = FAILED) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from scanline.model.backends.backend import Painted
 from scanline.model.backends.pending import Pending
 from scanline.model.backends.slots import Fetched
 from scanline.model.sampling.active_request import ActiveRequest
 from scanline.model.sampling.assignment import SlotAssignment
+from scanline.model.sampling.base.generator import Started
 from scanline.model.sampling.base.messages import Finished, Pixels, StateSnapshot
 from scanline.model.sampling.kinds import evidence
 
@@ -44,7 +44,7 @@ class PendingSnapshot:
     """The state (s [C, M], z [C]) of an image before `position`."""
 
     request: int
-    position: int
+    position: Pending[int]
     state: Pending[tuple[np.ndarray, np.ndarray]]
 
 
@@ -55,19 +55,24 @@ NOTHING = Pending.ended(Fetched.nothing())
 class Launch:
     """So many passes of some images. Only its methods wait for the device."""
 
-    painted: Pending[Painted]
+    started: Started
     passes: int  # at most
-    slots_stepped: int
-    rows: dict[str, int]  # in proportion to which clients pay for them
-    painted_bytes: int
-    accepted: list[float]  # when those requests were accepted whose first bytes are among them
+    turn: int  # of the scheduler
+    slots: np.ndarray  # [n] int64
+    is_first: np.ndarray  # [n]: of which an image's bytes are counted
+    slots_of: Mapping[str, int]  # how many of them each client has
+    # Known once the images have moved:
+    rows: dict[str, int] = field(default_factory=dict)  # in proportion to which clients pay
+    painted_bytes: int = 0
+    # when those requests were accepted whose first bytes are among them
+    accepted: list[float] = field(default_factory=list)
     finished: list[SlotAssignment] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     snapshots: list[PendingSnapshot] = field(default_factory=list)
     fetched: Pending[Fetched] = NOTHING
 
     @property
-    def slots(self) -> list[int]:
+    def fetched_slots(self) -> list[int]:
         """The slots to fetch: those of the frames, then the first ones of the finished images."""
         return [
             *(slot for frame in self.frames for slot in frame.slots),
@@ -78,7 +83,7 @@ class Launch:
         """Return those of `requests` of which a fetched image has bits that are NaN or infinite;
         these may be infinite without a start token, by the first byte. Of several candidates
         only the one that is chosen counts."""
-        if not self.slots:
+        if not self.fetched_slots:
             return set()
         owners: list[int | None] = []  # the request of each fetched slot that counts
         for frame in self.frames:
@@ -126,13 +131,15 @@ class Launch:
         for snapshot in self.snapshots:
             if snapshot.request in requests:
                 s, z = snapshot.state.wait()
-                yield StateSnapshot(snapshot.request, snapshot.position, s.tobytes(), z.tobytes())
+                position = snapshot.position.wait()
+                yield StateSnapshot(snapshot.request, position, s.tobytes(), z.tobytes())
 
     def reads(self) -> Iterator[tuple[SlotAssignment, np.ndarray]]:
         """Yield the finished images that another may follow, with what each has
         read of its code (Fetched.decoders).
         """
-        for row, assignment in enumerate(self.finished, len(self.slots) - len(self.finished)):
+        first = len(self.fetched_slots) - len(self.finished)
+        for row, assignment in enumerate(self.finished, first):
             if assignment.kind.is_followed:
                 yield assignment, self.fetched.wait().decoders[row]
 

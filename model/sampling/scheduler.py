@@ -57,6 +57,8 @@ class Scheduler:
         self.turn = 0
         # the turn in which each slot has stepped last
         self.stepped = np.zeros(slots + spare, np.int64)
+        # the turn after which each slot was assigned
+        self.assigned_after = np.zeros(slots + spare, np.int64)
         self.slots_of: dict[int, set[int]] = {}  # first slots of its images, by request
         self.held: Counter[str] = Counter()  # slots of each client that holds any
         self.slots = slots
@@ -300,6 +302,7 @@ class Scheduler:
         self.is_first[slot] = True
         for taken in slots:
             self.is_busy[taken] = True
+            self.assigned_after[taken] = self.turn
         if kind.slots > 1:
             self.groups[slot] = assignment
         self.slots_of.setdefault(request, set()).add(slot)

@@ -83,7 +83,8 @@ class Streams:
             snapshot = stream.request.snapshot
             if snapshot is not None and image.index == 0:
                 state = self.generator.state(image.slot, *snapshot)
-                snapshots.append(PendingSnapshot(image.request, stop, state))
+                position = self.generator.position(image.slot)
+                snapshots.append(PendingSnapshot(image.request, position, state))
         return frames, snapshots
 
     def _due(self, images: Mapping[int, int], now: float) -> Container[int]:

@@ -38,7 +38,7 @@ from scanline.model.sampling.kinds.image_spec import ImageSpec, write_numbers
 class Started:
     """What a device was given to paint."""
 
-    positions: np.ndarray  # [n] int64: where the images stand after it
+    positions: Pending[np.ndarray]  # [n] int64: where the images stand after it
     painted: Pending[Painted]
 
 
@@ -86,6 +86,11 @@ class Generator:
     def paints_ahead(self) -> bool:
         """Whether a pass may paint several steps of an image."""
         return self.backend.paints_ahead
+
+    @property
+    def positions_are_late(self) -> bool:
+        """Whether it is known only once the device has painted where images stand."""
+        return self.is_asynchronous and self.paints_ahead
 
     @cached_property
     def digest(self) -> str:
@@ -274,7 +279,7 @@ class Generator:
         """
         if self.paints_ahead:
             painted = self.backend.paint_ahead(self.pool, slots, passes, stops)
-            return Started(self.pool.state.position.numpy()[slots], painted)
+            return Started(self.pool.positions(slots), painted)
         # An image moves by the same bytes in every step, so that its position is known before the
         # steps have ended; all stop where the first one has to.
         size = self.config.step_bytes
@@ -285,9 +290,8 @@ class Generator:
         after = np.minimum(positions + passes * size, self.config.bytes)
         images = len(slots)
         steps = passes * images
-        return Started(
-            after, Pending(lambda: Painted(seconds.wait(), images, steps, steps, steps, 0))
-        )
+        painted = Pending(lambda: Painted(seconds.wait(), images, steps, steps, steps, 0))
+        return Started(Pending.ended(after), painted)
 
     def step(self, slots: np.ndarray, steps: int) -> Pending[float]:
         """Start up to `steps` steps of the images in `slots` [n] int64, ascending, one by one;
@@ -339,6 +343,12 @@ class Generator:
         """Return a copy of the bytes [N] uint8 of a slot."""
         image: np.ndarray = self.fetch([slot]).wait().images[0]
         return image
+
+    @torch.inference_mode()
+    def position(self, slot: int) -> Pending[int]:
+        """Copy the position of a slot as it is after the steps that were started before."""
+        copied = self.pool.positions(np.array([slot]))
+        return Pending(lambda: int(copied.wait()[0]))
 
     @torch.inference_mode()
     def state(self, slot: int, layer: int, head: int) -> Pending[tuple[np.ndarray, np.ndarray]]:

@@ -43,7 +43,7 @@ from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from tests.support import small_models
 from tests.support.drawn_requests import Drawing
-from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.engine.queued_generator import LateGenerator, QueuedGenerator
 
 WINDOW = small_models.WINDOW
 STROKES = {**WINDOW, **small_models.WAVES, "predicts": "categorical"}
@@ -164,7 +164,7 @@ class Mix:
         self.spare = rng.choice([0, 0, 1, 4])
         self.threads = rng.choice([1, 2, 2, 3])
         self.run_by = (precision, backend)
-        self.device = rng.choice([Generator, Generator, QueuedGenerator])
+        self.device = rng.choice([Generator, LateGenerator, QueuedGenerator])
         self.failing_ticks = rng.choice([0.0, 0.0, 0.05])
         self.drawing = Drawing(rng, self.config, self.slots, bool(classes))
         # by request: pictures and labels of its codes

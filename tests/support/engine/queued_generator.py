@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from scanline.model.backends.pending import Pending
-from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.base.generator import Generator, Started
 
-LATER = ("place_many", "clear", "step", "fetch", "state", "resample", "choose")
+LATER = ("place_many", "clear", "step", "fetch", "position", "state", "resample", "choose")
 
 
 class QueuedGenerator(Generator):
@@ -55,3 +55,24 @@ def _later(name):
 
 for _name in LATER:
     setattr(QueuedGenerator, _name, _later(_name))
+
+
+class LateGenerator(QueuedGenerator):
+    """Paints ahead besides, where its backend can, so that it is known late where images stand."""
+
+    @property
+    def paints_ahead(self):
+        return self.backend.paints_ahead
+
+    def start(self, slots, positions, passes, stops):
+        if not self.paints_ahead:
+            return super().start(slots, positions, passes, stops)
+
+        def work():
+            return Generator.start(self, slots, positions, passes, stops)
+
+        started = self.submit(work)
+        return Started(
+            positions=Pending(lambda: started.wait().positions.wait()),
+            painted=Pending(lambda: started.wait().painted.wait()),
+        )

@@ -14,10 +14,18 @@ from scanline.model.backends.cpu import CpuBackend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.messages import Finished, GenerateRequest, Stats
+from scanline.model.sampling.base.messages import (
+    Cancel,
+    Finished,
+    GenerateRequest,
+    Pixels,
+    StateSnapshot,
+    Stats,
+)
 from scanline.model.sampling.engine import Engine
+from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support.engine.engine_ticks import run_until_idle
-from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.engine.queued_generator import LateGenerator, QueuedGenerator
 
 pytestmark = pytest.mark.skipif(not cpu.available(), reason="the cpu kernel is not compiled")
 TICKS = "scanline.model.sampling.stats.tick_length"
@@ -31,6 +39,13 @@ class Ahead(Generator):
         super().__init__(*arguments, **options)
         paint_ahead = cast(CpuBackend, self.backend).paint_ahead
         self.backend.paint_ahead = partial(paint_ahead, widest=16)  # type: ignore[method-assign]
+
+
+class LateAhead(LateGenerator, Ahead):
+    """As a GPU that paints ahead."""
+
+
+KINDS = pytest.mark.parametrize("kind", [Ahead, LateAhead])
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +68,13 @@ def painted(
     return sorted(images, key=lambda event: event.index), engine.stats()
 
 
+@KINDS
 @pytest.mark.parametrize("label", [0, 4])
-def test_images_are_those_of_single_steps_in_fewer_passes(digits: Transformer, label: int) -> None:
+def test_images_are_those_of_single_steps_in_fewer_passes(
+    digits: Transformer, label: int, kind: type[Generator]
+) -> None:
     request = GenerateRequest(0, 3, 5, label=label, guidance=2.0 if label else 1.0)
-    ahead, counted = painted(Ahead, digits, request)
+    ahead, counted = painted(kind, digits, request)
     steps, counted_alone = painted(QueuedGenerator, digits, request)
     assert ahead == steps
     assert counted.painted_bytes == counted_alone.painted_bytes
@@ -74,10 +92,13 @@ def test_known_bytes_behind_hidden_ones_are_guesses_that_are_right(
     assert counted.steps < counted_alone.steps / 2
 
 
-def test_particles_wait_for_each_other_at_their_checks(digits: Transformer, digit: bytes) -> None:
+@KINDS
+def test_particles_wait_for_each_other_at_their_checks(
+    digits: Transformer, digit: bytes, kind: type[Generator]
+) -> None:
     known = (ROWS % 7 > 3).tobytes()
     request = GenerateRequest(0, 1, 9, (digit,), (known,), particles=4)
-    ahead, _ = painted(Ahead, digits, request)
+    ahead, _ = painted(kind, digits, request)
     assert ahead == painted(QueuedGenerator, digits, request)[0]
 
 
@@ -114,3 +135,52 @@ def test_of_two_clients_each_pays_for_the_steps_that_were_painted(
     for rows, steps in zip(of_both_paid, of_both, strict=True):
         assert rows["digit"] * steps["noise"] == rows["noise"] * steps["digit"]
     assert sum(rows["digit"] for rows in of_both) > sum(rows["noise"] for rows in of_both)
+
+
+@pytest.fixture(scope="module")
+def late_events(digits):
+    """Of four images at a time of two requests, one of which is cancelled and followed by a third."""
+    engine = Engine(LateAhead(digits, 4, threads=1))
+    engine.accept(GenerateRequest(0, 5, 5, stream=True, snapshot=(0, 1)))
+    engine.accept(GenerateRequest(1, 2, 6, client="other"))
+    events = []
+    for _ in range(5):
+        events += engine.tick()
+    engine.accept(Cancel(1))
+    events += run_until_idle(engine, GenerateRequest(2, 1, 7, client="other"))
+    return events
+
+
+def test_where_positions_are_late_slots_get_the_next_image(digits, late_events):
+    images = [event for event in late_events if isinstance(event, Finished)]
+    of_request = [event for event in images if event.request == 0]
+    of_other = [event for event in images if event.request == 2]
+    assert len(images) == len(of_request) + len(of_other)
+    of_request.sort(key=lambda event: event.index)
+    assert of_request == painted(Ahead, digits, GenerateRequest(0, 5, 5))[0]
+    assert of_other == painted(Ahead, digits, GenerateRequest(2, 1, 7))[0]
+
+
+def test_where_positions_are_late_streams_get_what_is_painted(late_events):
+    streamed = dict.fromkeys(range(5), b"")
+    images = {}
+    for event in late_events:
+        if isinstance(event, Finished) and event.request == 0:
+            images[event.index] = event.image
+        if isinstance(event, Pixels):
+            for index, first, pixels in event.painted:
+                assert first == len(streamed[index])
+                streamed[index] += pixels
+    assert streamed == images
+
+
+def test_where_positions_are_late_a_snapshot_has_that_of_its_state(digits, late_events):
+    snapshots = [event for event in late_events if isinstance(event, StateSnapshot)]
+    assert len(snapshots) > 2
+    snapshot = snapshots[len(snapshots) // 2]
+    alone = Generator(digits, 1, threads=1)
+    alone.place(0, ImageSpec(seed=5, index=0))
+    alone.step(np.arange(1), snapshot.position).wait()
+    s, z = alone.state(0, 0, 1).wait()
+    assert snapshot.s == s.tobytes()
+    assert snapshot.z == z.tobytes()
