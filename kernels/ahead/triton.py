@@ -13,7 +13,7 @@ from torch import Tensor
 
 from scanline.kernels.ahead.reference import Images, Plan
 
-IMAGES = 32  # of a program of one warp
+IMAGES = 8  # of a program of one warp
 # of the one program that divides rows among all images
 MOST_WARPS = 16
 
@@ -186,21 +186,20 @@ def _guess(
         place = start + step * size
         more = more & (place + size < stop)
         x = (place // size) % width
-        has_left = x > 0
-        has_above = place >= width * size
         inside = more[:, None] & in_pixel
-        # The row above was painted before this pass.
-        at = image + (place - width * size)[:, None]
-        has_above_left = has_above & has_left
-        has_above_right = has_above & (x < width - 1)
-        above_left = tl.load(at - size, mask=inside & has_above_left[:, None], other=0)
-        above = tl.load(at, mask=inside & has_above[:, None], other=0)
-        above_right = tl.load(at + size, mask=inside & has_above_right[:, None], other=0)
-        left = tl.where(has_left[:, None], left, 0)
-        value = tl.where(has_left[:, None], left, above)
-        differs = has_above_left & _differ(value, above_left, in_pixel)
-        differs = differs | (has_above & _differ(value, above, in_pixel))
-        differs = differs | (has_above_right & _differ(value, above_right, in_pixel))
+
+        # The left neighbour, and three of the row above, which was painted before this pass.
+        there = x > 0
+        left = tl.where(there[:, None], left, 0)
+        value = left
+        differs = tl.zeros_like(there)
+        for column in tl.static_range(-1, 2):
+            is_near = (place >= width * size) & (x + column >= 0) & (x + column < width)
+            at = place + (column - width) * size
+            near = tl.load(image + at[:, None], mask=inside & is_near[:, None], other=0)
+            value = tl.where(there[:, None], value, near)
+            differs = differs | (is_near & _differ(value, near, in_pixel))
+            there = there | is_near
 
         # Where they differ: what was drawn there, else the left neighbour.
         was_drawn = (place < was_drawn_to)[:, None]

@@ -83,15 +83,9 @@ def add_rows(
     layers, count, heads, key_width, value_width = s.shape
     width = heads * (key_width + value_width)
     period = deferred.shape[2] + 1
-    fits = (
-        kept.shape == (layers, kept.shape[1], width)
-        and z.shape == s.shape[:4]
-        and deferred.shape == (layers, count, period - 1, width)
-    )
-    if not fits:
-        raise ValueError(
-            f"kept {list(kept.shape)}, s {list(s.shape)} and deferred {list(deferred.shape)} do not fit"
-        )
+    assert kept.shape == (layers, kept.shape[1], width)
+    assert z.shape == s.shape[:4]
+    assert deferred.shape == (layers, count, period - 1, width)
     assert all(array.is_contiguous() for array in (kept, s, z, deferred))
     block_h, block_c, block_m, warps = tile(heads, key_width, value_width)
     grid = (len(slots), triton.cdiv(heads, block_h), layers)
@@ -118,6 +112,28 @@ def add_rows(
         num_warps=warps,
         enable_fp_fusion=False,
     )
+
+
+@triton.jit
+def _places(
+    heads,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_h: tl.constexpr,
+    block_c: tl.constexpr,
+    block_m: tl.constexpr,
+):
+    """Return where a program's keys, values and state are, as in fused_triton, and which it has."""
+    h = tl.program_id(1) * block_h + tl.arange(0, block_h)
+    c = tl.arange(0, block_c)
+    m = tl.arange(0, block_m)
+    in_keys = (h[:, None] < heads) & (c[None, :] < key_width)
+    in_values = (h[:, None] < heads) & (m[None, :] < value_width)
+    in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
+    keys = h[:, None] * key_width + c[None, :]
+    values = h[:, None] * value_width + m[None, :]
+    places = keys[:, :, None] * value_width + m[None, None, :]
+    return keys, values, places, in_keys, in_values, in_state
 
 
 @triton.jit
@@ -153,15 +169,9 @@ def _rows(
     apart = tl.load(stride + image)
     if (slot < 0) | (steps == 0):
         return
-    h = tl.program_id(1) * block_h + tl.arange(0, block_h)
-    c = tl.arange(0, block_c)
-    m = tl.arange(0, block_m)
-    in_keys = (h[:, None] < heads) & (c[None, :] < key_width)
-    in_values = (h[:, None] < heads) & (m[None, :] < value_width)
-    in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
-    keys = h[:, None] * key_width + c[None, :]
-    values = h[:, None] * value_width + m[None, :]
-    places = keys[:, :, None] * value_width + m[None, None, :]
+    keys, values, places, in_keys, in_values, in_state = _places(
+        heads, key_width, value_width, block_h, block_c, block_m
+    )
     all_keys = heads * key_width
     row_size = heads * (key_width + value_width)
     projected_size = heads * (2 * key_width + value_width)
@@ -181,10 +191,11 @@ def _rows(
         # The next row's inputs are on their way while this one's are computed.
         following = projected + tl.minimum(row + apart, last) * projected_size
         next_q, next_k, next_v = inputs(following, keys, values, in_keys, in_values, all_keys)
+        kept_row = kept + row * row_size
+        tl.store(kept_row + all_keys + values, v, mask=in_values)
         state, key_sum, result, k = step(state, key_sum, q, k, v, in_keys, epsilon, feature_map)
+        tl.store(kept_row + keys, k, mask=in_keys)
         tl.store(y + row * heads * value_width + values, result, mask=in_values)
-        tl.store(kept + row * row_size + keys, k, mask=in_keys)
-        tl.store(kept + row * row_size + all_keys + values, v, mask=in_values)
         # As if stored and loaded between two steps.
         rounded = state.to(s.dtype.element_ty).to(tl.float32)
         state = tl.where((number + 1) % period == 0, rounded, state)
@@ -225,19 +236,13 @@ def _add_rows(
     apart = tl.load(stride + image)
     if (slot < 0) | (steps == 0):
         return
-    h = tl.program_id(1) * block_h + tl.arange(0, block_h)
-    c = tl.arange(0, block_c)
-    m = tl.arange(0, block_m)
-    in_keys = (h[:, None] < heads) & (c[None, :] < key_width)
-    in_values = (h[:, None] < heads) & (m[None, :] < value_width)
-    in_state = in_keys[:, :, None] & (m[None, None, :] < value_width)
-    keys = h[:, None] * key_width + c[None, :]
-    values = h[:, None] * value_width + m[None, :]
+    keys, values, places, in_keys, in_values, in_state = _places(
+        heads, key_width, value_width, block_h, block_c, block_m
+    )
     all_keys = heads * key_width
     row_size = heads * (key_width + value_width)
     place = layer * pool + slot
-    s_places = s + place * all_keys * value_width
-    s_places = s_places + keys[:, :, None] * value_width + m[None, None, :]
+    s_places = s + place * all_keys * value_width + places
     z_places = z + place * all_keys + keys
     rows = deferred + place * (period - 1) * row_size
     new_row = kept + (layer * all_rows + row) * row_size

@@ -14,6 +14,7 @@ from scanline.kernels.triton import linear
 from scanline.model import backends
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
+from scanline.model.backends.cuda_ahead import Pass
 from scanline.model.backends.eager import EagerBackend
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.state import State
@@ -136,9 +137,17 @@ class Run:
     wide_from: int  # programs of a product
 
 
-def options(*sizes, steps=1, streams=1):
+def options(*sizes, steps=1, streams=1, ahead=()):
+    prefill_graphs = ((1, 4), (2, 4))
     return CudaOptions(
-        sizes, steps, few=2, streams=streams, many=4, at_once=2, prefill_graphs=((1, 4), (2, 4))
+        sizes,
+        steps,
+        few=2,
+        streams=streams,
+        many=4,
+        at_once=2,
+        prefill_graphs=prefill_graphs,
+        ahead=ahead,
     )
 
 
@@ -147,6 +156,7 @@ CROWDS = [
     Run(11, options(2, 4, steps=2, streams=2), 1),
     Run(7, options(4, steps=2), NEVER),
     Run(PARTICLES, options(2, 8), 1),
+    Run(7, options(4, ahead=(Pass(2, 4, 2), Pass(4, 6, 2))), 1),
 ]
 if ON_GPU:
     CROWDS += [
