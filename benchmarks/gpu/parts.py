@@ -8,6 +8,7 @@ ten minutes that a card is lent for; what is behind it takes a second run with -
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from benchmarks.gpu.ahead import ahead
 from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
@@ -49,6 +50,7 @@ PARTS = (
         "4,096 images by 1, 2 and 4 streams, beside the copy: the streams of all later parts",
     ),
     Part("one", one, 10, "1, 8 and 64 images, with deferred steps one by one and at once"),
+    Part("ahead", ahead, 40, "painting ahead beside steps: bytes, bits, states, passes, rates"),
     Part("update_profile", update_profile, 90, "the compiled update, and its kernels by kind"),
     Part(
         "likelihoods",

@@ -237,8 +237,9 @@ class CudaBackend(Backend):
         of_all[slots] = stops
         ahead.totals.zero_()
         slots = self._pairs_first(slots)
-        for first in range(0, len(slots), ahead.most):
-            chosen = slots[first : first + ahead.most]
+        most = ahead.passes[-1].images
+        for first in range(0, len(slots), most):
+            chosen = slots[first : first + most]
             decodes = bool(self.is_coded[chosen].any())
             ahead.run(pool.rows(chosen), pool.rows(of_all[chosen]), passes, decodes)
         totals = to_host(ahead.totals.clone())
@@ -271,9 +272,7 @@ class CudaBackend(Backend):
         self.pool = None
         self.graphs = {}
         self.kernel_prefill.graphs = {}
-        if self.kernel_ahead is not None:
-            self.kernel_ahead.graphs = {}
-            self.kernel_ahead.pool = None
+        self.kernel_ahead = None
 
     def _follow(self, pool: SlotPool) -> None:
         """Know nothing of the slots of another pool."""

@@ -100,11 +100,6 @@ class KernelAhead:
         """Forget what was drawn behind wrong guesses of the images that `slots` [n] had before."""
         self.images.drawn_to.index_fill_(0, slots, 0)
 
-    @property
-    def most(self) -> int:
-        """The images of the largest pass."""
-        return self.passes[-1].images
-
     def run(self, slots: torch.Tensor, stops: torch.Tensor, passes: int, decodes: bool) -> None:
         """Run passes of images in `slots` [n] int64, of guided ones both and first, up to `stops`
         [n]; both may be on the host. decodes: some from codes."""
