@@ -50,6 +50,7 @@ class CpuBackend(Backend):
     state_dtype = torch.float32
     is_asynchronous = False
     paints_ahead = True
+    widest = 0  # steps of an image in a pass at most; 0: as many as are worth their cost
     prefills_in_chunks = True
     # the same bits on every processor, with any number of threads
     build = f"cpu kernel {cpu_kernels.ABI}"
@@ -92,14 +93,15 @@ class CpuBackend(Backend):
         return Pending.ended(perf_counter() - began)
 
     def paint_ahead(
-        self, pool: SlotPool, slots: np.ndarray, passes: int, stops: np.ndarray, widest: int = 0
+        self, pool: SlotPool, slots: np.ndarray, passes: int, stops: np.ndarray
     ) -> Pending[Painted]:
-        """See Backend.paint_ahead. widest: steps of an image in a pass at most; 0: as many as are
-        worth their cost."""
+        """See Backend.paint_ahead."""
         began = perf_counter()
         of_all = np.zeros(len(pool.images), np.int64)
         of_all[slots] = stops
-        done = self.network.advance(self._checked(pool), passes, slots, widest=widest, stop=of_all)
+        done = self.network.advance(
+            self._checked(pool), passes, slots, widest=self.widest, stop=of_all
+        )
         seconds = perf_counter() - began
         images = int((pool.partner.numpy()[slots] >= 0).sum())
         painted = Painted(seconds, images, done.passes, done.computed, done.painted, done.wrong)

@@ -320,9 +320,9 @@ class Engine:
         self, stepped: Mapping[str, int], slots: np.ndarray, steps: np.ndarray
     ) -> dict[str, int]:
         """Return the steps that were painted, `steps` [n] of the images in `slots` [n], by client;
-        where all have moved alike, or there is one client, the slots that these have.
+        where all move alike, or there is one client, the slots that these have.
         """
-        if len(stepped) == 1 or (steps == steps[:1]).all():
+        if len(stepped) == 1 or not self.generator.paints_ahead:
             return dict(stepped)
         of_slot = dict(zip(slots.tolist(), steps.tolist(), strict=True))
         rows = Counter[str]()

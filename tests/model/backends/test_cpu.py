@@ -169,13 +169,14 @@ def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps():
     steps.advance(784)
     backend, pool = passes.backend, passes.pool
     assert isinstance(backend, CpuBackend)
+    backend.widest = 16
     chosen = np.array([1, 2])
     stops = np.array([400, 300])
-    stopped = backend.paint_ahead(pool, chosen, 784, stops, widest=16).wait()
+    stopped = backend.paint_ahead(pool, chosen, 784, stops).wait()
     assert passes.positions().tolist() == [0, 400, 300]
     assert stopped.painted == 700
     chosen = np.arange(3)
-    ended = backend.paint_ahead(pool, chosen, 784, np.full(3, 784), widest=16).wait()
+    ended = backend.paint_ahead(pool, chosen, 784, np.full(3, 784)).wait()
     assert passes.positions().tolist() == [784] * 3
     assert ended.painted == 3 * 784 - 700
     assert stopped.passes + ended.passes < 3 * 784 / 2

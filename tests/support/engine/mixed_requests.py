@@ -43,7 +43,11 @@ from scanline.model.sampling.encoding import Encoder
 from scanline.model.sampling.engine import Engine
 from tests.support import small_models
 from tests.support.drawn_requests import Drawing
-from tests.support.engine.queued_generator import LateGenerator, QueuedGenerator
+from tests.support.engine.queued_generator import (
+    LateGenerator,
+    QueuedGenerator,
+    SteppingGenerator,
+)
 
 WINDOW = small_models.WINDOW
 STROKES = {**WINDOW, **small_models.WAVES, "predicts": "categorical"}
@@ -165,6 +169,8 @@ class Mix:
         self.threads = rng.choice([1, 2, 2, 3])
         self.run_by = (precision, backend)
         self.device = rng.choice([Generator, LateGenerator, QueuedGenerator])
+        # how far a pass paints ahead: as is worth its cost, or at most so many steps
+        self.widest = (0, 2, 7, 42)[seed % 4]
         self.failing_ticks = rng.choice([0.0, 0.0, 0.05])
         self.drawing = Drawing(rng, self.config, self.slots, bool(classes))
         # by request: pictures and labels of its codes
@@ -173,6 +179,7 @@ class Mix:
         self.name = (
             f"mix {seed} ({name}, {precision}, {self.slots}+{self.spare} slots, "
             f"{self.threads} threads, {self.isa} / {self.other}, {self.device.__name__}, "
+            f"{self.widest} ahead, "
             f"{self.failing_ticks} fail)"
         )
 
@@ -182,7 +189,7 @@ class Mix:
     def run(self):
         """Run the mix and compare; return one line for each fault."""
         with instruction_set(self.other):
-            generator = Generator(self.model, REFERENCE_SLOTS, 1, *self.run_by)
+            generator = SteppingGenerator(self.model, REFERENCE_SLOTS, 1, *self.run_by)
             self.reference = Engine(generator)
         self.reference.admission.tree = None
         requests = [self._request(number) for number in range(1, self.rng.randrange(6, 41))]
@@ -207,6 +214,7 @@ class Mix:
         answers = defaultdict[int, Answers](Answers)
         faults = list[str]()
         generator = self.device(self.model, self.slots, self.threads, *self.run_by, self.spare)
+        generator.backend.widest = self.widest
         engine = Engine(generator)
         if engine.admission.tree is not None:
             engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])

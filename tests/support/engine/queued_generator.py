@@ -10,11 +10,16 @@ from scanline.model.sampling.base.generator import Generator, Started
 LATER = ("place_many", "clear", "step", "fetch", "position", "state", "resample", "choose")
 
 
-class QueuedGenerator(Generator):
+class SteppingGenerator(Generator):
+    """Paints step by step, where its backend could paint ahead."""
+
+    paints_ahead = False
+
+
+class QueuedGenerator(SteppingGenerator):
     """Computes on a CPU, but as late as it may."""
 
     is_asynchronous = True
-    paints_ahead = False
 
     def __init__(self, *arguments, **options):
         self.queue: deque[Callable[[], None]] = deque()

@@ -2,15 +2,11 @@
 each other at their checks, and a client pays for the steps that were painted.
 """
 
-from functools import partial
-from typing import Any, cast
-
 import numpy as np
 import pytest
 
 from scanline.kernels import cpu
 from scanline.model import zoo
-from scanline.model.backends.cpu import CpuBackend
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
@@ -35,10 +31,9 @@ ROWS = np.arange(784) // 28
 class Ahead(Generator):
     """Guesses as far as it may, whatever passes cost on this machine."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        paint_ahead = cast(CpuBackend, self.backend).paint_ahead
-        self.backend.paint_ahead = partial(paint_ahead, widest=16)  # type: ignore[method-assign]
+        self.backend.widest = 16
 
 
 class LateAhead(LateGenerator, Ahead):
