@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INSTALLED = "while [ ! -x .venv/bin/scanline ]; do sleep 1; kill -0 %1; done\n"
 TRAIN = BLOCK.findall((ROOT / "docs" / "train.md").read_text())
-SCRIPT = [text for kind, text in TRAIN if kind == "python"]
+LETTERS = str(ROOT / "docs" / "letters.py")
 COMMANDS = [line for kind, text in TRAIN if kind == "sh" for line in text.splitlines()]
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 # as its first cell has them
@@ -84,11 +84,9 @@ def test_the_examples_of_the_api_page_run_in_their_order(tmp_path):
 
 def test_from_fonts_to_a_server(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(SCRIPT) == 1
-    Path("letters.py").write_text(SCRIPT[0])
     url = "localhost:8000/v1/images/generations"
     programs = [
-        "python letters.py",
+        "python docs/letters.py",
         "scanline train",
         "scanline serve",
         f"curl {url}",
@@ -98,7 +96,7 @@ def test_from_fonts_to_a_server(tmp_path, monkeypatch):
     draw, learn, start, paint, resume, _ = COMMANDS  # the last one's is in cli/train
     short = draw.replace(" 6000", " 40").split()
     assert short != draw.split()
-    subprocess.run([sys.executable, *short[1:]], check=True, capture_output=True)
+    subprocess.run([sys.executable, LETTERS, *short[2:]], check=True, capture_output=True)
     assert len(list(Path("letters").glob("*.png"))) == 40
     short = learn.replace("--minutes 20", "--updates 2").split()
     assert short != learn.split()
@@ -117,8 +115,7 @@ def test_from_fonts_to_a_server(tmp_path, monkeypatch):
 
 
 def test_the_letters_are_drawn_without_any_font(tmp_path):
-    (tmp_path / "letters.py").write_text(SCRIPT[0])
-    command = [sys.executable, "letters.py", "letters", "3"]
+    command = [sys.executable, LETTERS, "letters", "3"]
     drawn = subprocess.run(
         command, cwd=tmp_path, env={"PATH": ""}, check=True, capture_output=True, text=True
     )
