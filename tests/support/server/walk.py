@@ -163,7 +163,7 @@ def picture():
 
 
 def table(found):
-    """The rows of docs/architecture.md."""
+    """A row for each request."""
     rows = ["| request | calls | moves | files | returns |", "|---|---|---|---|---|"]
     for kind, walk in found.items():
         rows.append(f"| {kind} | {' | '.join(map(str, walk.row))} |")
