@@ -192,7 +192,8 @@ class SamplingFields(BaseModel, use_attribute_docstrings=True):
         ),
     ] = None
     """1 samples from the model; below it, images are more probable and less diverse; the model's
-    default if absent"""
+    default if absent. It divides the logits of a byte's values; of a model that predicts logistics
+    at guidance 1, the logits of the components, whose scales it multiplies"""
     # `check_guidance` checks them
     guidance: Annotated[
         float | None,
