@@ -45,33 +45,43 @@ def likelihoods(sizes: Sizes) -> Iterator[Finding]:
 
 
 def _random_images(count: int, size: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (count, size), np.uint8)
+    random = np.random.default_rng(0)
+    return random.integers(0, 256, (count, size), np.uint8)
 
 
 def scored(
-    what: str, generator: Generator, images: np.ndarray, expected: list[np.ndarray], sizes: Sizes
+    what: str,
+    generator: Generator,
+    images: np.ndarray,  # [n, N]
+    expected: list[np.ndarray],
+    sizes: Sizes,
 ) -> Iterator[Finding]:
     """Yield what one way takes; its costs join `expected`, whose first they should be."""
+    config = generator.config
     # Each byte's costs, beside those of the first way.
-    expected.append(generator.score(images))
-    differing = int((expected[0] != expected[-1]).sum())
+    costs = generator.score(images)
+    expected.append(costs)
+    differing = int((costs != expected[0]).sum())
     note = f"of {images.size} bytes, from the first way's"
     yield Finding(f"{what}/differing", differing, "costs", note)
+
     # Many images in one call.
     times = durations(lambda: generator.score(images), 0.0, sizes.device, sizes.calls(3))
     rate = len(images) / float(np.median(times))
     yield Finding(what, rate, "images/s", f"{len(images)} in one call")
+
     # One image under each class, in each view.
-    labels = tuple(range(1, 1 + len(generator.config.classes))) or (0,)
+    labels = tuple(range(1, 1 + len(config.classes))) or (0,)
+    views_of_image = views(config, images[:1])[0]
     readings: list[bytes] = []
-    views_of_image = views(generator.config, images[:1])[0]
     for view in views_of_image:
         readings += [view.tobytes()] * len(labels)
     request = ScoreRequest(0, tuple(readings), labels * len(views_of_image))
     engine = Engine(generator)
     times = durations(lambda: list(run(engine, request)), 0.0, sizes.device, sizes.calls(9))
+    milliseconds = 1e3 * float(np.median(times))
     note = f"{len(readings)} readings of it through the engine"
-    yield Finding(f"{what}/one_image", 1e3 * float(np.median(times)), "ms", note)
+    yield Finding(f"{what}/one_image", milliseconds, "ms", note)
 
 
 def reading(sizes: Sizes) -> Iterator[Finding]:
@@ -88,13 +98,15 @@ def completions(what: str, generator: Generator, images: np.ndarray) -> Iterator
     """Yield the rate of a request that completes the lower half of as many different pictures, from
     start to end."""
     config = generator.config
-    mask = np.arange(config.bytes) < config.first + config.steps // 2 * config.step_bytes
+    known = config.first + (config.steps // 2) * config.step_bytes
+    mask = np.arange(config.bytes) < known
     sources = tuple(image.tobytes() for image in images)
     masks = (mask.tobytes(),) * len(images)
     request = GenerateRequest(0, len(images), seed=1, known=sources, masks=masks)
     began = time.perf_counter()
     finished = len(_finished(generator, request))
-    rate = finished / (time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    rate = finished / seconds
     note = f"{finished} different pictures, half known, one request"
     yield Finding(f"{what}/completions", rate, "images/s", note)
 
@@ -113,32 +125,31 @@ def codes(what: str, generator: Generator, images: np.ndarray) -> Iterator[Findi
     """Yield the rates of reading where bytes' intervals lie, of painting from codes, of drawing as
     many images and of guiding them: each the second time, when graphs are recorded."""
     count = len(images)
+    config = generator.config
     for _ in range(2):
         began = time.perf_counter()
-        reading = generator.start_prefill(
-            images, [generator.config.bytes] * count, reading=Reading(CodedPrefill)
-        )
+        stops = [config.bytes] * count
+        reading = generator.start_prefill(images, stops, reading=Reading(CodedPrefill))
         generator.run_prefill(reading).wait()
         intervals = [reading.intervals_of(row) for row in range(count)]
         seconds = time.perf_counter() - began
     note = f"{count} at once, without the coder's time"
     yield Finding(f"{what}/intervals", count / seconds, "images/s", note)
-    codes: list[bytes] = []
-    for of_image in intervals:
-        assert of_image is not None
-        codes.append(encode(map(tuple, of_image.tolist())))
-    coded = Codes(tuple(codes))
+
+    coded = Codes(tuple(encode(map(tuple, of_image.tolist())) for of_image in intervals))
     requests = {
         "decoded": GenerateRequest(0, count, seed=0, codes=coded),
         "drawn": GenerateRequest(1, count, seed=0),
     }
-    if generator.config.can_be_guided:
+    if config.can_be_guided:
         requests["guided"] = GenerateRequest(2, count, seed=0, label=1, guidance=2.0)
     for name, request in requests.items():
         for _ in range(2):
             began = time.perf_counter()
             painted = _finished(generator, request)
             seconds = time.perf_counter() - began
-        right = sum(painted[index] == image.tobytes() for index, image in enumerate(images))
-        note = f"{right} of {count} are what was encoded" if name == "decoded" else "beside it"
-        yield Finding(f"{what}/{name}", count / seconds, "images/s", f"one request; {note}")
+        note = "one request"
+        if name == "decoded":
+            right = sum(painted[index] == image.tobytes() for index, image in enumerate(images))
+            note += f"; {right} of {count} are what was encoded"
+        yield Finding(f"{what}/{name}", count / seconds, "images/s", note)

@@ -44,11 +44,13 @@ class EagerBackend(Backend):
     prefills_in_chunks = False  # a product of another shape may round differently
 
     def __init__(self, model: Transformer) -> None:
+        device = model.device
         self.model = model
-        self.rows = tile(model.device)
-        self.name = f"torch ({model.device.type})"
-        if model.device.type == "cuda":
-            processor = f"{torch.cuda.get_device_name(model.device)}, {self.rows} slots at a time"
+        self.rows = tile(device)
+        self.name = f"torch ({device.type})"
+        if device.type == "cuda":
+            card = torch.cuda.get_device_name(device)
+            processor = f"{card}, {self.rows} slots at a time"
         else:
             processor = torch.backends.cpu.get_cpu_capability()
         # torch rounds differently on another processor
@@ -81,25 +83,31 @@ class EagerBackend(Backend):
 
     def _prefill_image(self, batch: PrefillBatch, row: int, start: int, stop: int) -> torch.Tensor:
         """Return the bits [stop - start] float64 of the known bytes of one image of a batch."""
+        model = self.model
         this = slice(row, row + 1)
         image = batch.images[this]
         state = batch.state.part(row, row + 1)
         label = batch.labels[this]
         known = image[:, start:stop]
         if batch.intervals is None:
-            parameters = self.model.parallel(image, state, stop, label)
+            parameters = model.parallel(image, state, stop, label)
         else:
             parameters = self._stepped(image, state, stop, label)
-            steps = known.unflatten(1, (-1, self.model.config.step_bytes))
-            intervals = quantised_intervals(self.model.distribution, parameters, steps)
+            steps = known.unflatten(1, (-1, model.config.step_bytes))
+            intervals = quantised_intervals(model.distribution, parameters, steps)
             batch.intervals[row, start:stop] = intervals.flatten(1, 2)[0]
-        if batch.tolerances[row]:
-            bits = range_bits(parameters.cpu().numpy(), known.cpu().numpy(), batch.tolerances[this])
+        tolerance = batch.tolerances[this]
+        if tolerance.any():
+            bits = range_bits(parameters.cpu().numpy(), known.cpu().numpy(), tolerance)
             return torch.from_numpy(bits[0])
-        return self.model.bits(parameters, image, start, stop)[0]
+        return model.bits(parameters, image, start, stop)[0]
 
     def _stepped(
-        self, image: torch.Tensor, state: State, stop: int, label: torch.Tensor
+        self,
+        image: torch.Tensor,  # [1, N]
+        state: State,  # changed in place
+        stop: int,
+        label: torch.Tensor,  # [1]
     ) -> torch.Tensor:
         """Return the parameters [1, n, P] of one image's steps up to `stop`, as `advance` computes
         them: in a tile."""
@@ -113,8 +121,10 @@ class EagerBackend(Backend):
         labels = torch.zeros(self.rows, dtype=torch.int64, device=device)
         labels[0] = label[0]
         parameters = []
-        for _ in range(int(state.position[0]), stop, config.step_bytes):
-            parameters.append(self.model.step(images, tile, labels)[:1])
+        start = int(state.position[0])
+        for _ in range(start, stop, config.step_bytes):
+            of_step = self.model.step(images, tile, labels)
+            parameters.append(of_step[:1])
         state.put(first, tile.chosen(first))
         return torch.stack(parameters, dim=1)
 
@@ -122,13 +132,15 @@ class EagerBackend(Backend):
         length = self.model.config.bytes
         slots = torch.arange(len(pool.images), device=self.model.device)
         # The tiles that have an image to step.
-        busy = (pool.state.position < length).view(-1, self.rows).any(dim=1)
+        is_unfinished = pool.state.position < length
+        busy = is_unfinished.view(-1, self.rows).any(dim=1)
         tiles: list[tuple[slice, SlotPool]] = []
         for tile in busy.nonzero().flatten().tolist():
-            rows = slice(tile * self.rows, (tile + 1) * self.rows)
-            tiles.append((rows, pool.part(rows.start, rows.stop)))
+            first = tile * self.rows
+            stop = first + self.rows
+            tiles.append((slice(first, stop), pool.part(first, stop)))
         width = self.model.distribution.width
-        parameters = torch.zeros(len(slots), width, device=self.model.device)
+        parameters = torch.zeros(len(slots), width, device=slots.device)
         with torch.inference_mode(), _repeatable():
             for _ in range(steps):
                 position = pool.state.position.clone()
@@ -138,14 +150,18 @@ class EagerBackend(Backend):
                 # guided, its own.
                 partners = slots + pool.partner * (position < length)
                 for rows, part in tiles:
-                    self._paint(part, position[rows], parameters[rows], parameters[partners[rows]])
+                    others = parameters[partners[rows]]
+                    self._paint(part, position[rows], parameters[rows], others)
 
     def _paint(
-        self, tile: SlotPool, position: torch.Tensor, parameters: torch.Tensor, others: torch.Tensor
+        self,
+        tile: SlotPool,
+        position: torch.Tensor,  # [B]
+        parameters: torch.Tensor,  # [B, P]
+        others: torch.Tensor,  # [B, P], of the partners of guided images
     ) -> None:
-        """Paint the step at `position` [B] of every image in a tile, IN PLACE, and add its cost
-        under `parameters` [B, P]; others: those of the partners of guided images. Finished images
-        are computed too, without effect."""
+        """Paint the step at `position` of every image in a tile, IN PLACE, and add its cost under
+        `parameters`. Finished images are computed too, without effect."""
         config = self.model.config
         distribution = self.model.distribution
         done = (position >= config.bytes).unsqueeze(1)
@@ -180,9 +196,12 @@ class EagerBackend(Backend):
 
         tile.images.scatter_(1, places, painted)
         cost = -distribution.log_prob(parameters, painted).double() / LN2
-        cost = cost.masked_fill(is_guided & ~others.isfinite().all(dim=1, keepdim=True), math.nan)
-        tile.bits.add_(cost.masked_fill(done, 0.0).sum(dim=1))
-        tile.known_bits.add_(cost.masked_fill(done | ~known, 0.0).sum(dim=1))
+        are_others_finite = others.isfinite().all(dim=1, keepdim=True)
+        cost.masked_fill_(is_guided & ~are_others_finite, math.nan)
+        cost.masked_fill_(done, 0.0)
+        tile.bits.add_(cost.sum(dim=1))
+        cost.masked_fill_(~known, 0.0)
+        tile.known_bits.add_(cost.sum(dim=1))
 
 
 def tile(device: torch.device) -> int:

@@ -75,15 +75,18 @@ class State:
 
     def complete(self, step_bytes: int) -> "State":
         """Return a state whose s, in float32, and z have all steps."""
-        held = (self.position // step_bytes) % (self.deferred.shape[2] + 1)
+        steps = self.position // step_bytes
+        held = steps % (self.deferred.shape[2] + 1)
         s, z = with_deferred(self.s, self.z, self.deferred, held[:, None, None])
-        return State(s, z, self.position, self.conv_state, self.deferred[:, :, :0])
+        none_deferred = self.deferred[:, :, :0]
+        return State(s, z, self.position, self.conv_state, none_deferred)
 
     def put(self, rows: torch.Tensor | slice, state: "State") -> None:
         """Replace the images of these rows [n], IN PLACE."""
         self.position[rows] = state.position
         for name in NUMBERS:
-            getattr(self, name)[:, rows] = getattr(state, name)
+            array = getattr(self, name)
+            array[:, rows] = getattr(state, name)
 
     @property
     def nbytes(self) -> int:
@@ -95,14 +98,19 @@ class State:
         """The bytes that the recurrence of a step reads and writes, on average over its positions."""
         every = self.deferred.shape[2] + 1  # steps, after which s and z are written
         sums = self.s.nbytes + self.z.nbytes
-        return sums * (1 + 1 / every) + self.deferred.nbytes * (1 / 2 + 1 / every)
+        of_sums = sums * (1 + 1 / every)
+        of_deferred = self.deferred.nbytes * (1 / 2 + 1 / every)
+        return of_sums + of_deferred
 
 
 def with_deferred(
-    s: torch.Tensor, z: torch.Tensor, deferred: torch.Tensor, held: torch.Tensor
+    s: torch.Tensor,  # [..., H, C, M]
+    z: torch.Tensor,  # [..., H, C]
+    deferred: torch.Tensor,  # [..., K, H (C + M)]
+    held: torch.Tensor,  # int64 [..., 1, 1] or []
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return s [..., H, C, M] float32 and z [..., H, C] after the first `held`, int64 [..., 1, 1]
-    or [], of the steps deferred [..., K, H (C + M)], added as the kernel adds them."""
+    """Return s, in float32, and z after the first `held` of the deferred steps, added as the
+    kernel adds them."""
     heads, key_width, value_width = s.shape[-3:]
     s = s.float()
     for number in range(deferred.shape[-2]):
@@ -111,6 +119,7 @@ def with_deferred(
         k = k.unflatten(-1, (heads, key_width))
         v = v.unflatten(-1, (heads, value_width))
         is_held = number < held
-        s = torch.where(is_held[..., None], s + k[..., :, None] * v[..., None, :], s)
+        outer = k[..., :, None] * v[..., None, :]
+        s = torch.where(is_held[..., None], s + outer, s)
         z = torch.where(is_held, z + k, z)
     return s, z

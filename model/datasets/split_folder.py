@@ -35,7 +35,10 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     below = _names_below(pictures.files)
     kinds = parts_among(set().union(*below.values()), below.values())
     classes_too = _classes_too(below, kinds)
-    rows = [_Row(file, _part(file, kinds, classes_too), file) for file in pictures.files]
+    rows: list[_Row] = []
+    for file in pictures.files:
+        part = _part(file, kinds, classes_too)
+        rows.append(_Row(file, part, left=file))
     by_names: dict[str, str] = {}
     if not any(row.part for row in rows):
         by_names = parts_alone(row.file.stem for row in rows)
@@ -66,12 +69,15 @@ def split_by_folders(pictures: Pictures, classes: bool) -> Pictures:
     is_test = None
     if any(row.part == test and not row.refused for row in rows):
         is_test = np.array([row.part == test for row in rows])
+
     # The folders that have the classes of the training pictures.
     above: set[Path] = set()
     for row in rows:
-        length = len(row.left.parts)
-        if row.part == "train" and row.file.parts[-length:] == row.left.parts:
-            above.add(Path(*row.file.parts[:-length]))
+        left = row.left.parts
+        parts = row.file.parts
+        cut = len(parts) - len(left)
+        if row.part == "train" and parts[cut:] == left:
+            above.add(Path(*parts[:cut]))
     notes = _notes(kinds, there, bool(by_names))
     pictures = replace(pictures, is_test=is_test, classes_in=frozenset(above), notes=notes)
     why = {number: row.refused for number, row in enumerate(rows) if row.refused}
@@ -119,7 +125,9 @@ def _cut_parts(rows: list[_Row], kinds: dict[str, str]) -> None:
 def _top(rows: list[_Row]) -> str:
     """Return the folder, or the file, that all paths begin with; "" for none."""
     tops = {row.left.parts[0] for row in rows}
-    return tops.pop() if len(tops) == 1 else ""
+    if len(tops) == 1:
+        return tops.pop()
+    return ""
 
 
 def _cut_top(rows: list[_Row]) -> None:
@@ -128,10 +136,11 @@ def _cut_top(rows: list[_Row]) -> None:
 
 
 def _refuse_unlabelled(rows: list[_Row]) -> None:
-    known = {row.left.parts[0] for row in rows if row.part == "train"}
+    classes = {row.left.parts[0] for row in rows if row.part == "train"}
     for row in rows:
-        is_known = len(row.left.parts) > 1 and row.left.parts[0] in known
-        if row.part in ("test", "validation") and not is_known:
+        parts = row.left.parts
+        is_labelled = len(parts) > 1 and parts[0] in classes
+        if row.part in ("test", "validation") and not is_labelled:
             row.refused = "unlabelled, or of a class that no training picture has"
 
 
@@ -152,14 +161,22 @@ def without(pictures: Pictures, why: dict[int, str]) -> Pictures:
     """Return the pictures without those at some rows, which are refused for a reason."""
     if not why:
         return pictures
-    rows = [row for row in range(len(pictures.files)) if row not in why]
-    refused = [Refused(printable(pictures.files[row]), why[row]) for row in sorted(why)]
+    rows: list[int] = []
+    refused = list(pictures.refused)
+    for row, file in enumerate(pictures.files):
+        if row in why:
+            refused.append(Refused(printable(file), why[row]))
+        else:
+            rows.append(row)
+    is_test = pictures.is_test
+    if is_test is not None:
+        is_test = is_test[rows]
     return replace(
         pictures,
         images=pictures.images[rows],
         files=tuple(pictures.files[row] for row in rows),
-        refused=pictures.refused + tuple(refused),
-        is_test=None if pictures.is_test is None else pictures.is_test[rows],
+        refused=tuple(refused),
+        is_test=is_test,
     )
 
 
@@ -170,7 +187,10 @@ def _part(file: Path, kinds: dict[str, str], classes_too: set[str]) -> str:
     for name in file.parent.parts:
         if name in kinds and not (parts and name in classes_too):
             parts.add(kinds[name])
-    return next((part for part in ("test", "validation", "train") if part in parts), "")
+    for part in ("test", "validation", "train"):
+        if part in parts:
+            return part
+    return ""
 
 
 def _without_part(file: Path, part: str, kinds: dict[str, str]) -> Path:

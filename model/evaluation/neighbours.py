@@ -32,20 +32,24 @@ def nearest(
     The squares |a|^2 + |b|^2 - 2 ab are sums of whole numbers below 2^53, so float64 is exact: a
     copy is at distance 0.
     """
-    queries = torch.from_numpy(images.copy()).to(device).double()
+    count, size = images.shape
+    queries = torch.tensor(images, device=device).double()
     squares_of_queries = queries.square().sum(dim=1, keepdim=True)
-    best = torch.empty(len(images), 0, dtype=torch.float64, device=device)
-    indices = torch.empty(len(images), 0, dtype=torch.int64, device=device)
+    best = torch.empty(count, 0, dtype=torch.float64, device=device)
+    indices = torch.empty(count, 0, dtype=torch.int64, device=device)
     for start in range(0, len(pool), BLOCK):
-        block = torch.from_numpy(pool[start : start + BLOCK].copy()).to(device).double()
+        stop = min(start + BLOCK, len(pool))
+        block = torch.tensor(pool[start:stop], device=device).double()
         squares = squares_of_queries + block.square().sum(dim=1)
         squares.addmm_(queries, block.T, alpha=-2)
-        numbers = torch.arange(start, start + len(block), device=device).expand(len(images), -1)
+        numbers = torch.arange(start, stop, device=device)
+
         # The k best of those before and of this block.
         best = torch.cat((best, squares), dim=1)
-        indices = torch.cat((indices, numbers), dim=1)
-        best, order = best.topk(min(k, best.shape[1]), largest=False)
+        indices = torch.cat((indices, numbers.expand(count, -1)), dim=1)
+        most = min(k, stop)
+        best, order = best.topk(most, largest=False)
         indices = indices.gather(1, order)
-        progress(start + len(block))
-    distances = best.div(images.shape[1]).sqrt()
+        progress(stop)
+    distances = best.div(size).sqrt()
     return Nearest(indices.cpu().numpy(), distances.cpu().numpy())

@@ -45,9 +45,10 @@ class Cleaning:
             return None
         # The quantile of the bytes near the other end of the scale.
         by_distance = counts[::-1] if ground else counts  # from the ground
-        near_end = by_distance[255 - NEAR_END :].cumsum()
-        quantile = int(np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1]))
-        distance = 255 - NEAR_END + quantile
+        first = 255 - NEAR_END
+        near_end = by_distance[first:].cumsum()
+        quantile = np.searchsorted(near_end, STROKE_QUANTILE * near_end[-1])
+        distance = first + int(quantile)
         cleaning = cls(ground, abs(ground - distance))
         noisy = cleaning.noise(images, config) > 0
         if noisy.mean() > MAX_NOISY:
@@ -78,7 +79,8 @@ class Cleaning:
         bordered = np.pad(ink, ((0, 0), (1, 1), (1, 1)))
         around = sliding_window_view(bordered, (3, 3), axis=(1, 2))
         near_ink = np.asarray(around.any(axis=(3, 4)))
-        noise = (away * ~near_ink[..., None]).max(axis=(1, 2, 3))
+        away[near_ink] = 0
+        noise = away.max(axis=(1, 2, 3))
 
         strokes = ink.sum(axis=(1, 2))
         is_drawing = (strokes > 0) & (2 * strokes <= config.height * config.width)
@@ -92,16 +94,20 @@ class Cleaning:
         edge = np.ones((config.height, config.width), np.bool_)
         edge[1:-1, 1:-1] = False
         away = self._from_ground(images, config)[:, edge]
-        return (away > 127).mean(axis=(1, 2)) > 0.5
+        is_opposite = away > 127
+        return is_opposite.mean(axis=(1, 2)) > 0.5
 
     def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return images [n, N] uint8 without their noise."""
         noise = self.noise(images, config).reshape(-1, 1, 1, 1)
         away = self._from_ground(images, config)
         away = np.where(away <= noise, 0, away)
+        # Strokes become even.
         stroke = abs(self.stroke - self.ground)
-        away = np.where((noise > MIN_NOISE) & (away >= stroke - noise), stroke, away)
-        return np.abs(away - self.ground).astype(np.uint8).reshape(images.shape)
+        is_stroke = away >= stroke - noise
+        away = np.where((noise > MIN_NOISE) & is_stroke, stroke, away)
+        cleaned = np.abs(away - self.ground)
+        return cleaned.astype(np.uint8).reshape(images.shape)
 
     def _from_ground(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:
         """Return how far each byte is from the ground, [n, H, W, channels] int16."""
@@ -126,10 +132,13 @@ class Cleaned:
 
 
 def read(
-    images: np.ndarray, config: ModelConfig, cleaning: Cleaning | None, clean: Clean
+    images: np.ndarray,  # [n, N] uint8
+    config: ModelConfig,
+    cleaning: Cleaning | None,
+    clean: Clean,
 ) -> Cleaned:
-    """Return images [n, N] uint8 as a request with this `clean` has them read; InvalidInput for
-    another `clean`."""
+    """Return images as a request with this `clean` has them read; InvalidInput for another
+    `clean`."""
     if not isinstance(clean, str) or clean not in get_args(Clean):
         raise InvalidInput(f"clean must be auto or off, not {clean!r}.", "clean")
     exact = np.zeros(len(images), np.int64)

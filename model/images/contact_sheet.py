@@ -44,52 +44,54 @@ def sheet(images: np.ndarray, columns: int | None = None, scale: int = 1) -> Ima
     columns: the square root of n, rounded up, where it is None. scale: pixels of the sheet to one
     of the images; from 2 on there are white gaps of as many pixels between them.
     """
-    count = len(images)
+    count, *shape = images.shape
     gap = gap_of(scale)
     rows, columns = grid(count, columns)
-    channels = images.shape[3:]
-    unused = np.zeros((rows * columns - count, *images.shape[1:]), np.uint8)
+    unused = np.zeros((rows * columns - count, *shape), np.uint8)
     cells = np.concatenate((images, unused))
     if scale > 1:  # a sheet that a server sends is not copied for it
-        cells = cells.repeat(scale, 1).repeat(scale, 2)
-        margins = [(0, 0), (0, gap), (0, gap)]
-        margins += [(0, 0)] * len(channels)
+        cells = cells.repeat(scale, axis=1)
+        cells = cells.repeat(scale, axis=2)
+        margins = [(0, 0)] * cells.ndim
+        margins[1:3] = [(0, gap), (0, gap)]
         cells = np.pad(cells, margins, constant_values=PAPER)
-    height, width = cells.shape[1:3]
-    in_rows = cells.reshape(rows, columns, *cells.shape[1:]).swapaxes(1, 2)
-    whole = in_rows.reshape(rows * height, columns * width, *channels)
+    height, width, *channels = cells.shape[1:]
+    in_rows = cells.reshape(rows, columns, height, width, *channels)
+    whole = in_rows.swapaxes(1, 2).reshape(rows * height, columns * width, *channels)
     # without the gaps at its right and lower ends
     whole = whole[: rows * height - gap, : columns * width - gap]
     return Image.fromarray(np.ascontiguousarray(whole))
 
 
 def class_sheet(
-    images: np.ndarray, names: Sequence[str], scale: int = 1, titles: Sequence[str] = ()
+    images: np.ndarray,  # [K, n, H, W] or [K, n, H, W, 3] uint8
+    names: Sequence[str],  # [K]
+    scale: int = 1,  # see `sheet`; names are then black on white
+    titles: Sequence[str] = (),  # of the n columns, above them; none, or n
 ) -> Image.Image:
-    """Return images [K, n, H, W] or [K, n, H, W, 3] uint8 as one picture: a row of n for each
-    of K classes, after its name where the row is high enough for letters, or its number, from
-    1, where the font lacks one of them.
-
-    scale: see `sheet`; names are then black on white. titles: of
-    the n columns, above them; none, or n.
-    """
-    classes, count, height, width = images.shape[:4]
-    rows = sheet(images.reshape(classes * count, *images.shape[2:]), count, scale)
+    """Return images as one picture: a row of n for each of K classes, after its name where the row
+    is high enough for letters, or its number, from 1, where the font lacks one of them."""
+    count, height, width = images.shape[1:4]
+    rows = sheet(images.reshape(-1, *images.shape[2:]), count, scale)
     if scale * height < MIN_ROW:
         return rows
-    paper, ink = (0, NAME_GREY) if scale == 1 else (PAPER, INK)
+    paper = 0 if scale == 1 else PAPER
+    ink = NAME_GREY if scale == 1 else INK
     font = ImageFont.load_default(NAME_SIZE)
     unknown = bytes(font.getmask(UNKNOWN))
     texts = []
     for row, name in enumerate(names, 1):
-        is_drawn = all(bytes(font.getmask(letter)) != unknown for letter in name)
-        texts.append(name if is_drawn else str(row))
+        letters = [bytes(font.getmask(letter)) for letter in name]
+        texts.append(str(row) if unknown in letters else name)
 
     # The rows, and room for names on the left and titles above.
     left = 0
     if texts:
-        left = ceil(max(map(font.getlength, texts))) + 2 * MARGIN
-    top = NAME_SIZE + 2 * MARGIN if titles else 0
+        widest = max(map(font.getlength, texts))
+        left = ceil(widest) + 2 * MARGIN
+    top = 0
+    if titles:
+        top = NAME_SIZE + 2 * MARGIN
     bands = len(rows.getbands())
     across = scale * width + gap_of(scale)
     down = scale * height + gap_of(scale)

@@ -83,7 +83,7 @@ class Transformer(nn.Module):
         if stop is None:
             stop = length
         in_image = images.shape[1] == length and start < stop <= length
-        whole_steps = size == 1 or (start % size == 0 and stop % size == 0)
+        whole_steps = start % size == 0 and stop % size == 0
         if not in_image or not whole_steps:
             raise ValueError(
                 f"cannot run bytes {start} to {stop} of images of {images.shape[1]} bytes"
@@ -98,13 +98,15 @@ class Transformer(nn.Module):
         return self._read_out(x, base)
 
     def layer_outputs(
-        self, images: Tensor, start: int, stop: int, state: State | None, depth: int
+        self,
+        images: Tensor,  # [B, N] uint8
+        start: int,
+        stop: int,
+        state: State | None,  # changed in place, but for its position
+        depth: int,
     ) -> list[Tensor]:
-        """Return the layers' input [B, n, D] at the steps of bytes start..stop-1 of images [B, N]
-        uint8 without a class, and the outputs of the first `depth` layers.
-
-        A given state is moved IN PLACE, but for its position.
-        """
+        """Return the layers' input [B, n, D] at the steps of bytes start..stop-1 of images without a
+        class, and the outputs of the first `depth` layers."""
         position = torch.arange(start, stop, self.config.step_bytes, device=self.device)
         conv = self._sequence_conv(start, state)
         x, _ = self._read_in(images, position.unsqueeze(0), None, conv)
@@ -166,10 +168,14 @@ class Transformer(nn.Module):
         return -log_probs.double().flatten(1) / LN2
 
     def _run_layer(
-        self, number: int, x: Tensor, state: State | None, conv: Conv, labels: Tensor | None
+        self,
+        number: int,
+        x: Tensor,  # [B, n, D]
+        state: State | None,  # its part is changed in place
+        conv: Conv,
+        labels: Tensor | None,
     ) -> Tensor:
-        """Return the outputs [B, n, D] of a layer for x [B, n, D]; its part of a given state is
-        moved IN PLACE."""
+        """Return the outputs [B, n, D] of a layer."""
         layer = self.layers[number]
         if state is None:
             return layer.parallel(x, conv, labels)
@@ -184,10 +190,11 @@ class Transformer(nn.Module):
         first_pixel = start // self.config.channels
 
         def conv(x: Tensor, norm: nn.Module, conv_weight: Tensor, number: int) -> Tensor:
+            width = self.config.width
             if state is None and isinstance(norm, nn.LayerNorm):
-                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, self.config.width)
+                return normed_causal_conv(x, norm.weight, norm.bias, conv_weight, width)
             conv_state = None if state is None else state.conv_state[number]
-            return causal_conv(norm(x), conv_weight, first_pixel, self.config.width, conv_state)
+            return causal_conv(norm(x), conv_weight, first_pixel, width, conv_state)
 
         return conv
 
@@ -204,13 +211,17 @@ class Transformer(nn.Module):
         return conv
 
     def _read_in(
-        self, images: Tensor, position: Tensor, labels: Tensor | None, conv: Conv
+        self,
+        images: Tensor,  # [B, N]
+        position: Tensor,  # [B or 1, n]
+        labels: Tensor | None,  # [B]
+        conv: Conv,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return x [B, n, D], the layers' input at positions [B or 1, n] of images [B, N] with
-        labels [B], and the base [B, n, C] that is added to the means of pixel logistics, or
-        None."""
+        """Return x [B, n, D], the layers' input at these positions, and the base [B, n, C] that is
+        added to the means of pixel logistics, or None."""
         if self.window is None:
-            return self._with_class(self.embedding(images, position), labels), None
+            x = self.embedding(images, position)
+            return self._with_class(x, labels), None
         pixel = position // self.config.channels
         inputs, reference = self.window.read(images, pixel)
         x = self._with_class(self.embedding(inputs, pixel), labels)
@@ -219,7 +230,8 @@ class Transformer(nn.Module):
         if self.config.predicts != "pixel_logistics":
             return x, None
         with torch.autocast(x.device.type, enabled=False):
-            return x, reference + self._skipped(inputs[..., : self.window.linear_inputs])
+            linear_inputs = inputs[..., : self.window.linear_inputs]
+            return x, reference + self._skipped(linear_inputs)
 
     def _with_class(self, x: Tensor, labels: Tensor | None) -> Tensor:
         """Return x [B, n, D] with the vectors of the images' labels [B] added, where the model has

@@ -16,10 +16,12 @@ from ray.serve.config import AutoscalingContext
 def target_replicas(context: AutoscalingContext) -> tuple[int, dict[str, Any]]:
     """Return the number of replicas, and no state. Without reports the current number stays."""
     reports = context.aggregated_metrics or {}
-    images = list(reports.get("images", {}).values())
-    targets = list(reports.get("target_images", {}).values())
-    if not images or not sum(targets):
+    images = reports.get("images", {}).values()
+    targets = reports.get("target_images", {}).values()
+    target = sum(targets)  # of all replicas
+    if not images or not target:
         return context.target_num_replicas, {}
     # Every replica reports the images of the whole service; the
     # largest report is the most recent one.
-    return ceil(max(images) * len(targets) / sum(targets)), {}
+    needed = max(images) * len(targets) / target
+    return ceil(needed), {}

@@ -70,8 +70,10 @@ def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
     hidden = np.flatnonzero(~mask)
     if not len(hidden):
         return []
-    _, firsts = np.unique(hidden // (config.width * config.channels), return_index=True)
-    steps = hidden[firsts] - hidden[firsts] % config.step_bytes
+    rows = hidden // (config.width * config.channels)
+    _, firsts = np.unique(rows, return_index=True)
+    first_bytes = hidden[firsts]
+    steps = first_bytes - first_bytes % config.step_bytes
     known = np.concatenate(([0], np.cumsum(mask)))  # [N + 1] known bytes before each
     positions: list[int] = []
     since = int(hidden[0])
@@ -89,5 +91,8 @@ def agreed(images: np.ndarray, stop: int) -> int:
     It only grows: what is resampled later comes from these, and so does
     the image that is chosen at the end.
     """
-    differs = (images[1:, :stop] != images[0, :stop]).any(axis=0)
-    return int(differs.argmax()) if differs.any() else stop
+    painted = images[:, :stop]
+    differs = (painted[1:] != painted[0]).any(axis=0)
+    if differs.any():
+        return int(differs.argmax())
+    return stop

@@ -16,21 +16,25 @@ class CodedPrefill(PrefillState):
     def __post_init__(self) -> None:
         super().__post_init__()
         images = self.batch.images
-        intervals = torch.zeros(*images.shape, 2, dtype=torch.int32, device=images.device)
+        device = images.device
+        intervals = torch.zeros(*images.shape, 2, dtype=torch.int32, device=device)
         histogram = self.model.config.first_byte_histogram
         if histogram is not None:  # no network predicts the first bytes
-            starts = torch.tensor(histogram_starts(histogram), device=images.device)
+            starts = torch.tensor(histogram_starts(histogram), device=device)
             first = images[:, 0].long()
-            intervals[:, 0, 0] = starts[first]
-            intervals[:, 0, 1] = starts[first + 1] - starts[first]
+            start = starts[first]
+            intervals[:, 0, 0] = start
+            intervals[:, 0, 1] = starts[first + 1] - start
         self.batch = replace(self.batch, intervals=intervals)
 
     def intervals_of(self, row: int) -> np.ndarray:
         """Return start and width uint32 [N, 2] of the bytes of one image."""
-        assert self.batch.intervals is not None
-        return self.batch.intervals[row].cpu().numpy().view(np.uint32)
+        intervals = self.batch.intervals
+        assert intervals is not None
+        return intervals[row].cpu().numpy().view(np.uint32)
 
     def scored(self, row: int, request: int, index: int) -> Scored:
         """See PrefillState.scored."""
+        scored = super().scored(row, request, index)
         intervals = self.intervals_of(row).tobytes()
-        return replace(super().scored(row, request, index), intervals=intervals)
+        return replace(scored, intervals=intervals)

@@ -34,8 +34,11 @@ class TickLength:
         expected = seconds * max(1.0, images / measured_images)
         most = self.passes_of(MAX_STEPS)
         if not streamed:
-            most = max(most, min(self.passes_of(least_left), int(LONG_TICK_SECONDS / expected)))
-        return max(1, min(most_left, most, int(TICK_SECONDS / expected)))
+            until_done = self.passes_of(least_left)
+            in_time = int(LONG_TICK_SECONDS / expected)
+            most = max(most, min(until_done, in_time))
+        in_time = int(TICK_SECONDS / expected)
+        return max(1, min(most_left, most, in_time))
 
     def passes_of(self, steps: int) -> int:
         """Return in how many passes so many steps are expected to be painted."""
@@ -45,15 +48,18 @@ class TickLength:
         """Return how many images fit into a tick of one step, judged by the
         quickest batch; at least MIN_IMAGES.
         """
-        fitting = (TICK_SECONDS * images / seconds for seconds, images in self.by_size.values())
-        return max(MIN_IMAGES, int(max(fitting, default=sys.maxsize)))
+        rates = [images / seconds for seconds, images in self.by_size.values()]
+        fastest = max(rates, default=sys.maxsize)
+        return max(MIN_IMAGES, int(TICK_SECONDS * fastest))
 
     def took(self, painted: Painted, passes: int, slots: int) -> int:
         """Record how long a tick of at most `passes` passes of so many slots has taken; return
         how many passes it had.
         """
         # Passes are those of images: the more, the longer the tick; some images end sooner.
-        had = max(1, min(passes, ceil(painted.passes / painted.images)))
-        self.last = self.by_size[slots.bit_length()] = (painted.seconds / had, slots)
+        of_image = ceil(painted.passes / painted.images)
+        had = max(1, min(passes, of_image))
+        self.last = (painted.seconds / had, slots)
+        self.by_size[slots.bit_length()] = self.last
         self.steps_of_pass = max(1.0, painted.painted / max(1, painted.passes))
         return had

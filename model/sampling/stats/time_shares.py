@@ -44,7 +44,8 @@ class TimeShares:
         flight of each client, at least one.
         """
         self._update(images)
-        most = max(self._mean, min(self.used.values(), default=0.0)) + self.overdraft
+        least = min(self.used.values(), default=0.0)
+        most = max(self._mean, least) + self.overdraft
         return {client for client, used in self.used.items() if used <= most}
 
     def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
@@ -53,7 +54,8 @@ class TimeShares:
         for client, count in stepped.items():
             if client in self.used:  # or it has left since these steps were started
                 self.used[client] += seconds * count / total
-        self.now = max(self.now + seconds / (len(self.used) + 1), self._mean)
+        part = seconds / (len(self.used) + 1)
+        self.now = max(self.now + part, self._mean)
 
     def charge(self, seconds: Mapping[str, float]) -> None:
         """Share the time that reads have taken; a client without images in flight
@@ -71,15 +73,15 @@ class TimeShares:
         """Begin with new clients, and remember of those that have left what they owe."""
         credit = CREDIT * self.overdraft
         least = self.now - credit
-        away = self.away | {
-            client: used for client, used in self.used.items() if client not in images
-        }
-        self.used = {
-            client: self.used.get(client, max(self.now - credit / count, away.pop(client, least)))
-            for client, count in images.items()
-        }
-        self.away = {
-            client: used for client, used in away.items() if used > least and client not in images
-        }
+        for client in self.used.keys() - images.keys():
+            self.away[client] = self.used.pop(client)
+        for client, count in images.items():
+            if client not in self.used:
+                owed = self.away.pop(client, least)
+                least_of_many = self.now - credit / count
+                self.used[client] = max(least_of_many, owed)
+        # Who owes no more than the others begins as they do.
+        self.away = {client: used for client, used in self.away.items() if used > least}
         while len(self.away) > MAX_AWAY:
-            del self.away[min(self.away, key=self.away.__getitem__)]
+            owes_least = min(self.away, key=self.away.__getitem__)
+            del self.away[owes_least]

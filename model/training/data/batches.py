@@ -15,13 +15,17 @@ DRAWN = 3
 
 
 def batch_at(
-    images: Images, update: int, config: TrainingConfig, model: ModelConfig
+    images: Images,  # [n, N] uint8
+    update: int,
+    config: TrainingConfig,
+    model: ModelConfig,
 ) -> torch.Tensor:
     """Return the images [batch, N] uint8 of an update, mirrored as the recipe says."""
     batch = images[_rows(len(images), update, config)]
     if config.flip:
         random = np.random.default_rng([config.seed, MIRRORED, update])
         mirrored = random.random(config.batch) < 0.5
+        # a view of the batch
         pixels = batch.reshape(-1, model.height, model.width, model.channels)
         pixels[mirrored] = pixels[mirrored, :, ::-1]
     return torch.from_numpy(batch)
@@ -39,12 +43,14 @@ def labels_at(labels: np.ndarray, update: int, config: TrainingConfig) -> torch.
 def _rows(count: int, update: int, config: TrainingConfig) -> np.ndarray:
     """Return the rows [batch] of an update among `count` images: an epoch is a permutation of all
     rows, and batches go through one epoch after the other."""
-    ranks = np.arange(update * config.batch, (update + 1) * config.batch)
+    first = update * config.batch
+    ranks = np.arange(first, first + config.batch)
     epochs = ranks // count
     places = ranks % count
     rows = np.empty(config.batch, np.int64)
     for epoch in np.unique(epochs):
-        permutation = np.random.default_rng([config.seed, epoch]).permutation(count)
+        random = np.random.default_rng([config.seed, epoch])
+        permutation = random.permutation(count)
         of_epoch = epochs == epoch
         rows[of_epoch] = permutation[places[of_epoch]]
     return rows

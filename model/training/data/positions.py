@@ -12,6 +12,7 @@ position's key has weight 1 for its own query, because its weight depends on its
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
@@ -53,38 +54,45 @@ class PositionSampler:
         self.count = model.steps
         if config.background < 1 and model.step == "pixel" and not model.causal_conv:
             painted = near_paint(images[:MEASURED_IMAGES], model).sum(1)
-            wanted = painted + config.background * (model.steps - painted)
-            chunks = -(-int(np.quantile(wanted, COVERED)) // MULTIPLE)
-            if chunks * MULTIPLE < WORTHWHILE * model.steps:
-                self.count = chunks * MULTIPLE
+            drawn = painted + config.background * (model.steps - painted)
+            enough = int(np.quantile(drawn, COVERED))
+            count = ceil(enough / MULTIPLE) * MULTIPLE
+            if count < WORTHWHILE * model.steps:
+                self.count = count
 
     def at(self, batch: torch.Tensor, update: int) -> Positions | None:
         """Return the positions of an update's images [B, N] uint8: a function of them, the seed and
         the update. None where all are computed."""
         if self.count == self.model.steps:
             return None
-        random = np.random.default_rng([self.config.seed, DRAWN, update])
-        near = near_paint(batch.numpy(), self.model)
-        position = np.empty((len(batch), self.count), np.int64)
-        weight = np.empty((len(batch), self.count), np.float32)
-        for image in range(len(batch)):
-            position[image], weight[image] = draw(
-                near[image], self.count, self.config.background, random
-            )
-        return Positions(torch.from_numpy(position), torch.from_numpy(weight))
+        config = self.config
+        random = np.random.default_rng([config.seed, DRAWN, update])
+        positions = []
+        weights = []
+        for near in near_paint(batch.numpy(), self.model):
+            position, weight = draw(near, self.count, config.background, random)
+            positions.append(position)
+            weights.append(weight)
+        return Positions(
+            position=torch.tensor(np.stack(positions)),
+            weight=torch.tensor(np.stack(weights), dtype=torch.float32),
+        )
 
 
 def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
     """Return [B, steps] bool: whether a pixel of images [B, N] uint8, or one painted close before
     it, is not background, which is the byte that the window reads outside the picture."""
-    shape = (len(images), model.height, model.width, model.channels)
-    paint = (images.reshape(shape) != model.outside).any(axis=3)
-    height, width = paint.shape[1:]
-    around = np.pad(paint, ((0, 0), (NEAR_ROWS, 0), (NEAR_COLUMNS, NEAR_COLUMNS)))
+    height = model.height
+    width = model.width
+    pixels = images.reshape(len(images), height, width, model.channels)
+    paint = (pixels != model.outside).any(axis=3)
+    borders = ((0, 0), (NEAR_ROWS, 0), (NEAR_COLUMNS, NEAR_COLUMNS))
+    around = np.pad(paint, borders)
     near = paint.copy()
     for up in range(NEAR_ROWS + 1):
         for right in range(-NEAR_COLUMNS, NEAR_COLUMNS + 1):
-            if up or right < 0:
+            is_before = up > 0 or right < 0
+            if is_before:
                 row = NEAR_ROWS - up
                 column = NEAR_COLUMNS + right
                 near |= around[:, row : row + height, column : column + width]
@@ -92,16 +100,17 @@ def near_paint(images: np.ndarray, model: ModelConfig) -> np.ndarray:
 
 
 def draw(
-    near: np.ndarray, count: int, background: float, random: np.random.Generator
+    near: np.ndarray,  # [steps] bool: positions that are all drawn
+    count: int,
+    background: float,  # the probability of each of the others
+    random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return `count` positions of an image, ascending, and their weights, both [count]; the first
     of those that are drawn where they are more, and the last position with a weight of 0 where they
     are fewer.
-
-    near [steps] bool: positions that are all drawn; each of the others is with probability
-    `background`.
     """
-    drawn = np.flatnonzero(near | (random.random(len(near)) < background))[:count]
+    is_drawn = random.random(len(near)) < background
+    drawn = np.flatnonzero(near | is_drawn)[:count]
     position = np.full(count, len(near) - 1)
     weight = np.zeros(count)
     position[: len(drawn)] = drawn

@@ -59,8 +59,9 @@ def optimiser(
     matrices: list[torch.Tensor] = []
     for name, stack in model.named_children():
         if name in STACKS:
-            linear = [module for module in stack.modules() if isinstance(module, nn.Linear)]
-            matrices += [module.weight for module in linear]
+            for module in stack.modules():
+                if isinstance(module, nn.Linear):
+                    matrices.append(module.weight)
     head = _head(model)
     others = _without(model.parameters(), [*matrices, *head])
     of_matrices = {"params": matrices, "weight_decay": config.weight_decay, "scale": 1.0}

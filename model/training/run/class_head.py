@@ -6,6 +6,7 @@ to all of them.
 """
 
 from collections.abc import Callable
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -54,25 +55,30 @@ def fit_class_head(
     device = model.device
     random = torch.Generator().manual_seed(0)
     order = torch.randperm(len(images), generator=random).numpy()[:most]
-    features = torch.empty(1 + config.mirrored, len(order), shape.count(config), device=device)
+    count = len(order)
+    features = torch.empty(1 + config.mirrored, count, shape.count(config), device=device)
     # a GPU's host launches each product
     together = TOGETHER if device.type == "cpu" else AT_ONCE
-    for start in range(0, len(order), AT_ONCE):
-        rows = order[start : start + AT_ONCE]
-        stop = start + len(rows)
-        for view, pictures in enumerate(views(config, images[rows]).swapaxes(0, 1)):
+    for start in range(0, count, AT_ONCE):
+        stop = min(start + AT_ONCE, count)
+        rows = order[start:stop]
+        of_views = views(config, images[rows]).swapaxes(0, 1)
+        for view, pictures in enumerate(of_views):
             parts = torch.tensor(pictures, device=device).split(together)
-            features[view, start:stop] = torch.cat(in_threads(parts, read, device))
+            outputs = in_threads(parts, read, device)
+            features[view, start:stop] = torch.cat(outputs)
         progress(stop)
     classes = torch.tensor(labels[order] - 1, device=device)
     return fit_to_features(shape, features, classes, len(config.classes))
 
 
 def fit_to_features(
-    shape: FeatureShape, features: torch.Tensor, classes: torch.Tensor, count: int
+    shape: FeatureShape,
+    features: torch.Tensor,  # [V, n, F] of n images in each view; standardised IN PLACE
+    classes: torch.Tensor,  # [n]
+    count: int,  # of all classes
 ) -> tuple[ClassHead, float]:
-    """Return the same from features [V, n, F] of n images in each view, which are standardised IN
-    PLACE, of `classes` [n], in any order, `count` in all."""
+    """Return the same from the features of images in any order."""
     mean = features[0].mean(dim=0)
     scale = features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
@@ -82,25 +88,32 @@ def fit_to_features(
     if not held_out:  # very few images are all fitted and tested
         held_out = len(classes)
     expected = classes[:held_out]
+    fitted = features[:, rest].flatten(0, 1)
+    classes_of_fitted = of_views[:, rest].flatten()
+
     # The decay whose fit to the others gives the held-out images the most probability, at its best
     # temperature.
     matrix = torch.zeros(count, features.shape[2] + 1, device=features.device)
-    best = None
+    tried = []
     for decay in DECAYS:
-        matrix = _fit(matrix, features[:, rest].flatten(0, 1), of_views[:, rest].flatten(), decay)
+        matrix = _fit(matrix, fitted, classes_of_fitted, decay)
         logits = _logits(matrix, features[0, :held_out])
-        losses = [float(F.cross_entropy(logits / t, expected)) for t in TEMPERATURES]
-        loss = min(losses)
-        if best is None or loss < best[0]:
-            right = float((logits.argmax(dim=1) == expected).float().mean())
-            best = (loss, TEMPERATURES[losses.index(loss)], right, decay, matrix)
-    assert best is not None
-    _, temperature, right, decay, matrix = best
+        right = float((logits.argmax(dim=1) == expected).float().mean())
+        for temperature in TEMPERATURES:
+            loss = float(F.cross_entropy(logits / temperature, expected))
+            tried.append((loss, temperature, right, decay, matrix))
+    _, temperature, right, decay, matrix = min(tried, key=itemgetter(0))
+
     matrix = _fit(matrix, features.flatten(0, 1), of_views.flatten(), decay)
-    weight = matrix[:, :-1].contiguous()
-    bias = matrix[:, -1].contiguous()
-    head_temperature = torch.tensor(temperature, device=matrix.device)
-    return ClassHead(shape, weight, bias, mean, scale, head_temperature), right
+    head = ClassHead(
+        shape=shape,
+        matrix=matrix[:, :-1].contiguous(),
+        bias=matrix[:, -1].contiguous(),
+        mean=mean,
+        scale=scale,
+        temperature=torch.tensor(temperature, device=matrix.device),
+    )
+    return head, right
 
 
 def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
@@ -110,16 +123,20 @@ def _logits(matrix: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
 
 
 def _fit(
-    matrix: torch.Tensor, features: torch.Tensor, classes: torch.Tensor, decay: float
+    matrix: torch.Tensor,  # [K, F + 1]: from which the search begins
+    features: torch.Tensor,  # [n, F]
+    classes: torch.Tensor,  # [n]
+    decay: float,
 ) -> torch.Tensor:
-    """Return the matrix that fits features [n, F] and classes [n] best, from `matrix` on."""
+    """Return the matrix that fits best."""
     matrix = matrix.clone().requires_grad_()
     search = torch.optim.LBFGS([matrix], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         search.zero_grad()
         penalty = decay / 2 * matrix[:, :-1].square().sum()
-        loss = F.cross_entropy(_logits(matrix, features), classes) + penalty
+        entropy = F.cross_entropy(_logits(matrix, features), classes)
+        loss = entropy + penalty
         loss.backward()
         return loss
 

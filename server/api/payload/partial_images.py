@@ -20,57 +20,71 @@ class PartialImages:
 
     def __init__(self, task: PaintTask, wanted: int) -> None:
         self.task = task
-        self.config = task.config
-        nothing = bytes(task.config.bytes)
-        known = task.request.known or (nothing,)
-        masks = task.request.masks or (nothing,)
-        self.blanks: list[
-            np.ndarray
-        ] = []  # of each picture that is completed, with nothing painted
-        cuts_of: dict[bytes, np.ndarray] = {}  # images nearly always share their mask
-        for image, mask in zip(known, masks, strict=True):
-            is_known = np.frombuffer(mask, bool)
-            picture = np.frombuffer(image, np.uint8)
-            self.blanks.append(np.where(is_known, picture, np.uint8(UNPAINTED)))
-            if mask not in cuts_of:
-                cuts_of[mask] = _cuts(is_known, wanted, task.config)
+        config = task.config
+        nothing = (bytes(config.bytes),)
+        known = b"".join(task.request.known or nothing)
+        masks = task.request.masks or nothing
+        is_known = np.frombuffer(b"".join(masks), bool)
+        pictures = np.frombuffer(known, np.uint8)
+        blanks = np.where(is_known, pictures, np.uint8(UNPAINTED))
+        # of each picture that is completed, with nothing painted
+        self.blanks = blanks.reshape(-1, config.bytes)
+
+        # Images nearly always share their mask.
+        cuts_of = {}
+        for mask in set(masks):
+            cuts_of[mask] = _cuts(mask, wanted, config)
         cuts = [cuts_of[mask] for mask in masks]
-        self.cuts = np.repeat(cuts, task.count // len(masks), axis=0)
+        copies = task.count // len(masks)
+        self.cuts = np.repeat(cuts, copies, axis=0)
         # partial images of each that were sent, or skipped
         self.sent = np.zeros(task.count, np.int64)
 
     def due(self, index: int) -> Iterator[tuple[int, np.ndarray, bool]]:
         """Yield number and picture [H, W] or [H, W, 3] of each partial image of an image that can
         be sent now, and whether it is provisional: the image may have other pixels in the end."""
+        task = self.task
+        source = task.request.source(index) or 0
         while self.sent[index] < self._reached(index):
             number = int(self.sent[index])
             self.sent[index] += 1
-            cut = self.cuts[index, number]
-            picture = self.blanks[self.task.request.source(index) or 0].copy()
-            picture[:cut] = self.task.images[index, :cut]
-            is_provisional = bool(cut > self.task.painted[index])
-            yield number, picture.reshape(self.config.image_shape), is_provisional
+            cut = int(self.cuts[index, number])
+            painted = task.images[index, :cut]
+            unpainted = self.blanks[source, cut:]
+            picture = np.concatenate((painted, unpainted))
+            picture = picture.reshape(task.config.image_shape)
+            is_provisional = cut > int(task.painted[index])
+            yield number, picture, is_provisional
 
     def merge(self) -> None:
         """Skip the partial images that a slow reader has missed: send only the newest of each
         image, and none of an image that is done."""
-        newest = np.where(self.task.painted == self.config.bytes, 0, 1)
-        self.sent = np.maximum(self.sent, self._reached(slice(None)) - newest)
+        length = self.task.config.bytes
+        is_unfinished = self.task.painted < length
+        missed = self._reached(slice(None)) - is_unfinished
+        self.sent = np.maximum(self.sent, missed)
 
     def _reached(self, which: int | slice) -> np.ndarray:
         """Return how many partial images of an image, or of each, have
         been painted, be it provisionally.
         """
-        painted = np.maximum(self.task.painted[which, None], self.task.provisional[which, None])
-        return (self.cuts[which] <= painted).sum(-1)
+        painted = self.task.painted[which]
+        provisional = self.task.provisional[which]
+        shown = np.maximum(painted, provisional)
+        is_reached = self.cuts[which] <= shown[..., None]
+        return is_reached.sum(-1)
 
 
-def _cuts(mask: np.ndarray, wanted: int, config: ModelConfig) -> np.ndarray:
+def _cuts(mask: bytes, wanted: int, config: ModelConfig) -> np.ndarray:
     """Return the bytes [wanted] that an image's partial images have; beyond its
     end where there are too few pixels.
     """
     # whole pixels: a mask never parts the channels
-    unknown = np.flatnonzero(~mask[:: config.channels])
-    counts = np.unique(np.arange(1, wanted + 1) * len(unknown) // (wanted + 1))
-    cuts = unknown[counts[counts > 0]] * config.channels
-    return np.pad(cuts, (0, wanted - len(cuts)), constant_values=config.bytes + 1)
+    is_known = np.frombuffer(mask, bool)[:: config.channels]
+    unknown = np.flatnonzero(~is_known)
+    parts = np.arange(1, wanted + 1)
+    counts = parts * len(unknown) // (wanted + 1)
+    counts = np.unique(counts[counts > 0])
+    cuts = np.full(wanted, config.bytes + 1)
+    cuts[: len(counts)] = unknown[counts] * config.channels
+    return cuts
