@@ -37,15 +37,18 @@ def self_test(sizes: Sizes) -> Iterator[Finding]:
     or why it fails."""
     for name in sizes.models(*SHIPPED):
         began = time.perf_counter()
-        generator = Generator(model(name, sizes), sizes.most, backend="cuda" if sizes.dry else None)
+        backend = "cuda" if sizes.dry else None
+        generator = Generator(model(name, sizes), sizes.most, backend=backend)
         choice = f"chosen: {generator.backend_name}, {generator.backend.name}"
         note = "; ".join((choice, *generator.fallbacks))
         generator.close()
-        yield Finding(f"self_test/{name}/to_ready", time.perf_counter() - began, "s", note)
+        seconds = time.perf_counter() - began
+        yield Finding(f"self_test/{name}/to_ready", seconds, "s", note)
         for dtype in STATES:
             for launches in ("chained", "unchained", "narrow"):
                 what = f"self_test/{name}/{bits_of(dtype)}/{launches}"
-                yield from attempt(what, partial(passed, what, name, dtype, launches, sizes))
+                test = partial(passed, what, name, dtype, launches, sizes)
+                yield from attempt(what, test)
         yield from attempt(f"self_test/{name}/views_differ", partial(views, name, sizes))
 
 
@@ -54,10 +57,11 @@ def passed(
 ) -> Iterator[Finding]:
     """Yield 1 where a backend passes its self-test with thousands of slots; else 0, and what it
     computes wrongly."""
-    how = {"chained": launches == "chained", "narrow": launches == "narrow"}
-    generator = make_generator(model(name, sizes), sizes.most, dtype, **how)
+    options = {"chained": launches == "chained", "narrow": launches == "narrow"}
+    generator = make_generator(model(name, sizes), sizes.most, dtype, **options)
+    on_host = copy.deepcopy(generator.model).cpu()
     try:
-        run_self_test(generator.backend, generator.pool, copy.deepcopy(generator.model).cpu())
+        run_self_test(generator.backend, generator.pool, on_host)
         yield Finding(what, 1.0, "passed")
     except WrongResultsError as error:
         yield Finding(what, 0.0, "passed", str(error))
@@ -96,10 +100,11 @@ class Snapshot:
         bits."""
         count = min(len(self.images), len(other.images))
         differing = {}
-        for name, axis in (("images", 0), ("bits", 0), ("s", 1), ("z", 1)):
-            mine = _as_bytes(getattr(self, name).transpose(0, axis)[:count])
-            theirs = _as_bytes(getattr(other, name).transpose(0, axis)[:count])
-            differing[name] = int((mine != theirs).any(dim=1).sum())
+        for name, axis in {"images": 0, "bits": 0, "s": 1, "z": 1}.items():
+            mine = getattr(self, name).transpose(0, axis)
+            theirs = getattr(other, name).transpose(0, axis)
+            differs = _as_bytes(mine[:count]) != _as_bytes(theirs[:count])
+            differing[name] = int(differs.any(dim=1).sum())
         return differing
 
 
@@ -173,15 +178,17 @@ def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
     """Yield bits/dim more than with float32 states, and the share of bytes that stay the same for
     the same seeds."""
     for name in sizes.models(*SHIPPED):
-        exact, bits = paint(model(name, sizes), sizes.judged, torch.float32)
+        network = model(name, sizes)
+        exact, bits = paint(network, sizes.judged, torch.float32)
         note = f"of {sizes.judged} images it painted"
         yield Finding(f"states/{name}/float32", float(bits.mean()), "bits/dim", note)
         for dtype in SIXTEEN_BITS[: 1 if sizes.dry else None]:
             what = f"states/{name}/{bits_of(dtype)}"
-            more = paint(model(name, sizes), sizes.judged, dtype, exact)[1] - bits
+            _, bits_of_known = paint(network, sizes.judged, dtype, exact)
+            more = bits_of_known - bits
             note = f"of an image: {more.min():.2g} to {more.max():.2g}"
             yield Finding(f"{what}/more", float(more.mean()), "bits/dim", note)
-            images, _ = paint(model(name, sizes), sizes.judged, dtype)
+            images, _ = paint(network, sizes.judged, dtype)
             same = float((images == exact).mean())
             yield Finding(f"{what}/same_bytes", same, "", "of the same seeds")
 
@@ -193,10 +200,12 @@ def paint(
     same steps."""
     generator = make_generator(network, count, dtype)
     length = generator.config.bytes
-    specs = [ImageSpec(seed=1, index=index) for index in range(count)]
-    if known is not None:
-        mask = np.ones(length, np.bool_)
-        specs = [replace(specs[index], known=known[index], mask=mask) for index in range(count)]
+    specs: list[ImageSpec] = []
+    for index in range(count):
+        spec = ImageSpec(seed=1, index=index)
+        if known is not None:
+            spec = replace(spec, known=known[index], mask=np.ones(length, np.bool_))
+        specs.append(spec)
     generator.place_many(range(count), specs)
     while generator.positions().min() < length:
         generator.advance(generator.config.steps)

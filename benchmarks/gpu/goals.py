@@ -48,8 +48,9 @@ def _by_streams(name: str, copy: float, sizes: Sizes) -> Iterator[Finding]:
         generator.close()
         rate = sizes.most / (steps * seconds)
         yield Finding(what, 1e6 * seconds, "us a step", f"{rate:,.0f} images/s")
+        of_copy = traffic / seconds / copy
         note = "of the rate at which states alone could move"
-        yield Finding(f"{what}/of_copy", traffic / seconds / copy, "", note)
+        yield Finding(f"{what}/of_copy", of_copy, "", note)
         alone = alone or seconds
         yield Finding(f"{what}/{RATIO}", alone / seconds, "times as fast")
 
@@ -64,7 +65,10 @@ def _same_bits(name: str, sizes: Sizes) -> Iterator[Finding]:
 
 def _options(streams: int, sizes: Sizes) -> dict[str, Any]:
     """Return the backend's options for a number of streams; in a dry run three images are many."""
-    return {"streams": streams, "many": 2} if sizes.dry else {"streams": streams}
+    options = {"streams": streams}
+    if sizes.dry:
+        options["many"] = 2
+    return options
 
 
 def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any]:
@@ -87,7 +91,9 @@ def chosen(findings: Sequence[Mapping[str, Any]], sizes: Sizes) -> dict[str, Any
         if mean > best:
             best = mean
             streams_of_best = streams
-    return _options(streams_of_best, sizes) if streams_of_best > 1 else {}
+    if streams_of_best == 1:
+        return {}
+    return _options(streams_of_best, sizes)
 
 
 def one(sizes: Sizes) -> Iterator[Finding]:

@@ -40,11 +40,17 @@ def state_tiles(sizes: Sizes) -> Iterator[Finding]:
         for dtype, warps, deferred in product(STATES, (4, 2, 1), (0, DEFERRED)):
             what = f"state_tiles/{name}/{bits_of(dtype)}/{warps}_warps/every_{deferred + 1}"
             state = State.zeros(layers, sizes.most, sizes.device, dtype, deferred)
-            yield from attempt(what, partial(_state_tile, what, layers, state, warps, copy, sizes))
+            timed = partial(_state_tile, what, layers, state, warps, copy, sizes)
+            yield from attempt(what, timed)
 
 
 def _state_tile(
-    what: str, config: ModelConfig, state: State, warps: int, copy: float, sizes: Sizes
+    what: str,
+    config: ModelConfig,
+    state: State,
+    warps: int,
+    copy: float,  # bytes/s
+    sizes: Sizes,
 ) -> Iterator[Finding]:
     batch = sizes.most
     device = sizes.device
@@ -65,7 +71,8 @@ def _state_tile(
     time = microseconds(run, sizes) / config.layers
     moved = state.traffic / config.layers + projected.nbytes + y.nbytes
     yield Finding(what, time, "us a layer")
-    yield Finding(f"{what}/of_copy", 1e6 * moved / time / copy, "", f"{moved / 1e6:.0f} MB")
+    of_copy = 1e6 * moved / time / copy
+    yield Finding(f"{what}/of_copy", of_copy, "", f"{moved / 1e6:.0f} MB")
 
 
 PROFILED_STEPS = 5
@@ -97,9 +104,9 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
     events.sort(key=lambda event: event.time_range.start)
     timed = [(event.name, event.time_range.elapsed_us()) for event in events]
     yield from by_name(what, timed, steps)
-    # the kernels of our own alone: copies of torch come and go with the host's calls.
-    own = [(kernel, time) for kernel, time in timed if kernel.startswith("_")]
-    yield from by_place(what, own, steps)
+    # The kernels of this repository alone: copies of torch come and go with the host's calls.
+    of_steps = [(kernel, time) for kernel, time in timed if kernel.startswith("_")]
+    yield from by_place(what, of_steps, steps)
 
 
 def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
@@ -108,9 +115,12 @@ def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[F
     times: dict[str, list[float]] = {}
     for kernel, time in timed:
         times.setdefault(kernel, []).append(time)
-    for kernel, launches in sorted(times.items(), key=lambda item: -sum(item[1]))[:12]:
+    longest = sorted(times, key=lambda kernel: -sum(times[kernel]))
+    for kernel in longest[:12]:
+        launches = times[kernel]
         note = f"{len(launches) / steps:.1f} of them, median {np.median(launches):.2f} us"
-        yield Finding(f"{what}/{kernel[:60]}", sum(launches) / steps, "us a step", note)
+        time_of_step = sum(launches) / steps
+        yield Finding(f"{what}/{kernel[:60]}", time_of_step, "us a step", note)
 
 
 def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
@@ -124,4 +134,5 @@ def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[
         return
     for place in range(launches):
         times = [time for _, time in timed[place::launches]]
-        yield Finding(f"{what}/launch_{place:02d}", float(np.median(times)), "us", names[place])
+        median = float(np.median(times))
+        yield Finding(f"{what}/launch_{place:02d}", median, "us", names[place])

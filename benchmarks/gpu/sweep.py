@@ -25,7 +25,8 @@ def sweep(sizes: Sizes) -> Iterator[Finding]:
     for count, choices in _choices(sizes).items():
         for choice, options in choices.items():
             what = f"sweep/{name}/{count}/{choice}"
-            yield from attempt(what, partial(_timed, what, name, count, sizes, **options))
+            timed = partial(_timed, what, name, count, sizes, **options)
+            yield from attempt(what, timed)
     yield from ways(sizes)
 
 
@@ -39,7 +40,12 @@ def _choices(sizes: Sizes) -> dict[int, dict[str, dict[str, Any]]]:
     few: dict[str, dict[str, Any]] = {}
     for steps in (1, 8, 16):
         few[f"{steps}_steps_a_graph"] = {"steps": steps, "few": 256}
-    choices = {sizes.most: unchained, 1024: two | unchained, 64: few, 1: few | unchained}
+    choices = {
+        sizes.most: unchained,
+        1024: two | unchained,
+        64: few,
+        1: few | unchained,
+    }
     for count in (65, 300, 1025, 2049):
         choices[count] = {"as_shipped": {}, "size_exact": {"sizes": (count,)}}
     return choices

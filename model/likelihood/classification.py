@@ -60,7 +60,8 @@ class Classification:
     @property
     def best(self) -> tuple[str, ...]:
         """The name of each image's most probable class; of equals, the first."""
-        return tuple(self.class_names[label] for label in self.posterior.argmax(axis=-1))
+        labels = self.posterior.argmax(axis=-1)
+        return tuple(self.class_names[label] for label in labels)
 
     @property
     def typical(self) -> np.ndarray | None:
@@ -103,8 +104,10 @@ def fitted_temperature(bits: np.ndarray, classes: np.ndarray) -> float | None:
     costs = []
     for temperature in TEMPERATURES:
         of_true = posterior(bits, temperature)[rows, classes]
-        costs.append(-np.log(np.maximum(of_true, np.finfo(float).tiny)).sum())
-    return round(float(TEMPERATURES[np.argmin(costs)]), 6)
+        of_true = np.maximum(of_true, np.finfo(float).tiny)
+        costs.append(-np.log(of_true).sum())
+    best = TEMPERATURES[np.argmin(costs)]
+    return round(float(best), 6)
 
 
 def read_temperature(data: Any) -> float | None:
@@ -126,8 +129,9 @@ def mixture_bits(bits: np.ndarray) -> np.ndarray:
     least = bits.min(axis=-1)
     is_impossible = np.isinf(least)
     above = bits - np.where(is_impossible, 0.0, least)[..., None]
+    mean = np.exp2(-above).mean(axis=-1)  # at least 1 / K, or 0 where it is impossible
     with np.errstate(divide="ignore"):
-        mean_bits = -np.log2(np.exp2(-above).mean(axis=-1))
+        mean_bits = -np.log2(mean)
     return np.where(is_impossible, least, least + mean_bits)
 
 

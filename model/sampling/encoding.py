@@ -49,21 +49,18 @@ class Encoder:
         """Take an image, given by its Scored.intervals without a class and,
         where it has a label, under that.
         """
-        plain = np.frombuffer(intervals, np.uint32).reshape(-1, 2)
-        other = (
-            plain if under_label is None else np.frombuffer(under_label, np.uint32).reshape(-1, 2)
-        )
-        self.waiting.append(_Image(plain, label, other))
+        if under_label is None:
+            under_label = intervals
+        image = _Image(_pairs(intervals), label, _pairs(under_label))
+        self.waiting.append(image)
 
     def work(self, is_last: bool = False) -> Iterator[None]:
         """Encode the images that are there, and yield after each
         piece. is_last: no other image comes.
         """
         if self.length is None and (is_last or len(self.waiting) >= MEASURED):
-            measured = self.waiting[:MEASURED]
-            self.length = images_a_code(
-                sum(_bits(image.intervals) for image in measured) / len(measured)
-            )
+            bits = [_bits(image.intervals) for image in self.waiting[:MEASURED]]
+            self.length = images_a_code(sum(bits) / len(bits))
         while self.length is not None and self.waiting:
             yield from self._encode(self.waiting.pop(0))
             self.begun += 1
@@ -79,7 +76,7 @@ class Encoder:
         assert self.length is not None
         plain = self.codes[0]
         labelled = self.codes[-1]
-        if self.labels > 1 and sum(map(len, labelled)) < sum(map(len, plain)):
+        if sum(map(len, labelled)) < sum(map(len, plain)):
             return Codes(tuple(labelled), self.length, (True,) * len(labelled))
         return Codes(tuple(plain), self.length)
 
@@ -89,14 +86,18 @@ class Encoder:
         """
         chosen = [image.intervals]
         if self.labels > 1:
-            is_shorter = _bits(image.under_label) < _bits(image.intervals)
-            label = image.label if is_shorter else 0
+            label = 0
+            under_label = image.intervals
+            if _bits(image.under_label) < _bits(image.intervals):
+                label = image.label
+                under_label = image.under_label
             width = label_width(self.labels)
             self.encoders[1].add([(width * label, width)])
-            chosen.append(image.under_label if is_shorter else image.intervals)
+            chosen.append(under_label)
         for encoder, intervals in zip(self.encoders, chosen, strict=True):
             for start in range(0, len(intervals), PIECE):
-                encoder.add(zip(*intervals[start : start + PIECE].T.tolist(), strict=True))
+                piece = intervals[start : start + PIECE]
+                encoder.add(piece.tolist())
                 yield
 
     def _end_codes(self) -> None:
@@ -106,5 +107,10 @@ class Encoder:
         self.begun = 0
 
 
+def _pairs(intervals: bytes) -> np.ndarray:
+    return np.frombuffer(intervals, np.uint32).reshape(-1, 2)
+
+
 def _bits(intervals: np.ndarray) -> float:
-    return float((PRECISION - np.log2(intervals[:, 1])).sum())
+    bits = PRECISION - np.log2(intervals[:, 1])
+    return float(bits.sum())

@@ -38,17 +38,18 @@ class ClassifiedPrefill(PrefillState):
         clock = DeviceClock(self.model.device)
         first = self.classified
         if not self.readings:
-            images = self.batch.images[first : first + self.at_once]
+            stop = first + self.at_once
+            images = self.batch.images[first:stop]
             self.readings = [ClassReading(self.model, image) for image in images.split(1)]
         read = in_threads(self.readings, ClassReading.read, self.model.device)
-        found = [logits for logits in read if logits is not None]
-        if not found:
+        logits = [of_image for of_image in read if of_image is not None]
+        if not logits:
             return clock.stop()
         # All of them end together.
         self.readings = []
-        self.classified += len(found)
+        self.classified += len(logits)
         target = self.logits[first : self.classified]
-        arriving = to_host(torch.cat(found))
+        arriving = to_host(torch.cat(logits))
         seconds = clock.stop()
 
         def ended() -> float:
@@ -59,9 +60,11 @@ class ClassifiedPrefill(PrefillState):
 
     def is_finite(self, row: int) -> bool:
         """See PrefillState.is_finite."""
-        return super().is_finite(row) and bool(np.isfinite(self.logits[row]).all())
+        are_logits_finite = bool(np.isfinite(self.logits[row]).all())
+        return are_logits_finite and super().is_finite(row)
 
     def scored(self, row: int, request: int, index: int) -> Scored:
         """See PrefillState.scored."""
+        scored = super().scored(row, request, index)
         logits = self.logits[row].tobytes()
-        return replace(super().scored(row, request, index), logits=logits)
+        return replace(scored, logits=logits)

@@ -52,11 +52,12 @@ class InspectedPrefill(PrefillState):
         """See PrefillState.scored; with the numbers of the inspected
         steps, all of which have been run.
         """
-        numbers = {
-            name: torch.cat(part).float().cpu().numpy().tobytes()
-            for name, part in self.parts.items()
-        }
-        return replace(super().scored(row, request, index), steps=StepNumbers(numbers))
+        numbers: dict[str, bytes] = {}
+        for name, parts in self.parts.items():
+            values = torch.cat(parts).float().cpu()
+            numbers[name] = values.numpy().tobytes()
+        scored = super().scored(row, request, index)
+        return replace(scored, steps=StepNumbers(numbers))
 
     def _run(self, first: int, stop: int) -> torch.Tensor:
         """Move the state from byte `first` to byte `stop`, IN PLACE, and keep the
@@ -79,7 +80,8 @@ class InspectedPrefill(PrefillState):
             hook.remove()
         if stop > self.wanted.first:
             self._keep(projected[0][0], parameters[0], s, z, first)
-        return torch.nn.functional.pad(model.bits(parameters, images, first, stop), (first, 0))
+        bits = model.bits(parameters, images, first, stop)
+        return torch.nn.functional.pad(bits, (first, 0))
 
     def _keep(
         self,
@@ -93,47 +95,45 @@ class InspectedPrefill(PrefillState):
         config = model.config
         head = self.wanted.head
         keys = config.heads * config.key_width
-        every_q, every_k, every_v = projected.split((keys, keys, config.model_width), dim=-1)
-        q, k, v = (
-            heads.unflatten(-1, (config.heads, -1))[:, head]
-            for heads in (every_q, every_k, every_v)
-        )
+        of_heads = []
+        for numbers in projected.split((keys, keys, config.model_width), dim=-1):
+            of_heads.append(numbers.unflatten(-1, (config.heads, -1))[:, head])
+        q, k, v = of_heads
         phi = model.layers[self.wanted.layer].phi
         phi_q = phi(q)
         phi_k = phi(k)
-        # the first of them, among the n
-        inspected = (self.wanted.first - first) // config.step_bytes
+        # the first inspected step among the n
+        inspected = max(0, (self.wanted.first - first) // config.step_bytes)
         for step in range(len(q)):
-            if step == max(inspected, 0) and not self.parts["s"]:
+            if step == inspected and not self.parts["s"]:
                 self.parts["s"].append(s[0].clone())
                 self.parts["z"].append(z[0].clone())
-            y = recurrent_step(
-                phi_q[None, None, step], phi_k[None, None, step], v[None, None, step], s, z
-            )
+            this = (None, None, step)
+            y = recurrent_step(phi_q[this], phi_k[this], v[this], s, z)
             if step >= inspected:
                 for name, values in {"s": s[0], "z": z[0], "y": y[0]}.items():
                     self.parts[name].append(values.clone())
-        rows = slice(max(inspected, 0), None)
-        for name, each in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
-            self.parts[name].append(each[rows])
-        painted = self.batch.images[0, first : first + len(q) * config.step_bytes].unflatten(
-            0, (-1, config.step_bytes)
-        )
-        self.parts["probabilities"].append(_probabilities(model, parameters[rows], painted[rows]))
+        for name, numbers in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
+            self.parts[name].append(numbers[inspected:])
+        stop = first + len(q) * config.step_bytes
+        painted = self.batch.images[0, first:stop].unflatten(0, (-1, config.step_bytes))
+        probabilities = _probabilities(model, parameters[inspected:], painted[inspected:])
+        self.parts["probabilities"].append(probabilities)
 
 
 def _probabilities(
-    model: Transformer, parameters: torch.Tensor, painted: torch.Tensor
+    model: Transformer,
+    parameters: torch.Tensor,  # [n, P]
+    painted: torch.Tensor,  # [n, bytes of a step] uint8
 ) -> torch.Tensor:
     """Return the probability [n, bytes of a step, 256] of each value of each byte, given the step's
-    earlier bytes `painted` [n, bytes of a step] uint8, under `parameters` [n, P]."""
+    earlier bytes."""
     every = torch.arange(256, dtype=torch.uint8, device=painted.device)
+    parameters = parameters.unsqueeze(1).expand(-1, 256, -1)
     channels = []
     for channel in range(painted.shape[-1]):
         values = painted.unsqueeze(1).repeat(1, 256, 1)
         values[..., channel] = every
-        log_probabilities = model.distribution.log_prob(
-            parameters.unsqueeze(1).expand(-1, 256, -1), values
-        )
+        log_probabilities = model.distribution.log_prob(parameters, values)
         channels.append(log_probabilities[..., channel].exp())
     return torch.stack(channels, dim=1)
