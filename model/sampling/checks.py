@@ -71,6 +71,6 @@ def groups_of(
     groups: list[Groups] = []
     for size in np.unique(sizes):
         rows = np.flatnonzero(sizes == size)
-        slots = np.array([images[row].slots for row in rows], np.int64)
+        slots = np.array([images[row].slots for row in rows.tolist()], np.int64)
         groups.append(Groups(slots, positions[rows]))
     return groups
