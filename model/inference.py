@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 import torch
@@ -32,7 +32,8 @@ from scanline.model.base.sampling_options import (
     Defaults,
     DrawingParams,
     EstimateOptions,
-    SamplingOptions,
+    GenerationOptions,
+    PaintOptions,
     spelled_out,
 )
 from scanline.model.formats.checkpoint import load_model
@@ -221,7 +222,7 @@ class Model:
         class_name: ClassNames | None = None,
         seed: int | None = None,
         progress: Progress = False,
-        **sampling: Unpack[SamplingOptions],
+        **sampling: Unpack[GenerationOptions],
     ) -> Images:
         """Paint n images from nothing, by default one. A seed is drawn, and returned with the
         images, where none is given. What else is not given is as in `defaults`, those of the model.
@@ -231,7 +232,8 @@ class Model:
         them; its image i is image i of a call with that class alone and the same seed. guidance: 1 to 10, of images of
         a class; above 1, every byte is drawn from the logits u + guidance (c - u) of those with the class, c, and
         without, u (classifier-free guidance), which takes two states an image. 1 is the model itself. bits_per_dim stay
-        those under the class.
+        those under the class. best_of: 1 to 8 candidates of each image of a class, of which the class head chooses the
+        one that it likes best for the class; the first is the image that is painted without others.
         progress: True shows a bar, in a terminal or a notebook; a function gets the bytes done and those of all images.
         """
         values = PaintValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
@@ -437,13 +439,13 @@ class Model:
         keep_rows: int | None = None,
         mask: Picture | None = None,
         clean: Clean = "off",
-        **sampling: Unpack[CompletionOptions],
+        **sampling: Unpack[PaintOptions],
     ) -> Iterator[Step]:
         """Paint n images, or n completions of `image`; return the pixels as they
         are painted, about 40 times a second.
 
-        The last step holds what `sample` or `complete` returns for the seed. A byte of a completion
-        is returned once all its particles agree on it.
+        The last step holds what `sample` or `complete` returns for the seed. A byte is returned
+        once all particles of a completion, or all candidates of an image, agree on it.
         """
         kind: type[PaintValues] = PaintValues
         picture = None
@@ -452,10 +454,10 @@ class Model:
             picture = read_completion(
                 image, keep_rows, mask, self.config, self.info.cleaning, clean
             )
-        elif sampling.pop("particles", None) is not None:
-            raise InvalidInput(
-                "particles are for completions; give an image, or leave particles out.", "particles"
-            )
+        unused: Literal["best_of", "particles"] = "particles" if image is None else "best_of"
+        if sampling.pop(unused, None) is not None:
+            of = "completions" if image is None else "images painted from nothing"
+            raise InvalidInput(f"{unused} is for {of}; leave it out.", unused)
         values = kind(n=n, seed=seed, class_name=class_name, sampling=sampling)
         task = self._planned(values, picture)
         task.request = replace(task.request, stream=True)

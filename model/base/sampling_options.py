@@ -35,6 +35,7 @@ LEAST_DIVISOR = 2.0**-66
 MAX_TEMPERATURE = 2.0
 MAX_GUIDANCE = 10.0  # beyond it, only the likeliest bytes are left
 MAX_PARTICLES = 64  # of a completion
+MAX_BEST_OF = 8  # candidates of an image
 DEFAULT_PARTICLES = 16  # where a known byte follows a hidden one; else one
 FIELDS = {
     "class": "class_name",
@@ -61,6 +62,16 @@ class SamplingOptions(TypedDict, total=False):
     ]
 
 
+class GenerationOptions(SamplingOptions, total=False):
+    """Of images that are painted from nothing."""
+
+    best_of: Annotated[
+        int | None,
+        f"Candidates of each image of a class, 1 to {MAX_BEST_OF}, of which the class head chooses one.",
+        "1",
+    ]
+
+
 class EstimateOptions(TypedDict, total=False):
     """Of estimates of what known pixels cost, which are made of completions at temperature 1."""
 
@@ -74,6 +85,10 @@ class EstimateOptions(TypedDict, total=False):
 
 class CompletionOptions(SamplingOptions, EstimateOptions, total=False):
     """Of completions."""
+
+
+class PaintOptions(GenerationOptions, CompletionOptions, total=False):
+    """Of both; each has fields that the other lacks."""
 
 
 def spelled_out(
@@ -146,6 +161,7 @@ class SamplingParams(DrawingParams):
     label: Labels = 0
     # of each image that the known bytes after its first hidden one can weigh; 1 with guidance
     particles: int = 1
+    best_of: int = 1  # candidates, of which the class head chooses one; above 1 all have a class
 
     @property
     def listed(self) -> int | None:
@@ -195,7 +211,7 @@ class Defaults:
         class_name: ClassNames | None = None,
         *,
         prompt: str = "",
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[GenerationOptions],
     ) -> SamplingParams:
         """Return what images are painted from nothing with. class_name: "none" asks for no class, a
         list one image of each, as a prompt of characters that are classes does. InvalidInput where
@@ -209,14 +225,15 @@ class Defaults:
                 raise InvalidInput(
                     "class and prompt exclude each other where one is a list; send one.", "class"
                 )
-            labels = labels_of_list(config, written if asked is None else [*asked])
-            return self._checked(config, options, self.guidance, labels)
-        if asked is not None and is_any(config, asked):
+            labels: Labels = labels_of_list(config, written if asked is None else [*asked])
+        elif asked is not None and is_any(config, asked):
             _agreed(config, 0, asked, prompt)
-            return self._checked(config, options, self.guidance, DrawnLabel(len(config.classes)))
-        label = 0 if asked is None else label_of_class(config, asked)
-        label = _agreed(config, label, asked, prompt)
-        return self._checked(config, options, self.guidance, label)
+            labels = DrawnLabel(len(config.classes))
+        else:
+            label = 0 if asked is None else label_of_class(config, asked)
+            labels = _agreed(config, label, asked, prompt)
+        params = self._checked(config, options, self.guidance, labels)
+        return replace(params, best_of=checked_best_of(options.get("best_of", 1), labels))
 
     @spelled_out
     def to_complete(
@@ -305,6 +322,16 @@ def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> Non
         raise InvalidInput(reason, "guidance", "guidance_not_supported")
     if not has_class:
         raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
+
+
+def checked_best_of(best_of: int | None, labels: Labels) -> int:
+    """Return the candidates of each image; InvalidInput outside 1..MAX_BEST_OF, and for several
+    where an image has no class."""
+    best_of = whole_number(best_of, 1, MAX_BEST_OF, "best_of")
+    have_class = all(labels) if isinstance(labels, tuple) else labels != 0
+    if best_of > 1 and not have_class:
+        raise InvalidInput("best_of needs a class of each image.", "best_of")
+    return best_of
 
 
 def checked_particles(

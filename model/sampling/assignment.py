@@ -35,7 +35,12 @@ class SlotAssignment:
     @property
     def candidates(self) -> tuple[int, ...]:
         """The slots that paint bytes of their own."""
-        return self.slots[: self.kind.candidates]
+        return self.slots[:: len(self.slots) // self.kind.candidates]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The slots that are fetched once it is complete."""
+        return self.candidates if self.kind.is_chosen_by_head else (self.slot,)
 
     def painted(self, positions: np.ndarray) -> int:
         """Return the byte up to which all that is painted of it is painted; positions: [slots]."""

@@ -53,7 +53,7 @@ def at_check(images: Iterable[SlotAssignment], positions: np.ndarray) -> list[Gr
 
 def to_choose(finished: Iterable[SlotAssignment], length: int) -> list[Groups]:
     """Return the candidates of complete images of `length` bytes, of which each ends in one."""
-    several = [image for image in finished if len(image.candidates) > 1]
+    several = [image for image in finished if len(image.candidates) > len(image.ends)]
     positions = np.full(len(several), length)
     return groups_of(several, positions)
 

@@ -27,12 +27,15 @@ from scanline.model.sampling.base.messages import (
     Cancel,
     Event,
     Failed,
+    Finished,
     GenerateRequest,
     ScoreRequest,
     Stats,
 )
 from scanline.model.sampling.checks import at_check, bytes_to_check, stops_of, to_choose
+from scanline.model.sampling.choices import Choices
 from scanline.model.sampling.launch import Launch
+from scanline.model.sampling.prefill.classified import ClassifiedPrefill
 from scanline.model.sampling.prefill.queue import PrefillQueue
 from scanline.model.sampling.prefill.request import EndedPrefill, PrefillRequest
 from scanline.model.sampling.scheduler import Scheduler
@@ -66,6 +69,7 @@ class Engine:
             generator.spare,
         )
         self.prefills = PrefillQueue(generator)
+        self.choices = Choices(self.prefills)
         self.admission = Admission(
             generator, self.scheduler, self.requests, self.prefills, self.recorder
         )
@@ -236,8 +240,8 @@ class Engine:
                 self._fail(request, events, message)
 
     def _take_prefill(self, ended: EndedPrefill, events: list[Event]) -> str:
-        """Send a score, or keep the prefix that lets its request's next image
-        start; return why its request fails.
+        """Send a score, or the image that the class head chooses, or keep the prefix that lets its
+        request's next image start; return why its request fails.
         """
         prefill = ended.prefill
         state = ended.state
@@ -247,6 +251,10 @@ class Engine:
             return NOT_FINITE
         if prefill.is_score:
             events.append(state.scored(ended.row, prefill.request, prefill.index))
+        elif isinstance(state, ClassifiedPrefill):
+            chosen = self.choices.put(prefill, state.logits[ended.row])
+            if chosen is not None:
+                self._send(chosen, events)
         else:
             self.admission.put_prefix(prefill, state.prefix(ended.row))
         return ""
@@ -380,20 +388,26 @@ class Engine:
         with self._failing(self.streams.requests, events):
             events += [*ended.pixels(self.requests), *ended.state_snapshots(self.requests)]
         finished = [*ended.finished_images(self.requests)]
-        events += finished
         self.admission.note_finished(finished)
-        for image, read in ended.reads():
-            with self._failing((image.request,), events):
-                self.admission.queue_following(image, read)
-        for request, count in Counter(
-            image.request for image in ended.finished if image.is_wanted
-        ).items():
-            if active := self.requests.get(request):
-                active.left -= count
-                if not active.left:
-                    del self.requests[request]
-                    self.streams.drop(request)
+        for image in finished:
+            active = self.requests[image.request]
+            if active.kind_of(image.index).is_chosen_by_head:
+                self.choices.add(image, active.request.client)
+            else:
+                self._send(image, events)
+        for assignment, read in ended.reads():
+            with self._failing((assignment.request,), events):
+                self.admission.queue_following(assignment, read)
         self.ended = None
+
+    def _send(self, image: Finished, events: list[Event]) -> None:
+        """Send an image; its request ends with its last one."""
+        events.append(image)
+        active = self.requests[image.request]
+        active.left -= 1
+        if not active.left:
+            del self.requests[image.request]
+            self.streams.drop(image.request)
 
     def _account(self, ended: Launch) -> None:
         """Note how long steps have taken and what they have painted."""
@@ -414,3 +428,4 @@ class Engine:
         self.streams.drop(request)
         self.refused = [event for event in self.refused if event.request != request]
         self.prefills.drop(request)
+        self.choices.drop(request)

@@ -73,11 +73,17 @@ class Launch:
 
     @property
     def fetched_slots(self) -> list[int]:
-        """The slots to fetch: those of the frames, then the first ones of the finished images."""
+        """The slots to fetch: those of the frames, then those of the finished images."""
         return [
             *(slot for frame in self.frames for slot in frame.slots),
-            *(image.slot for image in self.finished),
+            *(slot for image in self.finished for slot in image.ends),
         ]
+
+    @property
+    def ended(self) -> list[tuple[int, SlotAssignment]]:
+        """The row of each slot of a finished image in what is fetched, with the image."""
+        images = [image for image in self.finished for _ in image.ends]
+        return [*enumerate(images, len(self.fetched_slots) - len(images))]
 
     def overflowed(self, requests: Container[int], *, may_be_infinite: bool) -> set[int]:
         """Return those of `requests` of which a fetched image has bits that are NaN or infinite;
@@ -91,7 +97,7 @@ class Launch:
                 owners.append(frame.assignment.request)
             else:
                 owners += [None] * len(frame.slots)
-        owners += [image.request for image in self.finished]
+        owners += [image.request for _, image in self.ended]
         bits = self.fetched.wait().bits
         is_wrong = np.isnan(bits) if may_be_infinite else ~np.isfinite(bits)
         wrong: set[int] = set()
@@ -138,16 +144,16 @@ class Launch:
         """Yield the finished images that another may follow, with what each has
         read of its code (Fetched.decoders).
         """
-        first = len(self.fetched_slots) - len(self.finished)
-        for row, assignment in enumerate(self.finished, first):
+        for row, assignment in self.ended:
             if assignment.kind.is_followed:
                 yield assignment, self.fetched.wait().decoders[row]
 
     def finished_images(self, requests: Mapping[int, ActiveRequest]) -> Iterator[Finished]:
-        """Yield the finished images of `requests`."""
+        """Yield the finished images of `requests`; of one that the class head chooses, each
+        candidate."""
         fetched = self.fetched.wait()
         bits_per_dim = (fetched.bits / max(1, fetched.images.shape[1])).tolist()
-        for row, assignment in enumerate(self.finished, len(bits_per_dim) - len(self.finished)):
+        for row, assignment in self.ended:
             active = requests.get(assignment.request)
             if active is None or not assignment.is_wanted:
                 continue

@@ -86,7 +86,8 @@ class PrefixTree:
         self.images += 1
         labels = kind.labels(specs[0].label)
         stop = self._own(specs[0])
-        ends = [self._last(spec, labels, stop) for spec in specs[: kind.candidates]]
+        candidates = specs[:: len(specs) // kind.candidates]
+        ends = [self._last(spec, labels, stop) for spec in candidates]
         position = min(len(end.painted) for end in ends)
         if not position:
             return [None] * len(specs)

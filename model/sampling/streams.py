@@ -76,8 +76,8 @@ class Streams:
             is_due = is_last or image.request in due
             if stream.request.stream and image.kind.wants_frame(image.framed, stop, is_due):
                 # All candidates are fetched, to be compared; of a
-                # complete image only the one that is chosen.
-                slots = (image.slot,) if is_last else image.candidates
+                # complete image only the one that is chosen, if it is by now.
+                slots = image.ends if is_last else image.candidates
                 frames.append(Frame(image, stop, slots, stream.request.provisional))
                 image.framed = stop
             snapshot = stream.request.snapshot

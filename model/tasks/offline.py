@@ -75,7 +75,8 @@ def progressing(
         if events:
             yield
         in_progress = engine.scheduler.positions[list(engine.scheduler.assigned)]
-        progress(ended * engine.length + int(in_progress.sum()))
+        complete = ended + len(engine.choices.waiting)
+        progress(complete * engine.length + int(in_progress.sum()))
 
 
 def engine_for(

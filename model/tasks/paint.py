@@ -234,6 +234,9 @@ def request_of(model: ModelInfo, values: PaintValues) -> GenerateRequest:
             raise InvalidInput(
                 f"n must be {count}, the number of classes that are listed, or be left out.", "n"
             )
+    if sampling.best_of > 1 and not model.has_class_head:
+        reason = "This model has no class head, which chooses the best; leave best_of out."
+        raise InvalidInput(reason, "best_of")
     if values.max_images is not None:
         param = "n"
         if sampling.listed is not None:

@@ -25,7 +25,7 @@ from scanline.model.base.atomic import write_file
 from scanline.model.base.class_names import MAX_LISTED, listed_in
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.named_files import read_file
-from scanline.model.base.sampling_options import SamplingOptions
+from scanline.model.base.sampling_options import GenerationOptions
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.saving import file_name, write_classes
@@ -54,7 +54,7 @@ class Recipe:
     n: int | None
     seed: int
     class_name: str | None = None  # a list, where its characters are classes
-    sampling: SamplingOptions = field(default_factory=SamplingOptions)  # those that were given
+    sampling: GenerationOptions = field(default_factory=GenerationOptions)  # those that were given
     # of the model, once a run has painted; no part of what a user asks for
     digest: str | None = None
 

@@ -19,7 +19,8 @@ METHODS = {
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory, grey_directory):
-    guided = shapes.save(tmp_path_factory.mktemp("models") / "shapes", shapes.GUIDED)
+    directory = tmp_path_factory.mktemp("models") / "shapes"
+    guided = shapes.save(directory, shapes.GUIDED, class_head=True)
     directories = {"shapes": guided, "grey": grey_directory}
     return {name: scanline.load(each, device="cpu") for name, each in directories.items()}
 
@@ -27,7 +28,7 @@ def models(tmp_path_factory, grey_directory):
 def ask(models, row):
     options = {name: value for name, value in row.asked.items() if value is not None}
     model = models[options.pop("model", "shapes")]
-    image = options.pop("image", IMAGE)
+    image = options.pop("image", IMAGE) if row.task in METHODS else None
     if "class" in options:
         options["class_name"] = options.pop("class")
     if row.task == "generate":

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scanline.model.base.sampling_options import DrawnLabel
+from scanline.model.base.sampling_options import MAX_BEST_OF, DrawnLabel
 from scanline.model.sampling.base.messages import (
     GenerateRequest,
     ScoreRequest,
@@ -49,11 +49,17 @@ class Drawing:
         n = self.rng.choice([1, 1, 2, 3, 7, most + 3])
         match self.rng.randrange(4):
             case 0:
-                return self._painted(n, label=DrawnLabel(len(self.config.classes)))
+                label = DrawnLabel(len(self.config.classes))
             case 1:
-                return self._painted(n, label=self._labels(n))
+                label = self._labels(n)
             case _:
-                return self._painted(n, label=self._label())
+                label = self._label()
+        request = self._painted(n, label=label)
+        # candidates of each image, for the class head
+        most = min(self.slots // request.kind_of(0).slots, MAX_BEST_OF)
+        if self.readings["classify"] and all(map(request.label_of, range(n))) and most:
+            return replace(request, best_of=self.rng.choice([1, self.rng.randint(1, most)]))
+        return request
 
     def completion(self):
         """Completions of pictures, each with a mask of its own or all with the same."""

@@ -14,6 +14,7 @@ import numpy as np
 from scanline.model.base.sampling_options import LEAST_DIVISOR, SamplingParams, has_class, label_of
 from scanline.model.formats.code_file import Codes
 from scanline.model.sampling.base.histogram import BATCHES, LATENCIES, STEPS, Histogram
+from scanline.model.sampling.kinds.best_of import BestOf
 from scanline.model.sampling.kinds.evidence import Evidence
 from scanline.model.sampling.kinds.guided import Guided
 from scanline.model.sampling.kinds.image_spec import ImageSpec
@@ -81,6 +82,10 @@ class GenerateRequest(ImagesRequest, SamplingParams):
         return range(self.n) if self.only is None else self.only
 
     @property
+    def reads_class_head(self) -> bool:
+        return self.best_of > 1
+
+    @property
     def known_bytes(self) -> int:
         """Bytes that need no painting, all images together."""
         copies = self.n // len(self.masks) if self.masks else 0
@@ -121,12 +126,13 @@ class GenerateRequest(ImagesRequest, SamplingParams):
         """Return the kind of image `index`, but for codes, whose
         kind has a state (kinds/coded.py).
         """
-        if self.guidance != 1 and has_class(self.label, index):
-            return Guided(self.guidance)
+        kind: Kind = PLAIN
         source = self.source(index)
-        if self.particles > 1 and source is not None and are_weighed(self.masks[source]):
-            return Particles(self.particles)
-        return PLAIN
+        if self.guidance != 1 and has_class(self.label, index):
+            kind = Guided(self.guidance)
+        elif self.particles > 1 and source is not None and are_weighed(self.masks[source]):
+            kind = Particles(self.particles)
+        return kind if self.best_of == 1 else BestOf(self.best_of, kind)
 
     @property
     def largest_kind(self) -> Kind:

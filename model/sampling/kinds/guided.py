@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scanline.model.base.inputs import InvalidInput
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 
@@ -23,15 +22,11 @@ class Guided(Kind):
     param = "guidance"
     counted = ", each guided image counted as two"
     unless = ", two each unless it is 1,"
+    needs = "a guided image needs two"
+    code = "guidance_not_supported"
 
     def __init__(self, guidance: float) -> None:
         self.guidance = guidance
-
-    def check_slots(self, slots: int) -> None:
-        """See Kind.check_slots."""
-        if slots == 1:
-            message = "This server has one slot, and a guided image needs two."
-            raise InvalidInput(message, self.param, "guidance_not_supported")
 
     def drawn(self, spec: ImageSpec) -> ImageSpec:
         return replace(spec, guidance=self.guidance)

@@ -8,15 +8,19 @@ request, no slot by number and no torch.
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.inputs import InvalidInput
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 
 class Kind:
     slots = 1  # that an image takes
     candidates = 1  # of them, that paint bytes of their own; one of these is chosen at the end
+    is_chosen_by_head = False  # by the class head, which reads all candidates
     param = "n"  # the option that decides how many slots an image takes
     counted = ""  # in words, how an image of several slots is counted
     unless = ""  # in words, when it would take one slot
+    needs = ""  # in words, what needs how many slots
+    code = "invalid_value"  # of the error where there are fewer
     may_share_beginnings = True  # with images that were painted before
     is_followed = False  # whether `following` may return an image
 
@@ -33,6 +37,10 @@ class Kind:
         """Raise InvalidInput where an image takes more than all
         `slots` of an engine; 0: not known yet.
         """
+        if self.slots > slots > 0:
+            has = "one slot" if slots == 1 else f"{slots} slots"
+            message = f"This server has {has}, and {self.needs}."
+            raise InvalidInput(message, self.param, self.code)
 
     def labels(self, label: int) -> tuple[int, ...]:
         """Return the labels under which the known first bytes of an image of this
@@ -56,12 +64,22 @@ class Kind:
     def wants_frame(self, sent: int, stop: int, is_due: bool) -> bool:
         """Return whether a stream gets a frame of an image that is painted up to byte
         `stop`, of which frames up to byte `sent` have been made: the first and last ones
-        at once, others when they are due."""
+        at once, others when they are due. Of several candidates all are fetched, to be
+        compared, so never sooner than others are."""
+        if self.candidates > 1:
+            return is_due
         return stop > sent and (is_due or not sent)
 
     def final(self, images: np.ndarray, stop: int) -> int:
-        """Return the byte up to which nothing can change of what is painted up to byte `stop`;
+        """Return the byte up to which nothing can change of what is painted up to byte `stop`:
+        the first one in which candidates differ. It only grows: what is resampled later comes
+        from these, and so does the image that is chosen at the end.
+
         images: [P, N] uint8, of the slots that were fetched."""
+        painted = images[:, :stop]
+        differs = (painted[1:] != painted[0]).any(axis=0)
+        if differs.any():
+            return int(differs.argmax())
         return stop
 
     def following(self, index: int, read: np.ndarray) -> int | None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.base.inputs import InvalidInput
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.kind import Kind
 
@@ -23,12 +22,7 @@ class Particles(Kind):
 
     def __init__(self, count: int) -> None:
         self.slots = self.candidates = count
-
-    def check_slots(self, slots: int) -> None:
-        """See Kind.check_slots."""
-        if self.slots > slots > 0:
-            message = f"This server has {slots} slots, and an image of {self.slots} particles needs one for each."
-            raise InvalidInput(message, self.param)
+        self.needs = f"an image of {count} particles needs one for each"
 
     def drawn(self, spec: ImageSpec) -> ImageSpec:
         return replace(spec, particles=self.slots)
@@ -40,15 +34,6 @@ class Particles(Kind):
     def checks(self, spec: ImageSpec, config: ModelConfig) -> tuple[int, ...]:
         assert spec.mask is not None
         return tuple(checks(spec.mask, config))
-
-    def wants_frame(self, sent: int, stop: int, is_due: bool) -> bool:
-        """See Kind.wants_frame: all particles are fetched, to be compared,
-        so never sooner than others are.
-        """
-        return is_due
-
-    def final(self, images: np.ndarray, stop: int) -> int:
-        return agreed(images, stop)
 
 
 def are_weighed(mask: bytes) -> bool:
@@ -82,17 +67,3 @@ def checks(mask: np.ndarray, config: ModelConfig) -> list[int]:
             positions.append(step)
             since = step
     return positions
-
-
-def agreed(images: np.ndarray, stop: int) -> int:
-    """Return the first byte before `stop` in which particles [P, N] uint8
-    differ; `stop` where there is none.
-
-    It only grows: what is resampled later comes from these, and so does
-    the image that is chosen at the end.
-    """
-    painted = images[:, :stop]
-    differs = (painted[1:] != painted[0]).any(axis=0)
-    if differs.any():
-        return int(differs.argmax())
-    return stop

@@ -23,6 +23,7 @@ class PrefillRequest:
     label: int = 0  # of the image's class, as in ImageSpec
     tolerance: int = 0  # of the image, as in PrefillBatch
     reading: Reading = BITS
+    candidate: int | None = None  # of a complete image, that the class head reads (choices.py)
 
     @classmethod
     def of_score(cls, request: ScoreRequest, index: int, length: int) -> "PrefillRequest":

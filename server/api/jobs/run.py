@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from structlog.contextvars import bind_contextvars
 
 from scanline.model.base.inputs import InvalidInput
+from scanline.model.base.sampling_options import PaintOptions
 from scanline.model.formats.code_file import CodeFile, read
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks import decode, paint
@@ -53,9 +54,8 @@ def values_of(kind: type[Values], fields: BaseModel, **more: object) -> Values:
         name: getattr(fields, name) for name in wanted.keys() & type(fields).model_fields.keys()
     }
     if "sampling" in wanted:
-        given["sampling"] = {
-            name: getattr(fields, name) for name in wanted["sampling"].__annotations__
-        }
+        names = type(fields).model_fields.keys() & PaintOptions.__annotations__
+        given["sampling"] = {name: getattr(fields, name) for name in names}
     return kind(**given, **more)
 
 

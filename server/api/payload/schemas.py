@@ -138,6 +138,16 @@ Particles = Annotated[
     ),
     _whole_number(1, limits.MAX_PARTICLES),
 ]
+BestOf = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=limits.MAX_BEST_OF,
+        description="candidates of each image, of which the model's class head chooses one; each image needs a class,"
+        " and counts as so many; 1 if absent",
+    ),
+    _whole_number(1, limits.MAX_BEST_OF),
+]
 Frames = Annotated[
     int | None,
     Field(
@@ -321,6 +331,8 @@ class PaintFields(SamplingFields, OutputFields):
 
 class GenerationRequest(PaintFields):
     """POST /v1/images/generations."""
+
+    best_of: BestOf = None
 
 
 class StreamedGenerationRequest(GenerationRequest):

@@ -132,7 +132,8 @@ class EventStream(Response):
                 event = await self._event(
                     "completed", row, task.images[row].reshape(config.image_shape)
                 )
-                usage = Usage.of(task.request.known_bytes_of(row), config.bytes).model_dump()
+                size = config.bytes * task.request.best_of
+                usage = Usage.of(task.request.known_bytes_of(row), size).model_dump()
                 event |= {**task.used, **image_metadata(task, row), "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()

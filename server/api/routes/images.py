@@ -102,7 +102,7 @@ def _respond(
             model=model.id,
             data=[],
             **done.fields,
-            usage=Usage.of(task.request.known_bytes, images.size),
+            usage=Usage.of(task.request.known_bytes, images.size * task.request.best_of),
             **task.drawn,
             **task.used,
         )

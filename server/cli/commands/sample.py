@@ -17,7 +17,7 @@ from scanline.model.base.device import AUTO
 from scanline.model.base.extras import MissingExtraError
 from scanline.model.base.inputs import checked_seed
 from scanline.model.base.precision import DEFAULT
-from scanline.model.base.sampling_options import SamplingOptions
+from scanline.model.base.sampling_options import GenerationOptions
 from scanline.server.cli.base import options
 from scanline.server.cli.base.progress import model_bar
 
@@ -71,7 +71,7 @@ def sample(
         ),
     ] = None,
     as_json: options.Json = False,
-    **sampling: Unpack[SamplingOptions],
+    **sampling: Unpack[GenerationOptions],
 ) -> None:
     """Paint images and write them to a sheet, a film of their painting, an array or a folder."""
     if cluster is None:
@@ -154,7 +154,7 @@ def _sample_on_cluster(
     out: Path,
     seed: int | None,
     class_name: str | None,
-    sampling: SamplingOptions,
+    sampling: GenerationOptions,
     as_json: bool,
 ) -> None:
     """Paint the images that the folder lacks; ValueError where the

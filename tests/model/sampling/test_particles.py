@@ -14,7 +14,7 @@ from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, Failed, Finished, GenerateRequest, Pixels
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.kinds.particles import Particles, agreed, checks
+from scanline.model.sampling.kinds.particles import Particles, checks
 from tests.support import small_models
 from tests.support.engine.batch_composition import Painter, painted_alone
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
@@ -59,13 +59,14 @@ def test_checks_of_a_pixel_model_are_between_steps() -> None:
 
 
 def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
+    kind = Particles(3)
     images = np.zeros((3, 8), np.uint8)
-    assert agreed(images, 6) == 6
+    assert kind.final(images, 6) == 6
     images[2, 6] = 1
-    assert (agreed(images, 6), agreed(images, 8)) == (6, 6)
+    assert (kind.final(images, 6), kind.final(images, 8)) == (6, 6)
     images[1, 2] = 9
-    assert agreed(images, 8) == 2
-    assert agreed(images[:1], 8) == 8
+    assert kind.final(images, 8) == 2
+    assert kind.final(images[:1], 8) == 8
 
 
 PARTICLES = 5

@@ -47,7 +47,7 @@ LIMITS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, grey_directory):
     directory = tmp_path_factory.mktemp("models") / "shapes"
-    shapes.save(directory, shapes.GUIDED)
+    shapes.save(directory, shapes.GUIDED, class_head=True)
     with serve(directory, "--model", str(grey_directory), *arguments(LIMITS)) as server:
         yield server
 

@@ -124,7 +124,7 @@ def fit(case, fields):
         case.body = {name: value for name, value in case.body.items() if value is not None}
     case.body = {**case.body, **fields}
     # the model has no classes; no films
-    for name in ("keep_rows", "class", "guidance", "frames", "seconds", "scale"):
+    for name in ("keep_rows", "class", "guidance", "best_of", "frames", "seconds", "scale"):
         case.body.pop(name, None)
 
 

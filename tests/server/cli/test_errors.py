@@ -169,7 +169,7 @@ def folder(tmp_path_factory, grey_directory):
         )
         save_model(small_models.model(config), folder / name)
     for name in ("shapes", "pointer"):
-        shapes.save(folder / name, shapes.GUIDED)
+        shapes.save(folder / name, shapes.GUIDED, class_head=True)
     (folder / "pointer" / "model.safetensors").write_text(
         "version https://git-lfs.github.com/spec/v1\nsize 1\n"
     )

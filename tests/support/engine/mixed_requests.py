@@ -78,6 +78,7 @@ HOLDS = (
     "scheduler.on_hold",
     "scheduler.turns",
     "scheduler.turns.clients",
+    "choices.waiting",
     "prefills.waiting",
     "prefills.begun",
     "prefills.batch",
@@ -293,8 +294,12 @@ class Mix:
                 yield f"image {index} differs in {wrong}"
             if pictures and pictures[index] != (found[0], found[-1]):
                 yield f"image {index} is not the picture that was encoded, with its label"
-            if is_streamed and answers.streams[index] != found[0]:
+            streamed = answers.streams[index]
+            if is_streamed and not found[0].startswith(streamed):
                 yield f"image {index} was streamed otherwise"
+            # which candidate is chosen is known after the last step
+            if is_streamed and request.best_of == 1 and len(streamed) < len(found[0]):
+                yield f"image {index} was streamed up to byte {len(streamed)}"
 
     def _request(self, number):
         """Return a drawn request, codes of one, or a part of either."""
@@ -374,6 +379,7 @@ def kind_of(request):
     else:
         kinds = {
             "code": request.codes,
+            "best of several": request.best_of > 1,
             "guided": request.guidance != 1,
             "particles": request.particles > 1,
             "completion": request.known,

@@ -121,6 +121,7 @@ KINDS = {
     "class",
     "prompt",
     "guidance",
+    "best_of",
     "particles",
     "mask",
     "keep_rows",
@@ -501,6 +502,8 @@ class Mix:
             fields["class"] = self.word(label)
         if request.guidance != 1:
             fields["guidance"] = request.guidance
+        if request.best_of > 1 and model == DEFAULT_MODEL:  # which has a class head
+            fields["best_of"] = request.best_of
         return {**fields, **self.known(MODELS[model], request)} if request.known else fields
 
     def known(self, config, request):
