@@ -30,16 +30,16 @@ class TrainingConfig:
     batch: int = _option(
         "Images per update.", 8, show_default="on a GPU, with --minutes, measured", min=1
     )
-    optimiser: Literal["adamw", "muon", "radam"] = _option("adamw, muon, radam.", "muon")
+    optimiser: Literal["adamw", "muon"] = _option("adamw or muon.", "muon")
     # of the matrices of blocks and layers; that of the rest is a share of it
     learning_rate: float = _option(
         "Peak learning rate.", 5e-3, show_default="0.005, or 0.4 times that from trained weights"
     )
-    second_moment: float = 0.99  # beta_2 of AdamW and RAdam
+    second_moment: float = 0.99  # beta_2 of AdamW
     weight_decay: float = _option("Of the matrices, decoupled.", 0.01, min=0)
     warm_up: int = field(default=100, metadata={"min": 0})  # updates
-    schedule: Literal["cosine", "trapezoid", "constant"] = _option(
-        "cosine, trapezoid, constant; with --minutes by the clock.", "trapezoid"
+    schedule: Literal["trapezoid", "constant"] = _option(
+        "trapezoid or constant; with --minutes by the clock.", "trapezoid"
     )
     decay: float = _option(
         "Share of the run, at its end, in which the rate falls to zero. Below 1, the weights before"

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable, Sequence
-from math import cos, pi
 from typing import Any
 
 import torch
@@ -75,8 +74,6 @@ def optimiser(
         adamw = torch.optim.AdamW([of_others, of_head], lr=rate, betas=betas, fused=True)
         return CombinedOptimiser(Muon([of_matrices], lr=rate, dtype=dtype), adamw)
     groups = [of_matrices, of_others, of_head]
-    if config.optimiser == "radam":
-        return torch.optim.RAdam(groups, lr=rate, betas=betas, decoupled_weight_decay=True)
     return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True)
 
 
@@ -106,8 +103,6 @@ def falling(config: TrainingConfig, left: float) -> float:
     to 0."""
     if config.schedule == "constant":
         return 1.0
-    if config.schedule == "cosine":
-        return (1 - cos(pi * left)) / 2
     return min(1.0, left / config.decay)
 
 

@@ -150,18 +150,14 @@ def _recipe(training: TrainingConfig, run: Run, updates: int) -> str:
     if training.branches > 1:
         length += f" by each of {training.branches} branches"
         length += f", averaged every {training.branch_updates:,} updates"
-    falls = f"on a {training.schedule} schedule"
-    if training.schedule == "trapezoid":
-        falls = "falling to zero"
+    falls = "falling to zero" if training.schedule == "trapezoid" else "constant"
     if training.has_plateau:
         falls += f" in the last {training.decay:.0%} of it"
-    optimiser = {
-        "muon": "Muon for the matrices of the layers, AdamW for the rest",
-        "adamw": "AdamW",
-        "radam": "RAdam",
-    }
+    optimiser = "AdamW"
+    if training.optimiser == "muon":
+        optimiser = "Muon for the matrices of the layers, AdamW for the rest"
     preset = f"preset {run.preset}, " if run.preset else ""
-    rate = f"{optimiser[training.optimiser]}, rate {training.learning_rate:g} {falls}"
+    rate = f"{optimiser}, rate {training.learning_rate:g} {falls}"
     return f"{preset}{length}; {rate}; seed {training.seed}"
 
 

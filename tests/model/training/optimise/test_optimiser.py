@@ -18,20 +18,10 @@ from tests.support import small_models
 from tests.support.close import assert_close
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("adamw", torch.optim.AdamW), ("radam", torch.optim.RAdam)]
-)
-def test_the_named_optimiser_trains_every_weight_and_decays_matrices_of_the_layers(name, kind):
+def test_adamw_trains_every_weight_and_decays_matrices_of_the_layers():
     model = small_models.model(small_models.config())
-    found = optimiser(
-        model,
-        TrainingConfig(
-            1,
-            optimiser=name,
-            weight_decay=0.1,
-        ),
-    )
-    assert type(found) is kind
+    found = optimiser(model, TrainingConfig(1, optimiser="adamw", weight_decay=0.1))
+    assert type(found) is torch.optim.AdamW
     assert_trains_everything(found, model)
     decayed = [
         p for group in found.param_groups if group["weight_decay"] == 0.1 for p in group["params"]
@@ -95,18 +85,14 @@ def rates(schedule, **changes):
 
 
 def test_after_a_linear_warm_up_each_schedule_runs_as_its_name_says():
-    constant, trapezoid, cosine = (
-        rates(schedule) for schedule in ("constant", "trapezoid", "cosine")
-    )
+    constant = rates("constant")
+    trapezoid = rates("trapezoid")
     warm_up = pytest.approx([(i + 1) / 10 for i in range(10)])
-    assert constant[:10] == trapezoid[:10] == cosine[:10] == warm_up
+    assert constant[:10] == trapezoid[:10] == warm_up
     assert rates("constant", warm_up=0)[0] == 1
     assert constant[10:] == [1.0] * 90
     assert trapezoid[10:73] == [1.0] * 63
     assert trapezoid[73:] == pytest.approx([(100 - update) / 27 for update in range(73, 100)])
-    assert cosine[10:] == sorted(cosine[10:], reverse=True)
-    assert (cosine[10], cosine[55]) == (1, pytest.approx(0.5))
-    assert 0 < cosine[-1] < 0.001
 
 
 @pytest.mark.parametrize("kind", [float, torch.tensor])
