@@ -1,79 +1,13 @@
-"""The recurrence of a layer alone, which takes most of a step; the profile of a step."""
+"""The profile of a step."""
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import partial
-from itertools import product
 
 import numpy as np
 import torch
 from torch.profiler import DeviceType, ProfilerActivity, profile
 
-import scanline.kernels.step.fused_triton as step
 from benchmarks.gpu.results import Finding
-from benchmarks.gpu.setup import (
-    PAPER,
-    SHIPPED,
-    STATES,
-    Sizes,
-    attempt,
-    bits_of,
-    config,
-    microseconds,
-    model,
-    started,
-)
-from scanline.model.base.config import ModelConfig
-from scanline.model.base.precision import DEFERRED
-from scanline.model.base.state import State
-from scanline.model.bench.measure import copy_rate
-
-
-def state_tiles(sizes: Sizes) -> Iterator[Finding]:
-    """Yield times of the recurrence of a layer for all images, and its share of the copy
-    rate: of models of 6, 5 and 8 heads, by what a program has of them and by whether states
-    are written in every step or fewer."""
-    copy = copy_rate(sizes.device, sizes.seconds, sizes.copied)
-    for name in sizes.models(*SHIPPED, PAPER[0]):
-        # More than one layer, so that none finds its states in the L2.
-        layers = replace(config(name, sizes), layers=1 if sizes.dry else 4)
-        for dtype, warps, deferred in product(STATES, (4, 2, 1), (0, DEFERRED)):
-            what = f"state_tiles/{name}/{bits_of(dtype)}/{warps}_warps/every_{deferred + 1}"
-            state = State.zeros(layers, sizes.most, sizes.device, dtype, deferred)
-            timed = partial(_state_tile, what, layers, state, warps, copy, sizes)
-            yield from attempt(what, timed)
-
-
-def _state_tile(
-    what: str,
-    config: ModelConfig,
-    state: State,
-    warps: int,
-    copy: float,  # bytes/s
-    sizes: Sizes,
-) -> Iterator[Finding]:
-    batch = sizes.most
-    device = sizes.device
-    width = config.heads * (2 * config.key_width + config.value_width)
-    projected = torch.randn(batch, width, device=device)
-    rows = torch.randperm(batch, device=device)
-    y = torch.empty(batch, config.heads * config.value_width, device=device)
-    elements = warps * step.WARP_ELEMENTS
-    # as many images as any at each distance from their next write
-    state.position.copy_(torch.arange(batch))
-
-    def run() -> None:
-        for s, z, deferred in zip(state.s, state.z, state.deferred, strict=True):
-            step.fused_recurrent_step(
-                projected, s, z, deferred, state.position, rows, y=y, elements=elements
-            )
-
-    time = microseconds(run, sizes) / config.layers
-    moved = state.traffic / config.layers + projected.nbytes + y.nbytes
-    yield Finding(what, time, "us a layer")
-    of_copy = 1e6 * moved / time / copy
-    yield Finding(f"{what}/of_copy", of_copy, "", f"{moved / 1e6:.0f} MB")
-
+from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, model, started
 
 PROFILED_STEPS = 5
 

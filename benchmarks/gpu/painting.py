@@ -18,8 +18,6 @@ from benchmarks.gpu.setup import (
     started,
     step_seconds,
 )
-from benchmarks.memory_over_position import IMAGES, sample_memory
-from scanline.model.bench.correctness import make_reference
 from scanline.model.bench.measure import Rate, copy_rate, product_shapes, products_seconds
 from scanline.model.bench.run import BenchOptions
 from scanline.model.bench.run import bench as run_bench
@@ -68,14 +66,13 @@ def _rate(
 
 def bench(sizes: Sizes) -> Iterator[Finding]:
     """Yield what `scanline bench` measures of each model and no other part does: copies and
-    products alone, an image alone from the call to its last byte, likelihoods, memory from its
-    first byte to its last, the authors' library."""
+    products alone, an image alone from the call to its last byte, likelihoods, the authors'
+    library."""
     missing = missing_library()
     if missing is not None:
         yield Finding("authors", None, note=missing)
     for name in sizes.models(*MODELS):
         yield from attempt(f"bench/{name}", partial(_bench, name, sizes))
-        yield from attempt(f"memory/{name}", partial(_memory, name, sizes))
         if (name in PAPER or sizes.dry) and missing is None:
             yield from attempt(f"authors/{name}", partial(_authors, name, sizes))
 
@@ -98,14 +95,6 @@ def _bench(name: str, sizes: Sizes) -> Iterator[Finding]:
     yield Finding(f"reading/{name}/prefill", 1e3 * seconds, "ms", "the first half of one image")
     note = f"{scoring['images']} at once"
     yield Finding(f"reading/{name}/score", scoring["images_per_second"], "images/s", note)
-
-
-def _memory(name: str, sizes: Sizes) -> Iterator[Finding]:
-    reference = make_reference(model(name, sizes), (1,), backend=_backend(sizes))
-    note = "all that is allocated for it"
-    for sample in sample_memory(reference.model, reference):
-        what = f"memory/{name}/{IMAGES[sizes.device]}/at_{sample.position}"
-        yield Finding(what, sample.process_bytes, "bytes an image", note)
 
 
 def _authors(name: str, sizes: Sizes) -> Iterator[Finding]:

@@ -13,12 +13,12 @@ from benchmarks.gpu.compile_kernels import compile_kernels
 from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
 from benchmarks.gpu.engine_loop import engine_loop
 from benchmarks.gpu.goals import goals, one
-from benchmarks.gpu.kernels import kernel_profile, state_tiles
+from benchmarks.gpu.kernels import kernel_profile
+from benchmarks.gpu.launches import launches
 from benchmarks.gpu.painting import bench, rates
 from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import Sizes
-from benchmarks.gpu.sweep import sweep
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.update_profile import update_profile
 
@@ -60,16 +60,10 @@ PARTS = (
     ),
     Part("tests", run_tests, 90, "tests of kernels and of the CUDA backend, on this device"),
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
-    Part("bench", bench, 60, "ceilings, one image, scoring, memory, the authors' library"),
+    Part("bench", bench, 60, "ceilings, one image, scoring, the authors' library"),
     Part("reading", reading, 60, "completions, codes"),
     Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
     Part("profile", kernel_profile, 15, "every kernel of a step"),
     Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
-    Part("sweep", sweep, 45, "chained launches, sizes of graphs"),
-    Part(
-        "state_tiles",
-        state_tiles,
-        25,
-        "recurrent step alone: its programs, and how often states are written",
-    ),
+    Part("launches", launches, 20, "bits of chained launches and of several streams"),
 )

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import torch
 
 from benchmarks.gpu.results import Finding
@@ -19,7 +18,7 @@ from scanline.model.backends import OpenBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.slots import SlotPool
 from scanline.model.base.config import ModelConfig
-from scanline.model.bench.measure import device_durations, place_all, step_durations
+from scanline.model.bench.measure import place_all, step_durations
 from scanline.model.bench.run import load
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
@@ -134,12 +133,6 @@ DRY_OPTIONS: dict[str, Any] = {
     "prefill_graphs": ((1, 8), (2, 4)),
 }
 STATES = (torch.float32, torch.bfloat16)
-
-
-def microseconds(call: Callable[[], object], sizes: Sizes, calls: int = 10) -> float:
-    """Return the median time of a call without the host's."""
-    times = device_durations(call, 0.0, sizes.device, sizes.calls(9), calls)
-    return 1e6 * float(np.median(times))
 
 
 def make_generator(

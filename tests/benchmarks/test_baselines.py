@@ -1,24 +1,12 @@
-"""The authors' library, which benchmarks/ compares Scanline with, and memory over an image's
-positions.
-"""
+"""The authors' library, which benchmarks/ compares Scanline with."""
 
 import sys
 
 import pytest
 
-from benchmarks import baselines, memory_over_position
+from benchmarks import baselines
 from benchmarks.baselines import FastTransformers, missing_library
-from scanline.model.bench.correctness import make_reference
 from tests.support import small_models
-
-
-def test_memory_of_an_image_is_the_same_at_every_position(monkeypatch):
-    monkeypatch.setattr(memory_over_position, "IMAGES", {"cpu": 4})
-    config = small_models.config(**small_models.VARIANTS["waves of pixels"])
-    reference = make_reference(small_models.model(config), (4,))
-    samples = memory_over_position.sample_memory(reference.model, reference)
-    assert len({sample.tensor_bytes for sample in samples}) == 1
-    assert [sample.position % 3 for sample in samples] == [0] * 8
 
 
 def test_a_missing_library_is_reported(monkeypatch, capsys):
