@@ -6,9 +6,9 @@ Classes are in the order of the data set, and not in the model's.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Unpack
 
@@ -16,12 +16,13 @@ import numpy as np
 import torch
 
 from scanline.model.base.config import ModelConfig
+from scanline.model.base.sampling_options import SamplingParams
 from scanline.model.datasets import CLASSES
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import bits_figures, nearest_figures
+from scanline.model.evaluation.metrics import bits_figures, nearest_figures, way_words
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.likelihood import classification
 from scanline.model.network.class_reading import class_logits
@@ -45,7 +46,7 @@ class ClassSamples:
     classes: int  # K
     predictions: Predictions  # of all, class after class
     seed: int
-    guidance: float = 1.0
+    way: SamplingParams  # how they were painted, but for their classes
 
     @property
     def of_each(self) -> int:
@@ -111,8 +112,8 @@ class ClassMeasurements:
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
     by_bits: Answers | None  # of the first test images
     samples: ClassSamples | None
-    # with the same seed and as many as `samples`, in the order asked for
-    guided: tuple[ClassSamples, ...] = ()
+    # with the same seed and as many as `samples`, painted in the other ways
+    others: tuple[ClassSamples, ...] = ()
     # [classified] float64, bits/dim of the first test images, their class drawn
     any_class: np.ndarray | None = None
     readings: int = 0  # of the classified images under a class, mirrored ones included
@@ -137,7 +138,7 @@ def measure_classes(
     classified: int,
     of_each: int = 0,
     classifier: Classifier | None = None,
-    guidance: Sequence[float] = (),
+    ways: Sequence[SamplingParams] = (SamplingParams(),),
     seed: int = 0,
     stage: Stage = lambda what, total, unit: lambda done: None,
     **options: Unpack[RunOptions],
@@ -146,7 +147,7 @@ def measure_classes(
     [m] uint8.
 
     classified: how many of the first test images to classify. of_each: how many samples of each class
-    the `classifier` sees. guidance: for each weight, above 1, as many samples are painted with it.
+    the `classifier` sees, painted in each of `ways`, the first of which is plain.
     """
     labels = labels_of_set(model.config, dataset)
     assert labels is not None
@@ -165,12 +166,12 @@ def measure_classes(
         true = np.concatenate((true, bits_of_rest))
     samples: list[ClassSamples] = []
     if of_each and classifier is not None:
-        for weight in (1.0, *guidance):
-            requests = [
-                GenerateRequest(0, of_each, seed, label=label, guidance=weight)
-                for label in labels.tolist()
-            ]
-            samples.append(_sample(model, classifier, requests, stage, **options))
+        for way in ways:
+            requests = _requests(way, labels.tolist(), of_each, seed)
+            predictions = _sample(
+                model, classifier, requests, way_words(vars(way)), stage, **options
+            )
+            samples.append(ClassSamples(len(labels), predictions, seed, way))
     by_head = answers_by_head(model, test, classes, stage, labels)
     by_bits = None
     if first:
@@ -237,11 +238,11 @@ def judged_samples(
     model: Transformer,
     images: ImageSet,
     of_each: int,
-    ways: Sequence[tuple[float, float]],
+    ways: Sequence[SamplingParams],
     seed: int,
     stage: Stage,
 ) -> list[dict[str, Any]]:
-    """Return for each guidance and temperature of `ways` how many of `of_each` samples of each class
+    """Return for each of `ways` how many of `of_each` samples of each class
     the class head takes for that class, and whether they lie nearer to each other and to the
     training images than test images do."""
     assert images.labels is not None
@@ -253,25 +254,20 @@ def judged_samples(
     apart = _distance_within_classes(test, images.labels.test, of_each)
     asked = np.arange(len(names)).repeat(of_each)
     rows = []
-    for guidance, temperature in ways:
+    for way in ways:
         # As many samples of each class, in the order of the classes.
-        requests = [
-            GenerateRequest(
-                0, of_each, seed, temperature=temperature, label=label, guidance=guidance
-            )
-            for label in range(1, len(names) + 1)
-        ]
+        requests = _requests(way, range(1, len(names) + 1), of_each, seed)
         samples = np.concatenate([painted.images for painted in paint_requests(model, requests)])
         answers = answers_by_head(model, samples, asked, stage)
         assert answers is not None
         judged = answers.figures()
-        what = f"neighbours of samples, guidance {guidance:g}"
+        what = f"neighbours of samples, {way_words(vars(way))}"
         progress = stage(what, len(training), "training images")
         distances = nearest(samples, training, 1, model.device, progress).distances[:, 0]
         rows.append(
             {
-                "guidance": guidance,
-                "temperature": temperature,
+                **way.used,
+                "best_of": way.best_of,
                 "each": of_each,
                 "seed": seed,
                 "as_asked": judged["accuracy"],
@@ -338,19 +334,36 @@ def _sample(
     model: Transformer,
     classifier: Classifier,
     requests: Sequence[GenerateRequest],
+    way: str,
     stage: Stage,
     **options: Unpack[RunOptions],
-) -> ClassSamples:
+) -> Predictions:
     """Paint and classify the samples of a request for each class; no image is kept."""
-    guidance = requests[0].guidance
     size = requests[0].n * model.config.bytes
-    guided = "" if guidance == 1 else f", guidance {guidance:g}"
-    progress = stage(f"painting samples of each class{guided}", len(requests) * size, "bytes")
+    progress = stage(f"painting samples of each class, {way}", len(requests) * size, "bytes")
     predictions: list[Predictions] = []
     for row, request in enumerate(requests):
         painted = paint_request(model, request, progress=after(row * size, progress), **options)
         predictions.append(classify(classifier, painted.images))
-    return ClassSamples(len(requests), joined(predictions), requests[0].seed, guidance)
+    return joined(predictions)
+
+
+def ways_of(guidance: Sequence[float], best_of: Sequence[int]) -> list[SamplingParams]:
+    """Return how samples of each class are painted: plainly, with each guidance, and likewise, or
+    plainly where there is none, as the best of so many candidates."""
+    weights = [*dict.fromkeys((1.0, *guidance))]
+    ways = [SamplingParams(guidance=weight) for weight in weights]
+    for way in ways[1:] or ways[:]:
+        ways += [replace(way, best_of=count) for count in best_of]
+    return ways
+
+
+def _requests(
+    way: SamplingParams, labels: Iterable[int], of_each: int, seed: int
+) -> list[GenerateRequest]:
+    return [
+        GenerateRequest(0, of_each, seed, **vars(replace(way, label=label))) for label in labels
+    ]
 
 
 def _confusion(true: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:

@@ -14,7 +14,7 @@ from scanline.model import datasets
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.device import AUTO, resolve_backend
 from scanline.model.base.precision import DEFAULT
-from scanline.model.base.sampling_options import Defaults, check_guidance
+from scanline.model.base.sampling_options import Defaults, SamplingParams, check_guidance
 from scanline.model.datasets.source import open_for
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classifier_cache import cached_classifier
@@ -40,6 +40,7 @@ def evaluate(
     classified: int | None = None,
     class_samples: int | None = None,
     guidance: Sequence[float] = (),
+    best_of: Sequence[int] = (),
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
@@ -55,8 +56,9 @@ def evaluate(
     to, or pictures as those of training, of which the test part is scored alone. images: only the
     first images of its test set. classified, class_samples: if the model knows the classes of the
     data set, how many of these images to classify with it, by default CLASSIFIED, and how many
-    samples of each class to paint and judge, by default EACH. guidance: weights with which as many
-    samples of each class are painted again, each a row of a table. cache: directory of trained
+    samples of each class to paint and judge, by default EACH. guidance, best_of: as many samples of
+    each class are painted again with each of these weights, and as the best of so many candidates,
+    each a row of a table (`ways_of`). cache: directory of trained
     classifiers. save: also write evaluation.json in the model directory. stage: called at the
     start of each stage, returns a function that is called with its progress. ValueError or
     OSError, before any work, for invalid arguments.
@@ -68,10 +70,13 @@ def evaluate(
         raise ValueError(
             f"{directory} is not writable, so evaluation.json cannot be saved; leave out --save"
         )
+    if best_of and model.class_head is None:
+        raise ValueError("--best-of needs a class head, which the model does not have")
+    ways = classes.ways_of(guidance, best_of)
     if datasets.set_in(data) is None:
         defaults = read_defaults(directory, config)
         result = _of_pictures(
-            model, data, images, class_samples or 0, guidance, defaults, seed, stage, options
+            model, data, images, class_samples or 0, ways, defaults, seed, stage, options
         )
         if save:  # without the names of somebody's files, since models are published
             saved = {name: value for name, value in result.items() if name != "left_out"}
@@ -83,9 +88,9 @@ def evaluate(
     knows_classes = classes.labels_of_set(config, dataset) is not None
 
     # Arguments are checked before the first measurement, which takes minutes.
-    if guidance:
+    if len(ways) > 1:
         paints_classes = samples > 0 and class_samples != 0
-        _check_guidance(guidance, config, dataset, knows_classes, paints_classes)
+        _check_ways(ways, config, dataset, knows_classes, paints_classes)
     if config.classes and not knows_classes:
         log.warning("no class is measured: the model's classes are not those of %s", dataset)
     if samples:
@@ -113,7 +118,7 @@ def evaluate(
             classified=classes.CLASSIFIED[dataset] if classified is None else classified,
             of_each=classes.EACH if class_samples is None else class_samples,
             classifier=classifier,
-            guidance=[weight for weight in dict.fromkeys(guidance) if weight != 1],
+            ways=ways,
             seed=seed,
             stage=stage,
             **options,
@@ -132,7 +137,7 @@ def evaluate(
             **options,
         )
         result["quality"] = quality(compared)
-        if guidance and measured is not None:
+        if len(ways) > 1 and measured is not None:
             result["guidance"] = guidance_figures(measured, compared)
     if save:
         write_evaluation(directory, result)
@@ -144,7 +149,7 @@ def _of_pictures(
     data: Path,
     count: int | None,
     of_each: int,
-    guidance: Sequence[float],
+    ways: list[SamplingParams],
     defaults: Defaults,
     seed: int,
     stage: Stage,
@@ -152,15 +157,16 @@ def _of_pictures(
 ) -> dict[str, Any]:
     """Return the evaluation on the test part of somebody's own pictures, whose samples no
     classifier judges: there is one for published sets alone. The class head judges `of_each` samples
-    of each class: without guidance, with these weights, and by the model's defaults."""
+    of each class, painted in these ways and by the model's defaults."""
     config = model.config
     pictures = open_for(config, data)
-    if (of_each or guidance) and not (of_each and model.class_head and pictures.labels):
+    asks_for_ways = len(ways) > 1
+    if (of_each or asks_for_ways) and not (of_each and model.class_head and pictures.labels):
         raise ValueError(
-            "--guidance and --class-samples go together, for a model with a class head"
+            "--guidance, --best-of and --class-samples go together, for a model with a class head"
         )
-    for weight in guidance:
-        check_guidance(weight, True, config)
+    for way in ways:
+        check_guidance(way.guidance, True, config)
     test = pictures.test[:count]
     progress = stage("scoring test images", len(test), "images")
     bits = bits_per_dim(model, test, progress=progress, **options)
@@ -178,8 +184,7 @@ def _of_pictures(
         if by_head is not None:
             result["classes"]["by_head"] = by_head.figures()
     if of_each:
-        ways = [(weight, 1.0) for weight in (1.0, *guidance)]
-        default = (defaults.guidance, defaults.temperature)
+        default = SamplingParams(guidance=defaults.guidance, temperature=defaults.temperature)
         ways = list(dict.fromkeys([*ways, default]))  # each once
         rows = classes.judged_samples(model, pictures, of_each, ways, seed, stage)
         for row, way in zip(rows, ways, strict=True):
@@ -197,18 +202,19 @@ def _load(directory: Path, device: str, precision: str, backend: str) -> tuple[T
     return generator.model, generator.backend_name
 
 
-def _check_guidance(
-    guidance: Sequence[float], config: ModelConfig, dataset: str, knows_classes: bool, samples: bool
+def _check_ways(
+    ways: Sequence[SamplingParams],
+    config: ModelConfig,
+    dataset: str,
+    knows_classes: bool,
+    samples: bool,
 ) -> None:
     """Raise ValueError unless the model can be guided with these weights, knows the classes of the
     data set, and samples of each class are painted."""
-    for weight in guidance:
-        check_guidance(weight, True, config)
+    for way in ways:
+        check_guidance(way.guidance, True, config)
+    what = "--guidance and --best-of compare samples"
     if not knows_classes:
-        raise ValueError(
-            f"--guidance compares samples of the classes of {dataset}, which the model does not know"
-        )
+        raise ValueError(f"{what} of the classes of {dataset}, which the model does not know")
     if not samples:
-        raise ValueError(
-            "--guidance compares samples of each class; leave out --samples 0 and --class-samples 0"
-        )
+        raise ValueError(f"{what} of each class; leave out --samples 0 and --class-samples 0")

@@ -1,6 +1,7 @@
-"""Effect of guidance on samples of each class: recognisability and variety.
+"""Effect of guidance, and of a choice between candidates, on samples of each class:
+recognisability and variety.
 
-Samples painted with each weight, 1 among them, are compared with test images. Guidance that only
+Samples painted in each way, plainly among them, are compared with test images. A way that only
 made the samples of a class alike would also make them easier to recognise, so that the shares say
 little without the distance within classes. Samples that show another class than the one asked for
 raise it; it is therefore also measured without them.
@@ -17,8 +18,8 @@ from scanline.model.evaluation.metrics import frechet_distance
 
 
 def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
-    """Return the table as evaluation.json holds it under "guidance": a row for each weight, 1
-    first, and one for test images.
+    """Return the table as evaluation.json holds it under "guidance": a row for each way, the
+    plain one first, and one for test images.
 
     Shares are of all samples and of all test images. The Fréchet distance to half of the test
     images and the distance within classes are those of equally many images of each class: of the
@@ -34,9 +35,9 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
     chosen = [half[labels[half] == k][:of_each] for k in range(count)]
     first = np.concatenate([k * of_each + np.arange(len(chosen[k])) for k in range(count)])
     rows = []
-    for samples in (measured.samples, *measured.guided):
+    for samples in (measured.samples, *measured.others):
         row = _row(samples.predictions, samples.asked, first, reference)
-        rows.append({"guidance": samples.guidance, **row})
+        rows.append({"guidance": samples.way.guidance, "best_of": samples.way.best_of, **row})
     return {
         "each": of_each,
         "seed": measured.samples.seed,

@@ -1,6 +1,7 @@
 """The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of
 test images."""
 
+from collections.abc import Mapping
 from math import sqrt
 from typing import Any
 
@@ -151,10 +152,17 @@ def judged_row(row: dict[str, Any]) -> tuple[str, str]:
         said += f" {apart['test_images']:.0f}"
     said += f"; {near['samples_close']:.1%} are nearer to a training image than"
     said += f" {1 - near['test_images_close']:.0%} of test images, {near['copies']} are copies"
-    way = f"guidance {row['guidance']:g}, temperature {row['temperature']:g}"
+    way = f"{way_words(row)}, temperature {row['temperature']:g}"
     if row["default"]:
         way += " (the default)"
     return f"{row['each']}{OF_EACH}{way}", said
+
+
+def way_words(row: Mapping[str, Any]) -> str:
+    """Return how the samples of a row are painted, but for their temperature."""
+    count = row.get("best_of", 1)
+    best = f", best of {count}" if count > 1 else ""
+    return f"guidance {row['guidance']:g}{best}"
 
 
 def sure_share(figures: dict[str, Any]) -> str:

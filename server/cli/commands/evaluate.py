@@ -10,6 +10,7 @@ import typer
 from scanline.model.base.device import AUTO
 from scanline.model.base.inputs import MAX_SEED
 from scanline.model.base.precision import DEFAULT
+from scanline.model.base.sampling_options import MAX_BEST_OF
 from scanline.server.cli.base.options import (
     Backend,
     Data,
@@ -59,6 +60,15 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    best_of: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=1,
+            max=MAX_BEST_OF,
+            help="Candidates of such a sample, of which the class head chooses one, with each guidance. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Directory of trained classifiers.", show_default="the user's cache"),
@@ -101,6 +111,7 @@ def evaluate(
             classified=classified,
             class_samples=class_samples,
             guidance=guidance or (),
+            best_of=best_of or (),
             cache=cache,
             seed=seed,
             precision=precision,
@@ -135,7 +146,9 @@ def _print(evaluation: dict[str, Any]) -> None:
 
 
 def _print_guidance(guidance: dict[str, Any]) -> None:
-    rows = [(f"guidance {row['guidance']:g}", row) for row in guidance["rows"]]
+    from scanline.model.evaluation.metrics import way_words
+
+    rows = [(way_words(row), row) for row in guidance["rows"]]
     for name, row in [*rows, ("test images of the classes", guidance["test_images"])]:
         print(
             f"{name}: {row['recognisable']:.1%} recognisable, {row['as_asked']:.1%} of the class asked for,"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from scanline.model.base.sampling_options import SamplingParams
 from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
@@ -52,7 +53,7 @@ def found():
         classified=6,
         of_each=EACH,
         classifier=CLASSIFIER,
-        guidance=(3.0, 1.5),
+        ways=classes.ways_of((3.0, 1.5), (2,)),
         seed=4,
     )
 
@@ -108,7 +109,7 @@ def test_the_figures_are_shares_of_rows_and_of_all():
     # nineteen samples of each, ten of them right
     given = np.concatenate([[*range(10), *[digit] * 9] for digit in range(10)])
     predictions = Predictions(np.zeros((190, 64)), given, np.ones(190))
-    samples = classes.ClassSamples(10, predictions, 3)
+    samples = classes.ClassSamples(10, predictions, 3, SamplingParams())
     assert_array_equal(samples.confusion, 1 + 9 * np.eye(10, dtype=np.int64))
     figures = class_figures(
         ClassMeasurements(
@@ -137,16 +138,18 @@ def test_the_figures_are_shares_of_rows_and_of_all():
     assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 0.01, 100.00% are right"
 
 
-def test_each_row_of_guidance_is_of_the_samples_of_its_weight(found):
+def test_each_row_of_guidance_is_of_the_samples_of_its_way(found):
     data = LabelledData("mnist", TESTS[:60], DIGITS[:60], TESTS, DIGITS)
     compared = compare(MODEL, CLASSIFIER, data, bits_per_dim(MODEL, TESTS), 50, seed=4)
     rows = guidance_figures(found, compared)["rows"]
-    assert [row["guidance"] for row in rows] == [1, 3, 1.5]
+    ways = [(row["guidance"], row["best_of"]) for row in rows]
+    assert ways == [(1, 1), (3, 1), (1.5, 1), (3, 2), (1.5, 2)]
     asked = np.repeat(np.arange(10), EACH)
     for row in rows:
         images = []
         for digit in range(10):
-            request = GenerateRequest(0, EACH, 4, label=label(digit), guidance=row["guidance"])
+            way = {name: row[name] for name in ("guidance", "best_of")}
+            request = GenerateRequest(0, EACH, 4, label=label(digit), **way)
             images.append(paint_request(MODEL, request).images)
         seen = classify(CLASSIFIER, np.concatenate(images))
         assert row["recognisable"] == seen.recognised.mean()
