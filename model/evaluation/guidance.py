@@ -14,7 +14,12 @@ import numpy as np
 from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.classifier import Predictions
 from scanline.model.evaluation.comparison import Comparison
-from scanline.model.evaluation.metrics import frechet_distance
+from scanline.model.evaluation.metrics import (
+    frechet_distance,
+    frechet_error,
+    precision_recall,
+    standard_error,
+)
 
 
 def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
@@ -50,7 +55,7 @@ def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[
 
 def _row(
     seen: Predictions, classes: np.ndarray, compared: np.ndarray, reference: np.ndarray
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Return the figures of images of `classes` [n]: shares of all, distances of those at the
     indices `compared`."""
     is_right = seen.classes == classes
@@ -59,7 +64,10 @@ def _row(
     return {
         "recognisable": float(seen.recognised.mean()),
         "as_asked": float(is_right.mean()),
+        "standard_error": standard_error(is_right),
         "frechet_distance": frechet_distance(features[compared], reference),
+        "frechet_error": frechet_error(features[compared], reference),
+        **precision_recall(features[compared], reference),
         "within_class_distance": within_class_distance(features[compared], classes[compared]),
         "within_class_distance_as_asked": within_class_distance(features[right], classes[right]),
     }

@@ -17,6 +17,8 @@ from scanline.model.likelihood.typicality import Typicality
 
 # a sample is close to the training set where no more than this share of test images is closer
 CLOSE = 0.01
+BOOTSTRAPS = 50
+NEIGHBOURS = 3
 OF_EACH = " samples of each class, "
 
 
@@ -93,6 +95,35 @@ def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
     between = (mean_1 - mean_2).square().sum()
     distance = between + covariance_1.trace() + covariance_2.trace() - 2 * shared
     return max(0.0, float(distance))
+
+
+def frechet_error(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the standard error of `frechet_distance` by the bootstrap (Efron, 1979): the spread
+    of its values for as many images that are drawn from these."""
+    rng = np.random.default_rng(0)
+    values = []
+    for _ in range(BOOTSTRAPS):
+        drawn = [
+            features[rng.integers(len(features), size=len(features))]
+            for features in (first, second)
+        ]
+        values.append(frechet_distance(*drawn))
+    return float(np.std(values, ddof=1))
+
+
+def precision_recall(samples: np.ndarray, tests: np.ndarray) -> dict[str, float]:
+    """Return the share of samples [n, F] that lie among test images [m, F], and of test images that
+    lie among samples: no farther from one of them than its NEIGHBOURS-th nearest of its own kind is
+    (Kynkäänniemi et al., 2019). Compare values of equal n and m."""
+    of_samples = torch.from_numpy(np.ascontiguousarray(samples))
+    of_tests = torch.from_numpy(np.ascontiguousarray(tests))
+    distances = torch.cdist(of_samples, of_tests)
+    # the nearest of all is the image itself
+    reach_of_samples = torch.cdist(of_samples, of_samples).kthvalue(NEIGHBOURS + 1, dim=1).values
+    reach_of_tests = torch.cdist(of_tests, of_tests).kthvalue(NEIGHBOURS + 1, dim=1).values
+    precision = (distances <= reach_of_tests).any(dim=1)
+    recall = (distances <= reach_of_samples[:, None]).any(dim=0)
+    return {"precision": float(precision.double().mean()), "recall": float(recall.double().mean())}
 
 
 def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -180,14 +211,17 @@ def _frechet(compared: Comparison) -> dict[str, Any]:
     images."""
     count = len(compared.chosen)
     others = compared.test_predictions.features[compared.others]
+    samples = compared.sample_predictions.features[:count]
+    tests = compared.test_predictions.features[compared.chosen]
     return {
         "features": "of this report's classifier, not of an Inception network",
         "images": count,
         "against": len(others),
-        "samples": frechet_distance(compared.sample_predictions.features[:count], others),
-        "test_images": frechet_distance(
-            compared.test_predictions.features[compared.chosen], others
-        ),
+        "samples": frechet_distance(samples, others),
+        "standard_error": frechet_error(samples, others),
+        "test_images": frechet_distance(tests, others),
+        "of_samples": precision_recall(samples, others),
+        "of_test_images": precision_recall(tests, others),
     }
 
 

@@ -151,8 +151,10 @@ def _print_guidance(guidance: dict[str, Any]) -> None:
     rows = [(way_words(row), row) for row in guidance["rows"]]
     for name, row in [*rows, ("test images of the classes", guidance["test_images"])]:
         print(
-            f"{name}: {row['recognisable']:.1%} recognisable, {row['as_asked']:.1%} of the class asked for,"
-            f" Frechet distance {row['frechet_distance']:.3f},"
+            f"{name}: {row['recognisable']:.1%} recognisable,"
+            f" {row['as_asked']:.1%} +- {row['standard_error']:.1%} of the class asked for,"
+            f" Frechet distance {row['frechet_distance']:.3f} +- {row['frechet_error']:.3f},"
+            f" precision {row['precision']:.1%}, recall {row['recall']:.1%},"
             f" distance within classes {row['within_class_distance']:.3f}, of images seen as asked for"
             f" {row['within_class_distance_as_asked']:.3f}"
         )
@@ -167,9 +169,13 @@ def _print_quality(quality: dict[str, Any]) -> None:
         f"{bits['mean']:.4f} +- {bits['standard_error']:.4f} bits/dim on {quality['samples']} samples"
     )
     print(
-        f"Frechet distance in this classifier's features: samples {frechet['samples']:.3f},"
+        f"Frechet distance in this classifier's features:"
+        f" samples {frechet['samples']:.3f} +- {frechet['standard_error']:.3f},"
         f" as many test images {frechet['test_images']:.3f}"
     )
+    for what, shares in (("samples", "of_samples"), ("test images", "of_test_images")):
+        of_kind = frechet[shares]
+        print(f"precision {of_kind['precision']:.1%}, recall {of_kind['recall']:.1%} of {what}")
     print(
         f"recognisable: {known['samples']:.1%} of samples, {known['test_images']:.1%} of test images"
     )

@@ -11,7 +11,12 @@ from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.comparison import LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import frechet_distance, quality
+from scanline.model.evaluation.metrics import (
+    frechet_distance,
+    frechet_error,
+    precision_recall,
+    quality,
+)
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -56,6 +61,7 @@ def test_test_images_as_samples_have_the_numbers_of_test_images(found):
     distance = numbers["frechet_distance"]
     near = numbers["nearest_training_image"]
     assert distance["samples"] == pytest.approx(distance["test_images"])
+    assert distance["of_samples"] == pytest.approx(distance["of_test_images"])
     assert near["samples_median"] == near["test_images_median"]
     assert near["samples_close"] == pytest.approx(0.01, abs=0.01)
 
@@ -112,6 +118,30 @@ def test_simple_clouds_are_at_the_distance_of_their_closed_form():
     assert frechet_distance(3 * values, values) == pytest.approx(one_feature)
     large = features * 1e6 + 1e7
     assert frechet_distance(large, large.copy()) >= 0
+
+
+def test_the_bootstrap_gives_the_spread_over_clouds_drawn_anew():
+    distances = []
+    for _ in range(60):
+        clouds = RNG.standard_normal((2, 200, 3))
+        distances.append(frechet_distance(clouds[0] + 1, clouds[1]))
+    clouds = RNG.standard_normal((2, 200, 3))
+    error = frechet_error(clouds[0] + 1, clouds[1])
+    assert error == pytest.approx(np.std(distances), rel=0.4)
+
+
+def test_precision_falls_with_what_is_off_and_recall_with_what_is_missing():
+    left = RNG.standard_normal((200, 4))
+    right = left + 100
+    both = np.concatenate((left[:100], right[:100]))
+    assert precision_recall(left, left[::-1]) == {"precision": 1, "recall": 1}
+    assert precision_recall(left, right) == {"precision": 0, "recall": 0}
+    off = precision_recall(both, left)
+    missing = precision_recall(left, both)
+    assert off["precision"] == pytest.approx(0.5, abs=0.03)
+    assert off["recall"] > 0.8
+    assert missing["precision"] > 0.8
+    assert missing["recall"] == pytest.approx(0.5, abs=0.03)
 
 
 def noise(count, seed, size=30):
