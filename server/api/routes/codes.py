@@ -11,7 +11,7 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.formats.code_file import MEDIA_TYPE, SUFFIX
 from scanline.model.tasks import encode
 from scanline.model.tasks.encode import EncodeTask, EncodeValues
-from scanline.server.api.jobs.run import Answer, TaskResponse
+from scanline.server.api.jobs import Answer, TaskResponse
 from scanline.server.api.openapi import coded, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON, accepted

@@ -18,7 +18,7 @@ from structlog.contextvars import bind_contextvars
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.base.cancellation import deadline, until_disconnect
 from scanline.server.api.base.errors import ApiError, ClientGoneError, from_exception
-from scanline.server.api.jobs.run import changes, running
+from scanline.server.api.jobs import changes, running
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.answers import start_message
 from scanline.server.api.payload.image_output import ImageOutput, image_metadata, seed_headers

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.tasks.paint import PaintTask
 from scanline.server.api.base.cancellation import deadline, until_disconnect
-from scanline.server.api.jobs.run import Answer, TaskResponse, decode_task, paint_task
+from scanline.server.api.jobs import Answer, TaskResponse, decode_task, paint_task
 from scanline.server.api.openapi import code_body, json_body, painted, upload_body
 from scanline.server.api.payload import offload, schemas
 from scanline.server.api.payload.answers import painted_chunks

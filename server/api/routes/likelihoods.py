@@ -18,7 +18,7 @@ from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.estimate import Estimates, EstimateTask, EstimateValues
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
-from scanline.server.api.jobs.run import Answer, TaskResponse, values_of
+from scanline.server.api.jobs import Answer, TaskResponse, values_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import answers, offload, response_schemas
 from scanline.server.api.payload.accept import JSON

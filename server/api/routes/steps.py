@@ -14,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 
 from scanline.model.tasks import inspect
 from scanline.model.tasks.inspect import InspectTask, InspectValues
-from scanline.server.api.jobs.run import Answer, TaskResponse, values_of
+from scanline.server.api.jobs import Answer, TaskResponse, values_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import offload
 from scanline.server.api.payload.accept import JSON

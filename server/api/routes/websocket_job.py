@@ -18,7 +18,7 @@ from scanline.server.api.base.errors import from_exception
 from scanline.server.api.base.loop_time import LoopTime, measured
 from scanline.server.api.base.rate_limit import FrameThrottle
 from scanline.server.api.base.tracing import job_span
-from scanline.server.api.jobs.run import changes, paint_task, running
+from scanline.server.api.jobs import changes, paint_task, running
 from scanline.server.api.payload.image_output import image_metadata, size_of
 from scanline.server.api.payload.pictures import UploadedPictures
 from scanline.server.api.payload.schemas import EditRequest, PaintFields, PictureFields
