@@ -254,11 +254,11 @@ def _divide(
         fits = tl.sum(tl.minimum(wanted, middle)) <= rows
         least = tl.where(fits, middle, least)
         most = tl.where(fits, most, tl.maximum(middle - 1, least))
-    given = tl.minimum(wanted, least)
-    before = tl.cumsum(given) - given
+    granted = tl.minimum(wanted, least)
+    before = tl.cumsum(granted) - granted
     second = guided & (b % 2 == 1)
-    tl.store(count + b, given, mask=inside)
-    tl.store(first + b, tl.where(second, before - given + 1, before), mask=inside)
+    tl.store(count + b, granted, mask=inside)
+    tl.store(first + b, tl.where(second, before - granted + 1, before), mask=inside)
     tl.store(stride + b, tl.where(guided, 2, 1).to(tl.int64), mask=inside)
 
     # The next launch fills the rows that there are.

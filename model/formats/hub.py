@@ -137,14 +137,14 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
     from scanline.model.formats.checkpoint import load_model
 
     directory = directory.resolve()
-    own = model_dir.model_name(directory)
+    title = model_dir.model_name(directory)
     # A directory from a stranger may link to the user's own files: none of these
     # is sent, and each file is read first.
     names = [CARD, CONFIG, *weight_files(directory), CLASS_HEAD, EVALUATION, GENERATION, INDEX]
     files = {name: _inside(directory, name) for name in names}
     load_model(directory)  # raises where a file is wrong
     model_dir.read_info(directory)
-    card = _card(files.pop(CARD), f"# {own}\n\nA linear transformer that paints images.\n")
+    card = _card(files.pop(CARD), f"# {title}\n\nA linear transformer that paints images.\n")
     files |= {name: _picture(directory, name) for name in _shown(directory, card)[0]}
     api, repository, branch = _open(name)
     from huggingface_hub.utils.tqdm import disable_progress_bars
@@ -158,7 +158,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
                 Path(folder, file).parent.mkdir(parents=True, exist_ok=True)
                 Path(folder, file).symlink_to(path)
         write_file(
-            Path(folder, CARD), with_metadata(card, own, model_dir.read_evaluation(directory))
+            Path(folder, CARD), with_metadata(card, title, model_dir.read_evaluation(directory))
         )
         # None: as the organisation has it
         api.create_repo(repository, private=private or None, exist_ok=True)
@@ -168,7 +168,7 @@ def push(directory: Path, name: str, *, private: bool = False, message: str | No
             repo_id=repository,
             folder_path=folder,
             revision=branch,
-            commit_message=message or f"Push {own}",
+            commit_message=message or f"Push {title}",
             # else an earlier model's would be read
             delete_patterns=[model_dir.WEIGHTS, CLASS_HEAD, INDEX, EVALUATION, GENERATION, SHARDS],
         )

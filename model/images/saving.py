@@ -38,9 +38,9 @@ def film_of(
     """Return the film that is asked for, as `check_out` does; a `scale` alone is that of a .png or
     .webp sheet."""
     numbers: dict[str, Any] = {"frames": frames, "seconds": seconds, "scale": scale}
-    given = {name: number for name, number in numbers.items() if number is not None}
-    asked = Film(**given) if film or given else None  # which checks the scale
-    is_sheet = _form(out) in SHEETS and not film and given.keys() <= {"scale"}
+    sent = {name: number for name, number in numbers.items() if number is not None}
+    asked = Film(**sent) if film or sent else None  # which checks the scale
+    is_sheet = _form(out) in SHEETS and not film and sent.keys() <= {"scale"}
     return check_out(out, None if is_sheet else asked)
 
 

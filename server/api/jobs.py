@@ -50,13 +50,13 @@ def values_of(kind: type[Values], fields: BaseModel, **more: object) -> Values:
     its options of sampling as well.
     """
     wanted: dict[str, Any] = {field.name: field.type for field in fields_of(kind)}  # type: ignore[arg-type]
-    given = {
+    values = {
         name: getattr(fields, name) for name in wanted.keys() & type(fields).model_fields.keys()
     }
     if "sampling" in wanted:
         names = type(fields).model_fields.keys() & PaintOptions.__annotations__
-        given["sampling"] = {name: getattr(fields, name) for name in names}
-    return kind(**given, **more)
+        values["sampling"] = {name: getattr(fields, name) for name in names}
+    return kind(**values, **more)
 
 
 def paint_task(models: ModelRegistry, fields: PaintFields) -> tuple[ServedModel, PaintTask]:

@@ -134,9 +134,9 @@ class AdmissionControl:
         """Take room for so many more images of a request; QueueFullError
         where there is none for all of them.
         """
-        own = self.clients[held.client].without(held)
+        usage = self.clients[held.client].without(held)
         total = self.total.without(held)
-        self._check(held.images + images, held.client, own, total, counted)
+        self._check(held.images + images, held.client, usage, total, counted)
         self.change(held.client, 0, images, 0)
 
     def change(
@@ -152,9 +152,9 @@ class AdmissionControl:
         self.rate.update(finished, 0 < self.slots <= self.total.images)
 
     def _check(
-        self, images: int, client: str, own: QueueUsage, total: QueueUsage, counted: str
+        self, images: int, client: str, usage: QueueUsage, total: QueueUsage, counted: str
     ) -> None:
-        """Refuse a request for so many images of a client that holds `own` besides;
+        """Refuse a request for so many images of a client that holds `usage` besides;
         `counted`: how they are counted.
         """
         limits = self.limits
@@ -163,7 +163,7 @@ class AdmissionControl:
         # A client that holds nothing may have one image, beyond the room too,
         # while fewer clients than that hold any.
         clients = len(self.clients) - (client in self.clients)
-        is_newcomer = not own.images and images <= NEWCOMER_IMAGES and clients < room
+        is_newcomer = not usage.images and images <= NEWCOMER_IMAGES and clients < room
         if images > most and not is_newcomer:
             message = (
                 f"This request has {images} images{counted}, and one client may have {int(most)} in progress; "
@@ -173,19 +173,19 @@ class AdmissionControl:
         if total.images + images > room and not is_newcomer:
             message = "Too many images are waiting; try again in a moment."
             raise QueueFullError(message, "queue_full", self._retry_after(total.images))
-        others = total.images - own.images
+        others = total.images - usage.images
         client_room = max(1.0, limits.client_share * (room - others))
-        if own.images + images > client_room and not is_newcomer:
+        if usage.images + images > client_room and not is_newcomer:
             message = (
-                f"This client has {own.images} images in progress and may have {int(client_room)} beside what others "
+                f"This client has {usage.images} images in progress and may have {int(client_room)} beside what others "
                 "have; wait until some are done."
             )
             # Clients share the slots: while this one's images are painted,
             # so are as many of each other client.
-            waiting = min(max(own.images, images) * len(self.clients), total.images)
+            waiting = min(max(usage.images, images) * len(self.clients), total.images)
             raise QueueFullError(message, "client_queue_full", self._retry_after(waiting))
-        others = total.unread_bytes - own.unread_bytes
-        if own.unread_bytes and own.unread_bytes > limits.client_share * (
+        others = total.unread_bytes - usage.unread_bytes
+        if usage.unread_bytes and usage.unread_bytes > limits.client_share * (
             limits.max_unread_bytes - others
         ):
             message = (
@@ -195,9 +195,11 @@ class AdmissionControl:
         if total.unread_bytes > limits.max_unread_bytes:
             message = "Too many images wait to be read by their clients; try again in a moment."
             raise QueueFullError(message, "unread_answers", UNKNOWN_RETRY_SECONDS)
-        self._check_deadline(images, client, own, total)
+        self._check_deadline(images, client, usage, total)
 
-    def _check_deadline(self, images: int, client: str, own: QueueUsage, total: QueueUsage) -> None:
+    def _check_deadline(
+        self, images: int, client: str, usage: QueueUsage, total: QueueUsage
+    ) -> None:
         """Refuse what cannot be painted in time: an accepted request would
         be cut off when it is half done.
         """
@@ -207,7 +209,7 @@ class AdmissionControl:
         # Clients share the slots, and then each client's requests: before a small
         # request's last image is painted, each request of its client has had as many turns
         # as it, and each client as many as this one.
-        before = min(own.images + images, images * (own.requests + 1))
+        before = min(usage.images + images, images * (usage.requests + 1))
         seconds = min(before * len(self.clients.keys() | {client}), total.images + images) / rate
         if seconds > self.limits.request_timeout:
             message = (

@@ -241,23 +241,25 @@ def _directories(names: Sequence[str]) -> list[Path]:
 def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     """Return the names of each model by its directory's: those that it is served by, then its own;
     ValueError where a setting names no model, or a name is given to two."""
-    own = [model_name(directory) for directory in directories]
-    served: dict[str, list[str]] = {name: [] for name in own}
+    directory_names = [model_name(directory) for directory in directories]
+    served: dict[str, list[str]] = {name: [] for name in directory_names}
     for text in settings.served_model_names:
         name, _, model = text.partition("=")
-        if (model or own[0]) not in served:
+        if (model or directory_names[0]) not in served:
             raise ValueError(
-                f"--served-model-name {text}: {model} is not among the models {', '.join(own)}"
+                f"--served-model-name {text}: {model} is not among the models {', '.join(directory_names)}"
             )
-        served[model or own[0]].append(name)
-    for name in own:  # of a directory from anybody; words of it may be separated by a space
+        served[model or directory_names[0]].append(name)
+    for (
+        name
+    ) in directory_names:  # of a directory from anybody; words of it may be separated by a space
         if all(re.fullmatch(MODEL_NAME, word) for word in name.split(" ")):
             served[name].append(name)
         elif not served[name]:
             raise ValueError(
                 f"--model: {name!r} is no name for a model; rename the directory, or give --served-model-name"
             )
-    names = {model: tuple(dict.fromkeys(served[model])) for model in own}
+    names = {model: tuple(dict.fromkeys(served[model])) for model in directory_names}
     taken = [name for of_model in names.values() for name in of_model]
     for name in taken:
         if taken.count(name) > 1:
@@ -275,5 +277,5 @@ def _threads(settings: Settings, models: int) -> list[int | None]:
         return [settings.threads] * models
     if models == 1:
         return [None]
-    each, left_over = divmod(cores(), models)
-    return [max(1, each + 1 if place < left_over else each) for place in range(models)]
+    equal, left_over = divmod(cores(), models)
+    return [max(1, equal + 1 if place < left_over else equal) for place in range(models)]

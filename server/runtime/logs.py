@@ -146,11 +146,11 @@ def configure(form: str, level: str) -> None:
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers)
     )
     handler.addFilter(RateLimit())
-    own = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(handlers=[handler], level=max(logging.INFO, own), force=True)
-    logging.getLogger("scanline").setLevel(own)
+    lowest = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(handlers=[handler], level=max(logging.INFO, lowest), force=True)
+    logging.getLogger("scanline").setLevel(lowest)
     # the last two log each request to the Hugging Face Hub
     for name in ("uvicorn", "httpx", "httpx2"):
-        logging.getLogger(name).setLevel(max(logging.WARNING, own))
+        logging.getLogger(name).setLevel(max(logging.WARNING, lowest))
     logging.captureWarnings(True)
     warnings.filterwarnings("ignore", module=r"PIL\.")  # of what clients send

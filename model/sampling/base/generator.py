@@ -179,9 +179,9 @@ class Generator:
 
         A guided image is two consecutive specs, with its label and without.
         """
-        given = zip(slots, specs, prefixes or [None] * len(specs), strict=True)
+        images = zip(slots, specs, prefixes or [None] * len(specs), strict=True)
         # Sorted in a stable way: those without a prefix come first.
-        ordered = sorted(given, key=lambda each: each[2] is not None)
+        ordered = sorted(images, key=lambda image: image[2] is not None)
         ordered_slots = [slot for slot, _, _ in ordered]
         ordered_specs = [spec for _, spec, _ in ordered]
         ordered_prefixes = [prefix for _, _, prefix in ordered]

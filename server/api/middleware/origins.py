@@ -95,5 +95,5 @@ class OriginMiddleware(ServerMiddleware):
             return False
         # HostMiddleware, outside of this one, has compared Host with the names that are known to be
         # ours. The scheme is not compared: a TLS proxy changes it.
-        own = hosts[0].lower() if len(hosts) == 1 else ""
-        return all(own and origin.lower().partition("://")[2] == own for origin in origins)
+        host = hosts[0].lower() if len(hosts) == 1 else ""
+        return all(host and origin.lower().partition("://")[2] == host for origin in origins)

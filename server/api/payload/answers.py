@@ -182,8 +182,8 @@ def _image_data(
         if film is None
         else film.appearance_frame(len(images), images.shape[1:3], known)
     )
-    for image, appear, own in zip(images, appearance, metadata, strict=True):
-        data = ImageData(**output.data(image, appear), **own)
+    for image, appear, fields in zip(images, appearance, metadata, strict=True):
+        data = ImageData(**output.data(image, appear), **fields)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 

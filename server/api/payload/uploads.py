@@ -92,8 +92,10 @@ async def read_fields(request: Request, schema: type[Fields], models: ModelRegis
         limits = codes if has_codes else json_limits(models)
         async with deadline(models.request_timeout), until_disconnect(request):
             return await from_json(await parse_object(document, limits), schema, models)
-    own = f", {MEDIA_TYPE}" if has_codes else ""
-    raise ApiError("unsupported_media_type", f"Send multipart/form-data{own} or application/json.")
+    code_type = f", {MEDIA_TYPE}" if has_codes else ""
+    raise ApiError(
+        "unsupported_media_type", f"Send multipart/form-data{code_type} or application/json."
+    )
 
 
 async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelRegistry) -> Fields:
@@ -105,10 +107,10 @@ async def from_json(body: dict[str, Any], schema: type[Fields], models: ModelReg
     check_names(body, schema)
     texts: list[tuple[str, Any]] = []
     for name in body.keys() & LISTS:
-        given = body[name] if isinstance(body[name], list) else [body[name]]
-        if len(given) > models.max_images:
+        sent = body[name] if isinstance(body[name], list) else [body[name]]
+        if len(sent) > models.max_images:
             raise too_many_files(name, models.max_images)
-        texts += [(name, text) for text in given]
+        texts += [(name, text) for text in sent]
     if body.get("mask") is not None:
         texts.append(("mask", body["mask"]))
     size = sum(len(text) for _, text in texts if isinstance(text, str))

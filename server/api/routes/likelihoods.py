@@ -94,10 +94,10 @@ def _classify(
     models: ModelRegistry, model: ServedModel, request: Request, fields: ClassificationRequest
 ) -> Response:
     task = classify.plan(model, values_of(ClassifyValues, fields, pictures=len(fields.image)))
-    each = "twice for each class" if model.config.mirrored else "once for each class"
+    readings = "twice for each class" if model.config.mirrored else "once for each class"
     if model.has_class_head:
-        each = f"{each} and once for the class head" if task.by_bits else ""
-    models.check_count(task.count, "image", each)
+        readings = f"{readings} and once for the class head" if task.by_bits else ""
+    models.check_count(task.count, "image", readings)
     common = {
         "typical_bits_per_dim": model.typical_bits_per_dim,
         "read_by": "head" if model.has_class_head else "bits",

@@ -20,11 +20,11 @@ from scanline.model.images.given_images import Picture, read_completion
 from scanline.model.likelihood.typicality import TYPICAL
 
 
-def picture_files(given: list[Path], model: str) -> tuple[list[GivenPicture], list[Refused]]:
+def picture_files(paths: list[Path], model: str) -> tuple[list[GivenPicture], list[Refused]]:
     """Return pictures, those of folders, tables and arrays too, and what is left out, which is
     printed; an error before the model is loaded where there is none."""
     refused: list[Refused] = []
-    found = given_pictures(given, load_config(zoo.find(model)), refused)
+    found = given_pictures(paths, load_config(zoo.find(model)), refused)
     print_left_out(refused)
     return found, refused
 

@@ -41,11 +41,11 @@ def classify(
         picture_files,
     )
 
-    given, refused = picture_files(pictures, model)
-    names = [picture.name for picture in given]
+    files, refused = picture_files(pictures, model)
+    names = [picture.name for picture in files]
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
-        sources = [picture.source for picture in given]
+        sources = [picture.source for picture in files]
         images = (
             [255 - read_images(source, loaded.config) for source in sources] if invert else sources
         )

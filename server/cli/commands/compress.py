@@ -74,32 +74,32 @@ def compress(
     check_no_picture(out)
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
-    given = open_compress_input(pictures, config, split, classes)
-    print_left_out(given.refused)
+    data_set = open_compress_input(pictures, config, split, classes)
+    print_left_out(data_set.refused)
     with model_bar("encoding") as progress:
-        names = given.classes or class_name
+        names = data_set.classes or class_name
         data = loaded.compress(
-            given.images, class_name=names, images_a_code=images_a_code, progress=progress
+            data_set.images, class_name=names, images_a_code=images_a_code, progress=progress
         )
     write_output(out, data)
-    others = file_sizes.bits_per_dim(given.images.reshape(-1, *config.image_shape), COMPARED)
-    dims = 8 / given.images.size
+    others = file_sizes.bits_per_dim(data_set.images.reshape(-1, *config.image_shape), COMPARED)
+    dims = 8 / data_set.images.size
     summary = {
         "out": str(out),
-        "n": len(given.images),
+        "n": len(data_set.images),
         "bytes": len(data),
         "bits_per_dim": dims * len(data),
     }
     if as_json:
         line = json.dumps(
             summary
-            | as_json_fields(given.refused)
+            | as_json_fields(data_set.refused)
             | {f"{name.lower()}_bits_per_dim": value for name, value in others.items()}
         )
     else:
         beside = ", ".join(f"{name} {value:.3f}" for name, value in others.items())
-        if len(given.images) > COMPARED:
+        if len(data_set.images) > COMPARED:
             beside += f" for {COMPARED} of them"
-        line = f"{len(given.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}"
+        line = f"{len(data_set.images)} images in {out}, {len(data):,} bytes, {dims * len(data):.3f} bits/dim; {beside}"
     print_result(out, line)
-    exit_if_broken(given.refused)
+    exit_if_broken(data_set.refused)

@@ -201,8 +201,15 @@ class Supervisor:
         for model in self.models.all.values():
             if isinstance(model.engine, EngineClient):  # whose files it reads
                 await asyncio.to_thread(model.engine.copy.keep)
-        given = self.settings, self.listening, self.keys, self.certificate
-        process = ApiProcess(*given, self.statuses(), self.find_engine, self.methods)
+        process = ApiProcess(
+            self.settings,
+            self.listening,
+            self.keys,
+            self.certificate,
+            self.statuses(),
+            self.find_engine,
+            self.methods,
+        )
         self.running.add(process)
         status = await process.ended()
         self.running.discard(process)

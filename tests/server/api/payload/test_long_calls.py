@@ -173,7 +173,7 @@ def test_the_list_of_calls_is_whole():
         "routes/steps.py": 1,
         "routes/images.py": 1,  # a copy, which releases the lock
         # the last compresses our own files, each once
-        "jobs/run.py": 2,
+        "jobs.py": 2,
         "routes/page.py": 1,
     }, "a call off the loop that is new: add it above, with its bound, and measure its longest"
 
