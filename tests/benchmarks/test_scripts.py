@@ -1,7 +1,6 @@
 """Scripts of benchmarks/ run to their end on tiny models: tables, JSON in the last line,
 pictures."""
 
-import json
 import random
 import re
 import sys
@@ -13,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from benchmarks import card_pictures
-from benchmarks.data import emoji, letters
+from benchmarks.data import letters
 from scanline.model.base.sampling_options import Defaults, DrawnLabel
 from scanline.model.datasets.folder import about
 from scanline.model.formats.checkpoint import load_model, save_model
@@ -80,39 +79,3 @@ def test_the_data_of_letters_name_each_package_once_under_its_licence(tmp_path):
         "Letters of Debian's fonts",
         sorted(f"{letters.TRAIN} {letters.TEST}".split()),
     )
-
-
-def test_an_emoji_of_the_test_set_is_not_in_the_training_set(tmp_path):
-    modules = tmp_path / "modules"
-    listed = []
-    for number in range(60):
-        name = f"{number:x}.png"
-        skins = (
-            {"1F3FB": {"image": "skin.png"}, "1F3FB-1F3FC": {"image": "none.png"}}
-            if number == 5
-            else {}
-        )
-        order = {"sort_order": 60 - number, "skin_variations": skins}
-        listed.append(
-            {"unified": f"{number:X}", "category": "Food & Drink", "image": name, **order}
-        )
-        for folder, image in ((emoji.SETS[0], name), (emoji.SETS[2], name.replace("png", "webp"))):
-            (modules / folder).mkdir(parents=True, exist_ok=True)
-            Image.new("RGBA", (64, 64), (200, 0, 0, 255)).save(modules / folder / image)
-    Image.new("RGBA", (64, 64), (0, 0, 200, 255)).save(modules / emoji.SETS[0] / "skin.png")
-    (modules / "emoji-datasource-google/emoji.json").write_text(json.dumps(listed))
-    emoji.main(modules, tmp_path / "data")
-    assert about(tmp_path / "data")[0] == "Emoji of three sets"
-    names = {
-        part: {path.name for path in (tmp_path / "data" / part / "food").iterdir()}
-        for part in ("train", "test")
-    }
-    held_out = {name.split("-")[0] for name in names["test"]}
-    assert held_out
-    assert len(names["test"]) == 2 * len(held_out)
-    assert len(names["train"]) == 2 * emoji.VARIATIONS * (60 - len(held_out))
-    assert not held_out & {name.split("-")[0] for name in names["train"]}
-    red, blue = (Image.open(tmp_path / f"data/train/food/5-0-{number}.png") for number in (0, 1))
-    assert red.size == (32, 32)
-    assert (red.getpixel((16, 16)), blue.getpixel((16, 16))) == ((200, 0, 0), (0, 0, 200))
-    assert min(red.getpixel((0, 0))) > 240

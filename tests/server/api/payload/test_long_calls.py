@@ -21,7 +21,7 @@ from scanline.model.images import pictures
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.paint import PaintTask
 from scanline.model.tasks.score import ScoreTask
-from scanline.server.api.jobs import run
+from scanline.server.api import jobs
 from scanline.server.api.payload import answers, image_output, json_object, offload, uploads
 from scanline.server.api.payload.offload import CHUNK_SECONDS, INLINE_BYTES
 from scanline.server.api.routes import image_events, steps
