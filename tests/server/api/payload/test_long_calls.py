@@ -55,7 +55,7 @@ CALLS = {
     "decode base64": (uploads, "from_base64", "likelihoods", MANY, {"image": "A" * 400_000}),
     "decode a picture": (pictures, "upright", "edits", edit(2048), edit(2049)),
     "read a code": (
-        run,
+        jobs,
         "read",
         "decodings",
         {"code": text(CODES.to_bytes())},
