@@ -29,7 +29,7 @@ PIP = (sys.executable, "-m", "pip", "--quiet", "--retries=0", "--timeout=5")
 # for a package that is on none
 ASKS_AN_INDEX = re.compile(r"install ['\"]?scanline|\bscanline(-server)?\[")
 # in pyproject.toml: the extra dev
-OF_ITSELF = '"scanline-server[cluster,hub,onnx,otel,parquet,train]",'
+OF_ITSELF = '"scanline-server[cluster,hub,otel,parquet,train]",'
 GENERATED = ("server/web/dist/", "package-lock.json")
 LEFT_OUT = (
     ".*",

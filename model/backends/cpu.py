@@ -78,7 +78,7 @@ class CpuBackend(Backend):
             lossless = _fits_float16(model) and isa != "portable"
             weights = "int8" if precision.int8_weights else "float16" if lossless else "float32"
         self.network = cpu_kernels.Network(
-            _shape(model.config), _tensors(model), weights, threads, isa
+            kernel_shape(model.config), kernel_tensors(model), weights, threads, isa
         )
         self.pool: SlotPool | None = None  # which `advance` was called with last, and its arrays
         self.checked: cpu_kernels.CheckedSlots
@@ -206,7 +206,8 @@ def _fits_float16(model: Transformer) -> bool:
     return all(torch.equal(matrix.half().float(), matrix) for matrix in matrices)
 
 
-def _shape(config: ModelConfig) -> cpu_kernels.Shape:
+def kernel_shape(config: ModelConfig) -> cpu_kernels.Shape:
+    """Return the shape that cpu_kernels.Network expects."""
     same = [
         *(
             "height",
@@ -246,7 +247,7 @@ def _shape(config: ModelConfig) -> cpu_kernels.Shape:
     return shape
 
 
-def _tensors(model: Transformer) -> list[torch.Tensor]:
+def kernel_tensors(model: Transformer) -> list[torch.Tensor]:
     """Return the weights in the order that cpu_kernels.Network expects."""
     embedding = model.embedding
     config = model.config

@@ -1,1 +1,1 @@
-"""Models on disk: model directories, checkpoints of the authors' code, ONNX."""
+"""Models on disk: model directories, checkpoints of the authors' code."""

@@ -34,7 +34,7 @@ FILE_NAME = re.compile(r"\w[\w.-]{0,254}", re.ASCII)
 RUN = "run.json"  # of training
 WRITTEN = ("README.md", "samples.png", "classes.png", "loss.csv", "loss.png", EVALUATION, WEIGHTS)
 # how their names end
-FILES = {".safetensors", ".pth", ".pt", ".ckpt", ".onnx", ".npy", ".png", ".json", ".zip"}
+FILES = {".safetensors", ".pth", ".pt", ".ckpt", ".npy", ".png", ".json", ".zip"}
 MEASURED = ("bits_per_dim", "standard_error", "images", "quality", "classes")  # with a precision
 
 

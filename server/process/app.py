@@ -35,10 +35,10 @@ from scanline.server.api.routes import (
     likelihoods,
     metrics,
     models,
-    onnx,
     page,
     steps,
     websocket,
+    weights,
 )
 from scanline.server.models.registry import ModelRegistry
 from scanline.server.models.reload import ModelReloader, Reloader
@@ -117,7 +117,7 @@ def build(
         likelihoods.router(served),
         codes.router(served),
         steps.router(served),
-        onnx.router(served),  # before models, whose path parameter would match /onnx as well
+        weights.router(served),  # before models, whose path parameter would match /weights as well
         models.router(served, reloader, has_keys=keys is not None),
         websocket.router(served, settings, lifecycle, counters),
         health.router(served, lifecycle, keys is not None, None if main is None else main.silence),

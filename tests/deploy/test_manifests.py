@@ -178,11 +178,10 @@ def test_a_pod_has_no_rights_bounded_memory_and_writes_to_tmp_alone(name):
     ]
 
 
-# 503 of a server that is loading, draining or full, and 501 of one without an extra
+# 503 of a server that is loading, draining or full
 NOT_ALERTED = {
     "not_ready",
     "shutting_down",
-    "onnx_not_installed",
     "too_many_connections",
     "too_many_websockets",
 }

@@ -62,7 +62,7 @@ def test_a_server_paints_and_stops_with_the_system_calls_of_the_unit(
             np.testing.assert_array_equal(
                 painted(answer).reshape(3, -1), paint(grey, 3, seed=7).images
             )
-            assert client.get("/v1/models/grey/onnx").status_code == 200
+            assert client.get("/v1/models/grey/weights").status_code == 200
     finally:
         server.stop()
     assert server.process.poll() == 0

@@ -72,10 +72,3 @@ def full_disk(most):
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def without_onnx(monkeypatch):
-    """Make every import of onnx fail, as on a machine without the extra."""
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    for name in ("onnx_graph", "onnx_step"):
-        monkeypatch.delitem(sys.modules, f"scanline.model.formats.{name}", raising=False)

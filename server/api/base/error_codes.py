@@ -80,11 +80,10 @@ MEANINGS: dict[int, dict[str, str]] = {
     500: {
         "model_changed": "the engine was restarted with another model: send the request again",
         "engine_failed": "the engine could not do the request; the server's log says why",
-        "export_failed": "the step could not be exported; the server's log says why",
+        "export_failed": "the weights could not be exported; the server's log says why",
         "internal_error": "a fault of the server; its log has the details",
     },
     501: {
-        "onnx_not_installed": "the server lacks the extra `onnx`",
         "unknown_transfer_coding": "the request has a Transfer-Encoding other than chunked",
     },
     503: {

@@ -31,7 +31,7 @@ POLICY = "; ".join(
     )
 )
 POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
-COMPRESSED = (".js", ".css")  # files that are sent as gzip where the client accepts it
+COMPRESSED = (".js", ".css", ".wasm")  # files that are sent as gzip where the client accepts it
 
 
 class Assets:

@@ -10,7 +10,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model import zoo
-from scanline.model.backends.cpu import CpuBackend, _shape, _tensors
+from scanline.model.backends.cpu import CpuBackend, kernel_shape, kernel_tensors
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.base.precision import PRECISIONS
 from scanline.model.base.state import State
@@ -151,7 +151,7 @@ def test_tensors_that_do_not_fit_the_shape_are_refused(change):
     with pytest.raises(
         ValueError, match=r"number or sizes of the \d+ tensors are not those the shape needs"
     ):
-        cpu_kernels.Network(_shape(model.config), change(_tensors(model)))
+        cpu_kernels.Network(kernel_shape(model.config), change(kernel_tensors(model)))
 
 
 def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps():

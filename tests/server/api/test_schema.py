@@ -32,7 +32,7 @@ WITH_BODY = dict.fromkeys(
     (GENERATIONS, EDITS, LIKELIHOODS, CLASSIFICATIONS, STEPS, CODES, DECODINGS), "POST"
 )
 RELOAD = "/v1/models/{name}/reload"
-NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/onnx"), "GET") | {RELOAD: "POST"}
+NAMED = dict.fromkeys(("/v1/models/{name}", "/v1/models/{name}/weights"), "GET") | {RELOAD: "POST"}
 ROUTES = WITH_BODY | NAMED | dict.fromkeys(("/v1/models", "/healthz", "/readyz", "/metrics"), "GET")
 LENGTHS = [5, pytest.param(200, marks=pytest.mark.fuzz)]  # requests of a route and kind
 

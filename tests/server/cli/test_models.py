@@ -1,23 +1,21 @@
 """scanline models, push, import and export: the Hugging Face Hub, the authors'
-checkpoints, ONNX by name or option.
+checkpoints.
 """
 
 import json
 
 import numpy as np
-import onnx
 import pytest
 import torch
 
 from scanline.model import zoo
-from scanline.model.base.extras import MissingExtraError
 from scanline.model.formats import model_dir
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.fast_transformers import EXPRESSIBLE, to_state
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support import small_models
-from tests.support.commands import done, refused, scanline, without_onnx
+from tests.support.commands import done, refused, scanline
 from tests.support.local_hub import TOKEN, local_hub, use
 
 THEIRS = {  # a model that the authors' code can express
@@ -50,22 +48,6 @@ def test_an_imported_model_paints_and_goes_back(state, tmp_path):
     assert all(
         torch.equal(first[name], again[name]) for name in first if name != "pos_embedding.pe"
     )
-
-
-def test_the_option_or_the_name_of_the_file_asks_for_onnx(grey_directory, tmp_path):
-    done("export", grey_directory, tmp_path / "grey", "--onnx", "--weights", "int8")
-    done("export", grey_directory, tmp_path / "grey.onnx", "--weights", "float32")
-    sizes = [(tmp_path / name).stat().st_size for name in ("grey", "grey.onnx")]
-    assert sizes[0] < sizes[1]
-    onnx.checker.check_model(tmp_path / "grey", full_check=True)
-
-
-def test_without_onnx_it_is_named(grey_directory, tmp_path, monkeypatch):
-    without_onnx(monkeypatch)
-    assert refused("export", grey_directory, tmp_path / "step.onnx") == str(
-        MissingExtraError("ONNX export", "onnx")
-    )
-    done("export", "--help")
 
 
 def test_the_shipped_models_are_listed_as_json_and_as_a_table():

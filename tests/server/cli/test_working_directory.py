@@ -18,7 +18,7 @@ from tests.test_floors import ROOT
 # Of this package, of its libraries, and of Python itself: what a process that starts
 # imports, before and after its path is set.
 TRAPS = (
-    "scanline torch numpy PIL safetensors uvicorn fastapi onnx rich matplotlib ray"
+    "scanline torch numpy PIL safetensors uvicorn fastapi rich matplotlib ray"
     " encodings random multiprocessing json tempfile signal socket struct sitecustomize"
 )
 STARTS = re.compile(r"get_context\(|sys\.executable|create_subprocess|os\.(exec|spawn)")
@@ -54,7 +54,7 @@ def test_a_server_runs_none_in_its_engines_api_processes_and_exports(traps, grey
         server.wait_until_ready()
         with server.client() as client:
             assert client.post("/v1/images/generations", json={"n": 1}).status_code == 200
-            assert client.get(f"/v1/models/{grey_directory.name}/onnx").status_code == 200
+            assert client.get(f"/v1/models/{grey_directory.name}/weights").status_code == 200
             os.kill(server.engine, 9)
             server.wait_for_engine(after=server.engine)
     finally:

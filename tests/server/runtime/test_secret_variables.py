@@ -63,14 +63,14 @@ def test_no_process_that_a_server_starts_has_a_secret(grey_directory, monkeypatc
         ) as server,
     ):
         with server.client(headers=bearer("sk-first")) as client, ThreadPoolExecutor(1) as threads:
-            exporting = threads.submit(client.get, "/v1/models/grey/onnx")
+            exporting = threads.submit(client.get, "/v1/models/grey/weights")
             wait_for(
                 lambda: (
-                    "onnx_export" in "".join(map(command_line, descendants(server.process.pid)))
+                    "weights_export" in "".join(map(command_line, descendants(server.process.pid)))
                 ),
                 "an export",
             )
-            assert_no_secrets(server, "forkserver", "onnx_export")
+            assert_no_secrets(server, "forkserver", "weights_export")
             assert exporting.result().status_code == 200
             # Processes that are started later have none either, and the key
             # of the environment outlives a reload.

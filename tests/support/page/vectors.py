@@ -1,29 +1,23 @@
-"""Test vectors for the page's random numbers, samples and codes, made by
-the code that the server paints with.
+"""Test vectors for the page's random numbers, codes and files of models, made by the code that the
+server paints with.
 
 `python -m tests.support.page.vectors` writes server/web/test/vectors.json.
 """
 
 import json
-import math
 from base64 import b64encode
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from scanline.kernels import LN2
-from scanline.kernels.categorical import Categorical
-from scanline.kernels.codec.coder import encode
-from scanline.kernels.codec.reference import histogram_starts, intervals
-from scanline.kernels.codec.tables import exp2_table, log2_table, sigmoid_table
+from scanline.kernels.codec.coder import TOTAL, encode
+from scanline.kernels.codec.reference import histogram_starts
 from scanline.kernels.philox import philox4x32, uniforms
-from scanline.kernels.pixel_logistics import PixelLogistics
+from scanline.model.backends.cpu import kernel_tensors
 from scanline.model.base.class_names import drawn_label
-from scanline.model.network.distribution import distribution
 from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.kernel_file import kernel_file
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 
@@ -33,22 +27,8 @@ SEEDS = (0, 1, 2**32, 2**53 + 1, 2**63 - 1)
 INDICES = (0, 7, 2**32 - 1, 2**32 + 5)
 POSITIONS = (0, 783, 3071)
 TEMPERATURES = (0.3, 1.0, 1.7)
-DRAWS = 60  # of each distribution and temperature
-# changes of a configuration, rows of parameters
-DISTRIBUTIONS: dict[str, tuple[dict[str, Any], int]] = {
-    "logistics": ({"components": 4}, 30),
-    "logistics of colour, elu scale": ({"components": 4, "channels": 3, "scale": "elu"}, 30),
-    "categorical": ({"predicts": "categorical"}, 5),
-    "grey pixels": (small_models.VARIANTS["grey pixels"], 20),
-    "colour pixels": ({**small_models.VARIANTS["pixels"], "components": 5}, 30),
-}
-CODED: tuple[Categorical | PixelLogistics, ...] = (
-    Categorical(),
-    PixelLogistics(7, 1, "elu"),
-    PixelLogistics(3, 2, "exp"),
-    PixelLogistics(5, 4, "elu"),
-)
-STRANGE = (0.0, 1e30, -1e30, math.inf, -math.inf, math.nan)
+CLASSES = (10, 1, 1000)
+TINY = {"height": 1, "width": 2, "layers": 1, "heads": 1, "key_width": 2, "value_width": 2}
 
 
 def vectors():
@@ -60,22 +40,14 @@ def vectors():
         "uniforms": [
             _uniforms(*of) for of in zip(SEEDS * 12, INDICES * 15, POSITIONS * 20, strict=True)
         ],
-        "samples": [
-            _samples(name, temperature) for name in DISTRIBUTIONS for temperature in TEMPERATURES
-        ],
-        "labels": [
-            _label(*of) for of in zip((-10, -1, -1000, 3) * 5, SEEDS * 4, INDICES * 5, strict=True)
-        ],
-        "tables": [
-            sha256(str(table()).encode()).hexdigest()
-            for table in (exp2_table, log2_table, sigmoid_table)
-        ],
-        "codes": [_code(*of) for of in enumerate(CODED)],
+        "labels": [_label(*of) for of in zip(CLASSES * 20, SEEDS * 12, INDICES * 15, strict=True)],
+        "code": _code(),
         "first": {
             "histogram": small_models.HISTOGRAM,
             "starts": histogram_starts(small_models.HISTOGRAM),
             "draws": [_first(seed) for seed in range(60)],
         },
+        "model": _model(),
     }
 
 
@@ -89,9 +61,9 @@ def _philox():
     ]
 
 
-def _label(label, seed, index):
-    of_image = label if label >= 0 else drawn_label(-label, seed, index)
-    return {"label": label, "seed": str(seed), "index": index, "of_image": of_image}
+def _label(classes, seed, index):
+    label = drawn_label(classes, seed, index)
+    return {"classes": classes, "seed": str(seed), "index": index, "label": label}
 
 
 def _uniforms(seed, index, position):
@@ -99,87 +71,13 @@ def _uniforms(seed, index, position):
     return {"seed": str(seed), "index": index, "position": position, "uniforms": found.tolist()}
 
 
-def _samples(name, temperature):
-    """Samples of a distribution and their bits at temperature 1: the parameters
-    of a row, then some draws of it.
-    """
-    changes, rows = DISTRIBUTIONS[name]
-    config = small_models.config(**changes)
-    family = distribution(config)
-    size = config.step_bytes
-    each = DRAWS // rows
-    random = torch.Generator().manual_seed(int(10 * temperature))
-    parameters = _parameters(family, rows, random)
-    repeated = parameters.repeat_interleave(each, dim=0)
-    # [DRAWS, n, 2]
-    draws = uniforms(torch.tensor(3), torch.arange(DRAWS).unsqueeze(1), torch.arange(size))
-    known = torch.rand(DRAWS, size, generator=random) < (0.3 if size > 1 else 0.1)
-    values = torch.randint(0, 256, (DRAWS, size), generator=random, dtype=torch.uint8)
-    painted = family.sample(repeated, draws, torch.full((DRAWS,), temperature), values, known)
-    bits = -family.log_prob(repeated, painted).double().sum(dim=-1) / LN2
-    return {
-        "name": name,
-        "config": {
-            key: getattr(config, key)
-            for key in ("step", "predicts", "components", "channels", "scale")
-        },
-        "temperature": temperature,
-        "parameters": parameters.tolist(),
-        "draws": draws.tolist(),
-        "known": [
-            [value if is_known else None for value, is_known in zip(*row, strict=True)]
-            for row in zip(values.tolist(), known.tolist(), strict=True)
-        ],
-        "bytes": painted.tolist(),
-        "bits": [float(f"{bit:.6g}") for bit in bits.tolist()],
-    }
-
-
-def _parameters(family, rows, random):
-    """Parameters [rows, P] of few digits: for logistics, narrow and wide, with
-    means inside and outside the range.
-    """
-    parameters = (64 * torch.randn(rows, family.width, generator=random)).round() / 64
-    if isinstance(family, PixelLogistics):
-        first = family.components * (1 + family.channels)
-        scales = parameters[:, first : first + family.components * family.channels]
-        scales.copy_(3 * scales - 4)
-    else:
-        parameters *= 4
-    return parameters
-
-
-def _code(number, family):
-    """Bytes of steps with ordinary and strange parameters, their
-    intervals, and the code of all of them.
-    """
-    random = torch.Generator().manual_seed(number)
-    ordinary = torch.tensor([0.3, 1, 2, 4, 16, 1000]).unsqueeze(1) * torch.randn(
-        6, family.width, generator=random
-    )
-    strange = torch.tensor(STRANGE).unsqueeze(1).expand(-1, family.width)
-    mixed = torch.where(torch.rand(6, family.width, generator=random) < 0.2, strange, ordinary)
-    parameters = torch.cat((ordinary, strange, mixed))
-    channels = family.channels if isinstance(family, PixelLogistics) else 1
-    values = torch.randint(0, 256, (len(parameters), channels), generator=random)
-    values[::3] = 255 * (values[::3] > 127)
-    found = intervals(family, parameters, values).flatten(0, -2).tolist()
-    config: dict[str, Any] = {"predicts": "categorical"}
-    if isinstance(family, PixelLogistics):
-        config = {
-            "predicts": "pixel_logistics",
-            "components": family.components,
-            "scale": family.scale,
-        }
-    return {
-        "config": {"step": "pixel", "channels": channels, **config},
-        "parameters": [
-            b64encode(row.numpy().astype("<f4").tobytes()).decode() for row in parameters
-        ],
-        "bytes": values.tolist(),
-        "intervals": found,
-        "code": encode(map(tuple, found)).hex(),
-    }
+def _code():
+    """The code of wide and narrow intervals."""
+    random = np.random.default_rng(0)
+    starts = random.integers(0, TOTAL, 300)
+    widths = np.minimum(2 ** random.integers(0, 24, 300), TOTAL - starts)
+    intervals = np.stack((starts, widths), axis=1).tolist()
+    return {"intervals": intervals, "code": encode(intervals).hex()}
 
 
 def _first(seed):
@@ -193,6 +91,23 @@ def _first(seed):
     generator.close()
     draw = uniforms(torch.tensor(seed), torch.tensor(2), torch.tensor(0)).tolist()
     return {"uniforms": draw, "temperature": temperature, "byte": byte}
+
+
+def _model():
+    """The file of a small model, of which all tensors but one are float16 numbers."""
+    model = small_models.model(small_models.config(**TINY, feed_forward=4))
+    tensors = kernel_tensors(model)
+    for number, tensor in enumerate(tensors):
+        count = torch.arange(tensor.numel()).view(tensor.shape)
+        tensor.copy_((count - 9) / (8 if number else 7))
+    file = kernel_file(model, "int8")
+    values = [tensor.flatten().tolist() for tensor in tensors]
+    return {
+        "file": b64encode(file).decode(),
+        "tensors": values,
+        "height": 1,
+        "weights": 2,
+    }
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import { ApiError, backOff, wait } from "../api/http";
 import { runJob, type Frame } from "../api/websocket";
 import { freePool } from "../device/panel";
 import { enlarge, find, make, pixelScale, setText } from "../base/elements";
-import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { randomSeed, type PaintRequest } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
 import { Picture, type Size } from "../pictures/picture";
@@ -164,13 +163,13 @@ export class LiveCompletions {
     { image, occlusion, request, label }: LiveDrawing,
     signal: AbortSignal,
   ): Promise<void> {
-    if (request.guidance) throw new Error(ONLY_ON_THE_SERVER);
     const { channels } = image.size;
     const known = Int16Array.from(image.bytes, (byte, at) => (occlusion.isKnown(Math.floor(at / channels)) ? byte : -1));
     const frame = this.painter(image.size, signal);
     signal.addEventListener("abort", () => pool.stop());
-    const { seed, temperature } = request;
-    await pool.paint({ seed: BigInt(seed), first: 0, images: COUNT, temperature, label, known }, (frames) => frames.forEach(frame));
+    const { seed, temperature, guidance = 1 } = request;
+    const labels = Array<number>(COUNT).fill(label);
+    await pool.paint({ seed: BigInt(seed), first: 0, labels, temperature, guidance, known }, (frames) => frames.forEach(frame));
   }
 
   /** What paints the frames of a job. */

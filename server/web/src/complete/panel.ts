@@ -130,8 +130,8 @@ function readLive(seed: string): LiveDrawing | undefined {
   const { image, occlusion } = canvas;
   if (!occlusion.hidden) throw new Error("No pixel is hidden. Keep fewer rows, or hide some pixels.");
   const request = form.read(seed);
-  const label = form.classes.labelOf(request.class);
-  return { image, occlusion: occlusion.copy(), request, label, particles: particles.count };
+  const [label] = form.classes.labelsOf({ ...request, n: 1 });
+  return { image, occlusion: occlusion.copy(), request, label: label!, particles: particles.count };
 }
 
 function showGuidance(): void {

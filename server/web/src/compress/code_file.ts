@@ -1,11 +1,14 @@
 // A .scan file of one picture, as model/formats/code_file.py writes it: what the server takes and gives. The page shows the
 // code in it; a changed code gets a file with its own size and checksum. The checksum of the pixels stays the picture's.
+// Codes of this browser get the same file as the server's.
 
 import { toBase64Url } from "../base/base64";
+import type { Picture } from "../pictures/picture";
 import { crc32 } from "../pictures/zip";
 
 const [MAGIC_AND_VERSION, CRC, DIGEST, NUMBERS, CHECKSUM] = [8, 4, 16, 6, 2]; // bytes, but for six numbers
 
+const START = Uint8Array.of(0x93, 0x73, 0x63, 0x61, 0x6e, 0x0d, 0x0a, 1); // magic and version
 const SHORT = 6; // bytes of a digest that a link has
 
 export class CodeFile {
@@ -34,6 +37,16 @@ export class CodeFile {
     at += CHECKSUM;
     number(); // 0: a single code has no length, but goes to the file's end
     return new CodeFile(file.slice(0, MAGIC_AND_VERSION), file.slice(first, at), file.slice(at));
+  }
+
+  /** The file of a picture's code. coding: the digest of what codes, hexadecimal; precision: its name. */
+  static of({ size, bytes }: Picture, coding: string, precision: string, code: Uint8Array): CodeFile {
+    const digest = coding.match(/../g)!.map((pair) => parseInt(pair, 16));
+    const name = new TextEncoder().encode(precision);
+    const numbers = [size.height, size.width, size.channels, 1, 1, 1].flatMap(number); // one image, no labels
+    const checksum = crc32(bytes);
+    const head = [...digest, name.length, ...name, ...numbers, checksum & 255, (checksum >> 8) & 255, 0];
+    return new CodeFile(START, Uint8Array.from(head), code);
   }
 
   /** What says which weights, at which precision, the code is of: some of its digest, for a link. */

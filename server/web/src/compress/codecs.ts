@@ -9,8 +9,6 @@ import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { CodeFile } from "./code_file";
 
-export const ON_DEVICE = "device"; // in a link: the code is one that browsers make
-
 export interface Painted {
   picture: Picture;
   bits: number[]; // of each byte
@@ -18,12 +16,12 @@ export interface Painted {
 
 export interface Codec {
   encode(picture: Picture): Promise<Uint8Array>;
-  /** What links say of the model that made a code: its weights, or that it was a browser's. */
+  /** What links say of the weights that made a code, and how they are computed with. */
   weights(): Promise<string>;
   /** Paints a code, of a picture or not. */
   decode(code: Uint8Array): Promise<Painted>;
-  /** The file of a code, once a picture has been encoded or a code painted; undefined where there are none. */
-  fileOf(code: Uint8Array): Uint8Array | undefined;
+  /** The file of a code, once a picture has been encoded or a code painted. */
+  fileOf(code: Uint8Array): Uint8Array;
 }
 
 export class ServerCodec implements Codec {
@@ -64,20 +62,32 @@ export class ServerCodec implements Codec {
 }
 
 export class DeviceCodec implements Codec {
+  private picture: Picture; // the last one; until there is one, black
+
   constructor(
     private readonly model: Model,
     private readonly pool: WorkerPool,
-  ) {}
+  ) {
+    this.picture = new Picture(model);
+  }
 
-  async encode({ bytes }: Picture): Promise<Uint8Array> {
-    return (await this.pool.code({ type: "encode", bytes })).code;
+  async encode(picture: Picture): Promise<Uint8Array> {
+    this.picture = picture;
+    return (await this.pool.code({ type: "encode", bytes: picture.bytes })).code;
   }
 
   async weights(): Promise<string> {
-    return ON_DEVICE;
+    return this.file(new Uint8Array()).weights;
   }
 
-  fileOf(): undefined {}
+  fileOf(code: Uint8Array): Uint8Array {
+    return this.file(code).withCode(code);
+  }
+
+  private file(code: Uint8Array): CodeFile {
+    const { coding, precision } = this.pool.model;
+    return CodeFile.of(this.picture, coding, precision, code);
+  }
 
   async decode(code: Uint8Array): Promise<Painted> {
     const { bytes, bits } = await this.pool.code({ type: "decode", code });

@@ -15,7 +15,7 @@ import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../base/notice";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { BitBar, withFlipped } from "./bit_bar";
-import { DeviceCodec, ON_DEVICE, ServerCodec, type Codec, type Painted } from "./codecs";
+import { DeviceCodec, ServerCodec, type Codec, type Painted } from "./codecs";
 import markup from "./compress.html?raw";
 
 const [ROOM, MARGIN] = [160, 48]; // CSS pixels of a picture, and beside both
@@ -111,7 +111,7 @@ function restore(): void {
   if (!model || !fields.has("code") || String(fields) === shownFields) return;
   shownFields = String(fields);
   openLink(fields).catch((error) => {
-    shownFields = ""; // who comes back to the tab tries again, with a model that has been loaded meanwhile
+    shownFields = ""; // the tab tries again when it is next shown
     showError(error, "compress");
   });
 }
@@ -120,10 +120,6 @@ function restore(): void {
 async function openLink(fields: URLSearchParams): Promise<void> {
   if (fields.has("model") && fields.get("model") !== model.id) {
     throw new Error(`This server does not have the model ${fields.get("model")} of the link, which its picture needs.`);
-  }
-  const isOfBrowser = fields.get("weights") === ON_DEVICE;
-  if (isOfBrowser && !openedPool()) {
-    throw new Error("A browser made the code of this link: load the model under “On your device”, then come back.");
   }
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -134,7 +130,9 @@ async function openLink(fields: URLSearchParams): Promise<void> {
   if (fields.has("bytes") && Number(fields.get("bytes")) !== bytes.length) {
     throw new Error(`This link was cut off: it has ${bytes.length} bytes of a code of ${fields.get("bytes")}.`);
   }
-  document.querySelector<HTMLInputElement>(`#coded-by [value=${isOfBrowser ? "device" : "server"}]`)!.checked = true;
+  const pool = openedPool();
+  const isOfDevice = pool && (await new DeviceCodec(model, pool).weights()) === fields.get("weights");
+  document.querySelector<HTMLInputElement>(`#coded-by [value=${isOfDevice ? "device" : "server"}]`)!.checked = true;
   chooseCodec();
   await run("Painting the picture of the link.", async (isCurrent) => {
     const [weights, found] = [await codec.weights(), await decode(bytes)];
@@ -318,10 +316,12 @@ function showLengths(png: number): void {
   const raw = picture!.bytes.length;
   const rate = `${((8 * own.length) / raw).toFixed(2)} bits/dim`;
   const file = codec.fileOf(own);
-  const lengths: [string, number, string][] = [["Code", own.length, rate]];
-  if (file) lengths.push([".scan file", file.length, ""]);
-  lengths.push(["PNG file", png, ""], ["Pixels", raw, ""]);
-  find("code-save", HTMLButtonElement).hidden = !file;
+  const lengths: [string, number, string][] = [
+    ["Code", own.length, rate],
+    [".scan file", file.length, ""],
+    ["PNG file", png, ""],
+    ["Pixels", raw, ""],
+  ];
   find("coded-longer", HTMLElement).hidden = own.length <= raw;
   const most = Math.max(...lengths.map(([, bytes]) => bytes));
   find("lengths", HTMLElement).replaceChildren(

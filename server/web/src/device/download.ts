@@ -1,27 +1,26 @@
-// Downloads what painting in the browser needs: the wasm of onnxruntime-web and the exported model.
+// Downloads what painting in the browser needs: the kernel and the model's file.
 
-import runtimeFile from "virtual:runtime";
+import kernelFile from "../../../../kernels/cpu/wasm/step.wasm?url";
 import { request, retried, Unreachable } from "../api/http";
 
-const modelPath = (model: string) => `v1/models/${encodeURIComponent(model)}/onnx`;
+const modelPath = (model: string) => `v1/models/${encodeURIComponent(model)}/weights`;
 
-/** The size of both files in bytes. */
-export async function downloadSize(model: string): Promise<number> {
-  const heads = await Promise.all([runtimeFile, modelPath(model)].map((path) => retried(() => head(path))));
-  return heads.reduce((sum, { headers }) => sum + Number(headers.get("content-length")), 0);
-}
+/** The size of the model's file in bytes, beside which the kernel is small. A refusal of its head has no body that says
+ * why: the file itself is asked for then, whose refusal has. */
+export const downloadSize = (model: string): Promise<number> =>
+  retried(async () => {
+    const path = modelPath(model);
+    try {
+      const { headers } = await request(path, { method: "HEAD" });
+      return Number(headers.get("content-length"));
+    } catch (error) {
+      await (await request(path)).body?.cancel();
+      throw error;
+    }
+  });
 
-/** Asks for a file's head. A refusal has no body that says why: the file itself is asked for then, whose refusal has. */
-async function head(path: string): Promise<Response> {
-  try {
-    return await request(path, { method: "HEAD" });
-  } catch (error) {
-    await (await request(path)).body?.cancel();
-    throw error;
-  }
-}
-
-/** Returns both files; `progress` gets the number of bytes so far. Throws an AbortError if `signal` is aborted. */
+/** Returns both files; `progress` gets the number of bytes of the model so far. Throws an AbortError if `signal` is
+ * aborted. */
 export const download = (model: string, signal: AbortSignal, progress: (bytes: number) => void): Promise<Files> =>
   retried(() => downloadOnce(model, signal, progress), signal);
 
@@ -31,21 +30,20 @@ async function downloadOnce(model: string, signal: AbortSignal, progress: (bytes
     progress((bytes += chunk.length));
     controller.enqueue(chunk);
   };
-  const open = async (path: string) =>
-    (await request(path, { signal })).body!.pipeThrough(new TransformStream({ transform: count }));
-  const [runtime, exported] = await Promise.all([
-    open(runtimeFile).then((packed) => readAll(packed.pipeThrough(new DecompressionStream("gzip")))),
-    open(modelPath(model)).then(readAll),
+  const open = async (path: string) => (await request(path, { signal })).body!;
+  const [kernel, file] = await Promise.all([
+    open(kernelFile).then(readAll),
+    open(modelPath(model)).then((body) => readAll(body.pipeThrough(new TransformStream({ transform: count })))),
   ]).catch((error) => {
     // a stream that ends too early, which the browser reports in words of its own
     throw error instanceof TypeError ? new Unreachable() : error;
   });
-  return { runtime, model: new Uint8Array(exported) };
+  return { kernel, model: file };
 }
 
 interface Files {
-  runtime: ArrayBuffer;
-  model: Uint8Array;
+  kernel: ArrayBuffer;
+  model: ArrayBuffer;
 }
 
 type Chunk = Uint8Array<ArrayBuffer>;

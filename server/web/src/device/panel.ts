@@ -4,7 +4,6 @@ import { bytesOf, type Model } from "../api/models";
 import { runJob, type Frame } from "../api/websocket";
 import { need } from "../base/browser";
 import { find, make, onClick, pixelScale } from "../base/elements";
-import { ONLY_ON_THE_SERVER } from "../jobs/guidance";
 import { JobRunner } from "../jobs/job_runner";
 import { PaintForm, type PaintRequest } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
@@ -31,12 +30,14 @@ export function setUpDevice(): void {
     event.preventDefault();
     paintForm();
   });
+  form.classes.onChange(() => form.showGuidance(model));
   onClick("device-compare", () => void run(compare));
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
     model = selected;
     form.classes.fill(model.classes);
-    find("device-class", HTMLFieldSetElement).title = model.max_guidance === null ? "" : ONLY_ON_THE_SERVER;
+    form.fill({ guidance: model.defaults.guidance, temperature: model.defaults.temperature });
+    form.showGuidance(model);
     runner.drop();
     pool?.close();
     pool = undefined;
@@ -98,8 +99,8 @@ function showState(): void {
 }
 
 async function paint(signal: AbortSignal): Promise<void> {
-  const { n, seed, temperature } = request;
-  const label = form.classes.labelOf(request.class);
+  const { n, seed, temperature, guidance = 1 } = request;
+  const labels = form.classes.labelsOf(request);
   const bytes = bytesOf(model);
   const opened = (pool ??= await openPool(signal));
   void labelButton();
@@ -109,7 +110,7 @@ async function paint(signal: AbortSignal): Promise<void> {
   let painted = 0;
   const bits = new Float64Array(n); // of each image
   signal.addEventListener("abort", () => opened.stop());
-  await opened.paint({ seed: BigInt(seed), first: 0, images: n, temperature, label }, (frames, ofFrames, first) => {
+  await opened.paint({ seed: BigInt(seed), first: 0, labels, temperature, guidance }, (frames, ofFrames, first) => {
     for (const frame of frames) painted += pictures[frame.index]!.paint(frame.first, frame.bytes);
     bits.set(ofFrames, first);
     const percent = Math.floor((100 * painted) / (n * bytes));
@@ -119,9 +120,9 @@ async function paint(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Downloads runtime and model and starts the workers; throws if that fails or is aborted. */
+/** Downloads kernel and model and starts the workers; throws if that fails or is aborted. */
 async function openPool(signal: AbortSignal): Promise<WorkerPool> {
-  need("painting in it", "Worker", "WebAssembly", "DecompressionStream");
+  need("painting in it", "Worker", "WebAssembly");
   const bar = find("device-progress", HTMLProgressElement);
   bar.max = await downloadSize(model.id);
   bar.hidden = false;
@@ -132,7 +133,7 @@ async function openPool(signal: AbortSignal): Promise<WorkerPool> {
   show(0);
   const files = await download(model.id, signal, show);
   runner.showMeter("Loading the model");
-  const opened = await WorkerPool.open(files.runtime, files.model);
+  const opened = await WorkerPool.open(files.kernel, files.model);
   bar.hidden = true;
   if (signal.aborted) opened.close();
   signal.throwIfAborted();

@@ -1,12 +1,15 @@
-// A web worker: loads an exported model once, then runs one command after another: it paints images and posts the bytes as
-// it goes, or writes or reads the code of a picture.
+// A web worker: loads a model once, then runs one command after another: it paints images and posts the bytes as it goes, or
+// writes or reads the code of a picture.
 
-import { env } from "onnxruntime-web/wasm";
-import { CodeChooser } from "./codec/chooser";
-import { OnnxModel, PaintLoop, Sampler, type DeviceJob } from "./painting/painter";
+import type { Frame } from "../api/websocket";
+import { coded, decoded, type CodedPicture } from "./codec/codes";
+import { Kernel } from "./kernel/kernel";
+import type { ModelFile } from "./kernel/model_file";
+import { Network } from "./kernel/network";
+import { Painter, type DeviceJob } from "./painting/painter";
 
 export type Command =
-  | { type: "open"; runtime: ArrayBuffer; model: Uint8Array }
+  | { type: "open"; kernel: WebAssembly.Module; model: ModelFile }
   | ({ type: "paint" } & DeviceJob)
   | { type: "encode"; bytes: Uint8Array } // of a picture
   | { type: "decode"; code: Uint8Array }
@@ -17,61 +20,43 @@ export type Reply =
   | { type: "ended" }
   | { type: "failed"; message: string };
 
-/** Painted bytes of the images of a job. */
+/** What was painted of the images of a job. */
 export interface PaintedPart {
-  from: number;
-  bytes: Uint8Array; // of each image those from position `from` on, image after image
+  frames: Frame[];
   bits: Float64Array; // of each image, of all bytes so far, under the model at temperature 1
 }
 
-/** A picture and its code under the model without a class. */
-export interface CodedPicture {
-  bytes: Uint8Array;
-  bits: number[]; // of each byte
-  code: Uint8Array;
-}
-
 const POST_EVERY = 30; // milliseconds
-let model: OnnxModel;
+const NO_MEMORY = "The kernel stopped: this browser has too little memory, or the model's file does not fit this page.";
+let network: Network;
 let isStopped = false;
 
 self.onmessage = ({ data: command }: MessageEvent<Command>) => {
   if (command.type === "stop") isStopped = true;
-  else run(command).catch((error) => post({ type: "failed", message: String(error.message ?? error) }));
+  else run(command).catch((error) => post({ type: "failed", message: sentenceOf(error) }));
 };
 
+const sentenceOf = (error: Error): string => (error instanceof WebAssembly.RuntimeError ? NO_MEMORY : error.message);
+
 async function run(command: Exclude<Command, { type: "stop" }>): Promise<void> {
-  if (command.type === "open") {
-    env.wasm.numThreads = 1; // threads need cross-origin isolation; the pool has several workers instead
-    env.wasm.wasmBinary = command.runtime;
-    model = await OnnxModel.open(command.model);
-  } else if (command.type === "paint") {
-    await paint(command);
-  } else {
-    const { config } = model;
-    if (command.type === "encode") await code(CodeChooser.ofPicture(config, command.bytes));
-    else await code(CodeChooser.ofCode(config, command.code));
-  }
+  if (command.type === "open") network = new Network(await Kernel.open(command.kernel), command.model);
+  else if (command.type === "paint") await paint(command);
+  else if (command.type === "encode") post({ type: "coded", ...coded(network, command.bytes) });
+  else post({ type: "coded", ...decoded(network, command.code) });
   post({ type: "ended" });
 }
 
 async function paint(job: DeviceJob): Promise<void> {
   isStopped = false;
-  const sampler = new Sampler(model, job);
-  const loop = new PaintLoop(model, sampler, sampler.labels);
-  while (!loop.isDone && !isStopped) {
-    const from = loop.position;
+  const painter = new Painter(network, job);
+  while (!painter.isDone && !isStopped) {
     const until = performance.now() + POST_EVERY;
-    while (!loop.isDone && performance.now() < until) await loop.step();
-    post({ type: "painted", from, bytes: loop.bytesFrom(from), bits: loop.bits });
+    do painter.advance();
+    while (performance.now() < until);
+    post({ type: "painted", frames: painter.frames(), bits: painter.bits() });
     await receiveMessages();
   }
-}
-
-async function code(chooser: CodeChooser): Promise<void> {
-  const loop = new PaintLoop(model, chooser, new Int32Array(1));
-  while (!loop.isDone) await loop.step();
-  post({ type: "coded", bytes: loop.images, bits: chooser.bits, code: chooser.code });
+  painter.free();
 }
 
 /** Lets pending messages arrive; setTimeout would wait for milliseconds. */

@@ -1,24 +1,32 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
 import type { Frame } from "../api/websocket";
+import type { CodedPicture } from "./codec/codes";
+import { compiled } from "./kernel/kernel";
+import { readModelFile, type ModelFile } from "./kernel/model_file";
 import type { DeviceJob } from "./painting/painter";
-import type { CodedPicture, Command, Reply } from "./worker";
+import type { Command, Reply } from "./worker";
 
-const MAX_WORKERS = 4; // each takes about 60 MB
+const MAX_WORKERS = 4; // each has a copy of the weights
 const CLOSED = "The worker was stopped.";
 
 /** Called with the bytes that were painted of some images, and the bits so far of these, the first of which is `first`. */
 type OnPainted = (frames: Frame[], bits: Float64Array, first: number) => void;
 
 export class WorkerPool {
-  private constructor(private readonly workers: PoolWorker[]) {}
+  private constructor(
+    private readonly workers: PoolWorker[],
+    readonly model: ModelFile,
+  ) {}
 
-  /** Starts the workers with a runtime and a model; throws if one of them fails to load these. */
-  static async open(runtime: ArrayBuffer, model: Uint8Array): Promise<WorkerPool> {
+  /** Starts the workers with a kernel and a model's file; throws if one of them fails to load these. */
+  static async open(code: ArrayBuffer, file: ArrayBuffer): Promise<WorkerPool> {
+    const kernel = await compiled(code);
+    const model = readModelFile(file);
     const count = Math.max(1, Math.min(MAX_WORKERS, (navigator.hardwareConcurrency || 1) - 1));
-    const pool = new WorkerPool(Array.from({ length: count }, () => new PoolWorker()));
+    const pool = new WorkerPool(Array.from({ length: count }, () => new PoolWorker()), model);
     try {
-      await Promise.all(pool.workers.map((worker) => worker.run({ type: "open", runtime, model })));
+      await Promise.all(pool.workers.map((worker) => worker.run({ type: "open", kernel, model })));
     } catch (error) {
       pool.close();
       throw error;
@@ -28,21 +36,14 @@ export class WorkerPool {
 
   /** Paints a job to its end, or until `stop`. */
   async paint(job: DeviceJob, onPainted: OnPainted): Promise<void> {
-    const workers = this.workers.slice(0, job.images);
-    const start = (i: number) => Math.floor((i * job.images) / workers.length);
+    const images = job.labels.length;
+    const workers = this.workers.slice(0, images);
+    const start = (i: number) => Math.floor((i * images) / workers.length);
     await Promise.all(
       workers.map((worker, i) => {
-        const part = { ...job, first: job.first + start(i), images: start(i + 1) - start(i) };
+        const part = { ...job, first: job.first + start(i), labels: job.labels.slice(start(i), start(i + 1)) };
         return worker.run({ type: "paint", ...part }, (reply) => {
-          if (reply.type !== "painted") return;
-          const { from, bytes, bits } = reply;
-          const each = bytes.length / part.images;
-          const frames = Array.from(bits, (_, at) => ({
-            index: part.first + at,
-            first: from,
-            bytes: bytes.subarray(at * each, (at + 1) * each),
-          }));
-          onPainted(frames, bits, part.first);
+          if (reply.type === "painted") onPainted(reply.frames, reply.bits, part.first);
         });
       }),
     );

@@ -4,8 +4,15 @@
 
 import { find, make } from "../base/elements";
 import { FormError } from "../base/notice";
+import { drawnLabel } from "../device/painting/philox";
 
 const [ANY, NONE] = ["any", "none"]; // as the server names them
+
+interface Asked {
+  class?: string | undefined;
+  seed: string;
+  n: number;
+}
 
 interface Choice {
   text: string;
@@ -70,9 +77,11 @@ export class ClassChoice {
     this.box.addEventListener("change", listener);
   }
 
-  /** The label of a class, as a job of this browser has it: 0 for none, -K where one of K classes is drawn. */
-  labelOf(name: string | undefined): number {
-    return name === ANY && !this.names.includes(ANY) ? -this.names.length : this.names.indexOf(name ?? "") + 1;
+  /** The label of each image of a request that this browser paints: 0 for no class. */
+  labelsOf({ class: name, seed, n }: Asked): number[] {
+    const isDrawn = name === ANY && !this.names.includes(ANY);
+    const label = this.names.indexOf(name ?? "") + 1;
+    return Array.from({ length: n }, (_, index) => (isDrawn ? drawnLabel(this.names.length, BigInt(seed), index) : label));
   }
 
   private get radios(): HTMLInputElement[] {

@@ -10,7 +10,6 @@ const USEFUL =
   "one without.";
 const NEEDS_CLASS = "Guidance draws images towards a class: choose one to use it.";
 const NEEDS_ONE_PARTICLE = "Guidance and particles cannot be combined: choose 1 particle to use it.";
-export const ONLY_ON_THE_SERVER = "Guidance takes two states for each image: only the server offers it, not this browser.";
 
 /** What a form asks for besides. */
 export interface Beside {

@@ -46,7 +46,7 @@ export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
 /** The fields of one form, with ids that begin with `prefix`. */
 export class PaintForm {
   readonly classes: ClassChoice;
-  private readonly guidance: GuidanceSlider | undefined; // a browser's own images have none
+  private readonly guidance: GuidanceSlider;
   private readonly count: HTMLInputElement;
   private readonly seed: HTMLInputElement;
   private readonly temperature: Slider;
@@ -54,7 +54,7 @@ export class PaintForm {
   /** mayBeDrawn: see ClassChoice. */
   constructor(prefix: "" | "complete-" | "device-", mayBeDrawn: boolean) {
     this.classes = new ClassChoice(`${prefix || "paint-"}class`, mayBeDrawn);
-    if (prefix !== "device-") this.guidance = new GuidanceSlider(`${prefix}guidance`);
+    this.guidance = new GuidanceSlider(`${prefix}guidance`);
     this.count = find(`${prefix}count`, HTMLInputElement);
     this.seed = find(`${prefix}seed`, HTMLInputElement);
     const allowed = "The temperature must be from 0.01 to 2 with at most two decimals";
@@ -69,14 +69,14 @@ export class PaintForm {
       temperature: this.temperature.read(),
       n: this.readCount(),
       class: this.classes.read(),
-      guidance: this.guidance?.read(),
+      guidance: this.guidance.read(),
     };
   }
 
   /** The request to write these classes, one image of each; the form says the rest. Throws for a seed that is none. */
   readWriting(write: string[], seed = randomSeed()): PaintRequest {
     if (!isSeed(seed)) throw new Error(`The seed must be an integer from 0 to ${LARGEST_SEED}.`);
-    const style = { temperature: this.temperature.read(), guidance: this.guidance?.read(true) };
+    const style = { temperature: this.temperature.read(), guidance: this.guidance.read(true) };
     return { model: find("model", HTMLSelectElement).value, seed, ...style, n: write.length, write };
   }
 
@@ -85,14 +85,14 @@ export class PaintForm {
   fill({ n, seed, temperature, class: name, guidance }: Partial<PaintRequest>): void {
     if (n !== undefined) this.count.value = Number.isFinite(n) ? String(n) : "";
     if (temperature !== undefined) this.temperature.fill(temperature);
-    this.guidance?.fill(guidance ?? 1);
+    this.guidance.fill(guidance ?? 1);
     if (seed !== undefined) this.seed.value = seed;
     if (seed !== undefined || name !== undefined) this.classes.choose(name);
   }
 
   /** Shows whether guidance can be used. */
   showGuidance(model: Model, particles = 1): void {
-    this.guidance?.show(model, { class: this.classes.chosen, particles });
+    this.guidance.show(model, { class: this.classes.chosen, particles });
   }
 
   private readSeed(otherwise: string): string {

@@ -247,7 +247,7 @@ def test_the_table_has_every_header_and_every_place_that_reads_one():
         "payload/form_parser.py": 1,
         "payload/json_object.py": 2,
         "routes/metrics.py": 1,
-        "routes/onnx.py": 3,
+        "routes/weights.py": 3,
         "routes/websocket.py": 1,
         "transport/http_protocol.py": 3,
     }, "a place that reads a client's headers and is new: bound it, and add its header to the table"

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.onnx_step import export_step
-from scanline.server.api.onnx_export import Exported, Exports
+from scanline.model.sampling.kernel_file import kernel_file
+from scanline.server.api.weights_export import Exported, Exports
 from tests.server.web.test_complete import SEED, stroke
 from tests.server.web.test_compress import SAME
 from tests.server.web.test_live import wait_for_completions
@@ -38,18 +39,17 @@ MODELS = {
     "long": small_models.config(height=100, width=100),  # takes long enough to be stopped
 }
 OTHERS = ("colour", "without-start", "categorical", "grey-pixels", "classes", "classes-of-pixels")
-LARGE = re.compile(r"/onnx$|\.gz$|/worker-")  # downloaded on request only
+LARGE = re.compile(r"/weights$|\.wasm$|/worker-")  # downloaded on request only
+ALL = (IMAGES, 100.0)
 LARGEST = str(2**63 - 1)
 
 
 def export_in_a_thread() -> None:
-    """Export without the child, which imports torch for seconds; routes/test_onnx.py has it."""
+    """Export without the child, which imports torch for seconds; routes/test_weights.py has it."""
 
-    async def export(exports, directory):
-        model = await asyncio.to_thread(lambda: export_step(load_model(directory)))
-        return Exported(
-            bytearray(model.SerializeToString(deterministic=True)), f'"{directory.name}"'
-        )
+    async def export(exports, directory, precision):
+        file = await asyncio.to_thread(lambda: kernel_file(load_model(directory), precision))
+        return Exported(bytearray(file), f'"{directory.name}"')
 
     Exports._export = export
 
@@ -104,7 +104,7 @@ def compare(visitor: Visitor) -> tuple[int, float]:
 def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke(visit, models):
     visitor = wait_for_size(visit(f"{models.url}/?model=pixels#device"))
     visitor.page.route(
-        "**/assets/*.gz",
+        "**/weights",
         lambda route: route.continue_() if route.request.method == "HEAD" else None,
     )
     visitor.click("#device-go")
@@ -115,7 +115,7 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
     visitor.expect_hidden("#notice")
     visitor.expect_hidden("#device-progress")
     assert visitor.page.workers == []
-    visitor.page.unroute("**/assets/*.gz")
+    visitor.page.unroute("**/weights")
     broken = []
 
     def break_once(route):
@@ -124,7 +124,7 @@ def test_a_model_of_pixels_is_painted_after_a_download_was_stopped_and_one_broke
         broken.append(route)
         return route.abort("connectionreset")
 
-    visitor.page.route("**/onnx", break_once)
+    visitor.page.route("**/weights", break_once)
     paint_as_the_server(visitor, models, "pixels")
     assert broken
     visitor.expect_hidden("#notice")
@@ -154,16 +154,12 @@ def test_every_kind_of_model_is_painted(visit, all_models, name):
 
 
 def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
-    """Paints and compares: images equal up to rounding, which can change single
-    bytes; their bits are the API's.
-    """
+    """Paints and compares: all bytes are equal; their bits are the API's."""
     visitor.expect_value("#model", name)
     wait_for_size(visitor)
     paint(visitor)
-    images, percentage = compare(visitor)
-    assert images >= IMAGES - 1
-    assert percentage > 95
-    visitor.expect_count("#device-gallery .differs", IMAGES - images)
+    assert compare(visitor) == ALL
+    visitor.expect_count("#device-gallery .differs", 0)
     fields = {
         "model": name,
         "n": IMAGES,
@@ -175,7 +171,7 @@ def paint_as_the_server(visitor: Visitor, server: Server, name: str) -> None:
             [image["bits_per_dim"] for image in post(client, GENERATIONS, **fields)["data"]]
         )
     shown = visitor.see("#device-meter").inner_text().split(" · ")[-1]
-    assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, rel=0.01)
+    assert float(shown.removesuffix(" bits/dim")) == pytest.approx(expected, abs=0.0006)
 
 
 @pytest.mark.slow
@@ -192,7 +188,7 @@ def test_images_of_a_class_are_painted(visit, all_models, model):
         if not images:
             wait_for_size(visitor)
         paint(visitor)
-        assert compare(visitor)[0] >= IMAGES - 1
+        assert compare(visitor) == ALL
         images.append(
             [
                 visitor.pixels(canvas).tobytes()
@@ -215,22 +211,41 @@ def test_codes_are_made_and_painted_in_the_browser(visit, all_models, name):
     paint(wait_for_size(visitor))
     visitor.click("#tab-compress")
     visitor.expect_text("#coded-status", SAME)
-    by_the_server = len(visitor.see("#code-text").input_value())
+    by_the_server = visitor.see("#code-text").input_value()
     visitor.click("#coded-by >> text=in this browser")
-    visitor.expect_hidden("#code-save")
     visitor.expect_text("#coded-status", SAME)
-    assert len(visitor.see("#code-text").input_value()) == pytest.approx(by_the_server, abs=2)
+    assert visitor.see("#code-text").input_value() == by_the_server
+    files = [saved(visitor, by) for by in ("in this browser", "by the server")]
+    assert files[0] == files[1]
+    visitor.click("#coded-by >> text=in this browser")
+    visitor.expect_text("#coded-status", SAME)
     visitor.see("#bits").focus()
     visitor.press("Space")
     visitor.expect_contains("#coded-status", "another picture from row 1, column 1 on.")
 
-    # Its link waits for the model.
+    # Its link opens with the server's weights, which are the same.
     visitor.page.reload()
-    visitor.expect_contains("#notice", "load the model under “On your device”, then come back.")
-    visitor.click("#tab-device")
-    paint(wait_for_size(visitor))
-    visitor.click("#tab-compress")
     visitor.expect_contains("#coded-status", "The link is this picture: its code of ")
+
+
+def saved(visitor: Visitor, by: str) -> bytes:
+    """Returns the file of the code that is made there."""
+    visitor.click(f"#coded-by >> text={by}")
+    visitor.expect_text("#coded-status", SAME)
+    with visitor.page.expect_download() as download:
+        visitor.click("#code-save")
+    return Path(download.value.path()).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mnist-small", "letters-small", "cifar10-small"])
+def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name):
+    with serve(zoo.find(name), "--precision", "int8", prepare=export_in_a_thread) as server:
+        visitor = wait_for_size(visit(f"{server.url}/#device"))
+        visitor.see("#device-guidance").fill("2.5")
+        visitor.see("#device-temperature").fill("0.9")
+        paint(visitor, "7")
+        assert compare(visitor) == ALL
 
 
 def test_workers_share_the_images_and_one_download_on_request(visit, models):
@@ -248,8 +263,8 @@ def test_workers_share_the_images_and_one_download_on_request(visit, models):
         visitor.expect_text("#device-go", "Paint")
         assert len(visitor.page.workers) == 2
         fetched = [url for method, url in requests if method == "GET" and LARGE.search(url)]
-        assert len(fetched) == 2 + 2
-    assert compare(visitor)[0] >= IMAGES - 1
+        assert len(fetched) == 2 + 2  # workers, kernel and weights
+    assert compare(visitor) == ALL
 
 
 def test_painting_can_be_stopped(visit, models):
@@ -274,14 +289,12 @@ def test_another_model_resets_the_tab(visit, all_models):
         visitor.expect_count("#device-gallery canvas", 0)
         visitor.expect_hidden("#device-compare")
     paint(visitor)
-    assert compare(visitor)[0] >= IMAGES - 1
+    assert compare(visitor) == ALL
 
 
 @pytest.mark.parametrize("before", [False, True])
 def test_a_refusal_of_the_download_is_shown(visit, models, before):
-    """`before` it begins, as without the extra onnx: the answer to a
-    HEAD has no body that could say so.
-    """
+    """`before` it begins: the answer to a HEAD has no body that could say so."""
     visitor = visit("about:blank")
     error = {
         "message": "There is no model of that name.",
@@ -296,7 +309,7 @@ def test_a_refusal_of_the_download_is_shown(visit, models, before):
         else:
             route.fulfill(status=501, json={"error": error})
 
-    visitor.page.route("**/onnx", refuse)
+    visitor.page.route("**/weights", refuse)
     visitor.page.goto(f"{models.url}/#device")
     if not before:
         wait_for_size(visitor).see("#device-go").click()

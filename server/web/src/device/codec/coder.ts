@@ -9,9 +9,9 @@ const WHOLE = 2 ** 48; // the range of an encoder that has encoded nothing
 const MIN_RANGE = 2 ** 40; // of a range; below it, a byte is moved
 
 export class Decoder {
-  private at = 0; // bytes that are read
-  private value = 0;
-  private range = 1;
+  at = 0; // bytes that are read
+  value = 0;
+  range = 1;
 
   constructor(private readonly code: Uint8Array) {
     this.fill();

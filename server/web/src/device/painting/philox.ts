@@ -10,9 +10,9 @@ export function uniforms(seed: bigint, index: number, position: number): [number
   return [unit(first), unit(second)];
 }
 
-/** The label of image `index` of a job with that label, as drawn_label in model/base/class_names.py where it is drawn. */
-export function labelOfImage(label: number, seed: bigint, index: number): number {
-  return label >= 0 ? label : 1 + Math.floor(-label * uniforms(seed, index, DRAW)[0]);
+/** The label of image `index` where one of so many classes is drawn, as drawn_label in model/base/class_names.py. */
+export function drawnLabel(classes: number, seed: bigint, index: number): number {
+  return 1 + Math.floor(classes * uniforms(seed, index, DRAW)[0]);
 }
 
 /** Ten rounds on four words with a key of two, all in [0, 2^32). */

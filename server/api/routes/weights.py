@@ -1,4 +1,4 @@
-"""GET /v1/models/{id}/onnx: the model's recurrent step, for painting on the client's own device."""
+"""GET /v1/models/{id}/weights: what the page's kernel needs to paint on the client's own device."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -7,11 +7,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from scanline.model.base.extras import MissingExtraError, install_command
 from scanline.server.api.base.errors import NO_RETRY, ApiError
-from scanline.server.api.onnx_export import ExportError, Exports
 from scanline.server.api.openapi import Responses, errors
-from scanline.server.api.payload.response_schemas import ErrorAnswer
+from scanline.server.api.weights_export import ExportError, Exports
 from scanline.server.engine.handle import EngineUnavailableError
 from scanline.server.models.registry import ModelRegistry
 
@@ -22,7 +20,6 @@ CHUNK_BYTES = 65_536  # sent at once; the next one when the client has read it
 RESPONSES: Responses = {
     200: {"content": {MEDIA_TYPE: {}}},
     304: {"description": "Not modified: if-none-match matched."},
-    501: {"model": ErrorAnswer, "description": "The server is installed without the extra onnx."},
     **errors(401, 404, 500, 503),
 }
 
@@ -32,28 +29,27 @@ def router(models: ModelRegistry) -> APIRouter:
     routes = APIRouter(prefix="/v1/models", tags=["models"])
     exports = Exports()
 
-    @routes.head("/{name:path}/onnx", include_in_schema=False)
-    @routes.get("/{name:path}/onnx", response_class=Response, responses=RESPONSES)
-    async def get_onnx_step(name: str, request: Request) -> Response:
-        """Return the model as an ONNX graph of one recurrent step, as
-        `scanline export --onnx` writes it.
+    @routes.head("/{name:path}/weights", include_in_schema=False)
+    @routes.get("/{name:path}/weights", response_class=Response, responses=RESPONSES)
+    async def get_weights(name: str, request: Request) -> Response:
+        """Return the model's tensors in the order of the CPU kernel, as safetensors: what the page
+        paints with on the client's own device.
         """
         model = models.usable(name)
         ready = model.engine.ready
         if ready is None:  # its files may not be complete yet
             raise EngineUnavailableError
         try:
-            exported_model = await exports.get((model.id, ready.digest), model.engine.directory)
-        except MissingExtraError:
-            message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
-            raise ApiError("onnx_not_installed", message, headers=NO_RETRY) from None
+            exported_model = await exports.get(
+                (model.id, ready.digest), model.engine.directory, model.engine.options.precision
+            )
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)
             raise ApiError("export_failed", f"{error}.", headers=NO_RETRY) from None
         headers = {"etag": exported_model.etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == exported_model.etag:
             return Response(status_code=304, headers=headers)
-        headers["content-disposition"] = _content_disposition(f"{name}.onnx")
+        headers["content-disposition"] = _content_disposition(f"{name}.safetensors")
         headers["content-length"] = str(len(exported_model.file))
         return StreamingResponse(
             _in_chunks(exported_model.file), media_type=MEDIA_TYPE, headers=headers

@@ -1,4 +1,4 @@
-"""ONNX files of models, each exported once, in a process of its own.
+"""Weights of models as the page's kernel loads them, each exported once, in a process of its own.
 
 The export needs torch and a second copy of the model: the child frees both when it
 exits, and it cannot hold the event loop. The files are kept in memory, by the model's
@@ -13,10 +13,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 
-from scanline.model.base.extras import MissingExtraError
 from scanline.model.base.safe_path import ENVIRONMENT
 from scanline.server.runtime import stderr
 from scanline.server.runtime.secret_variables import public_variables
@@ -57,16 +55,16 @@ class Exports:
         self.failed: dict[Identity, tuple[float, Exception]] = {}  # until when not to try again
         self.exporting = asyncio.Lock()  # one export at a time: each loads a model
 
-    async def get(self, identity: Identity, directory: Path) -> Exported:
-        """Return the file of a model. MissingExtraError or ExportError where there is none."""
+    async def get(self, identity: Identity, directory: Path, precision: str) -> Exported:
+        """Return the file of a model. ExportError where there is none."""
         async with self.exporting:
             if identity not in self.kept:
                 until, error = self.failed.get(identity, (0.0, None))
                 if error is not None and time.monotonic() < until:
                     raise error
                 try:
-                    self.kept[identity] = await self._export(directory)
-                except (MissingExtraError, ExportError) as failure:
+                    self.kept[identity] = await self._export(directory, precision)
+                except ExportError as failure:
                     now = time.monotonic()
                     self.failed = {
                         name: each for name, each in self.failed.items() if each[0] > now
@@ -78,14 +76,16 @@ class Exports:
                 self.kept.popitem(last=False)
             return self.kept[identity]
 
-    async def _export(self, directory: Path) -> Exported:
+    async def _export(self, directory: Path, precision: str) -> Exported:
         """Export in a child; it is killed where it takes too long, or where this task is cancelled.
         What the child reports goes to this process's standard error, as all logs do."""
-        if find_spec("onnx") is None:  # the child would import torch before it noticed
-            raise MissingExtraError("ONNX export", "onnx")
         environment = public_variables() | ENVIRONMENT
         child = await asyncio.create_subprocess_exec(
-            *self.command, str(directory), stdout=asyncio.subprocess.PIPE, env=environment
+            *self.command,
+            str(directory),
+            precision,
+            stdout=asyncio.subprocess.PIPE,
+            env=environment,
         )
         assert child.stdout is not None
         file = bytearray()
@@ -103,23 +103,22 @@ class Exports:
                 child.kill()
                 await child.wait()
         if status == TOO_LARGE:
-            raise ExportError(
-                f"The file is larger than {MAX_KEPT_BYTES} bytes; use scanline export"
-            )
+            raise ExportError(f"The file is larger than {MAX_KEPT_BYTES} bytes")
         if status:
             raise ExportError("The export failed; the server's log has the details")
         return Exported(file, f'"{digest.hexdigest()[:32]}"')
 
 
 def main() -> None:
-    """Write the file of the model in the directory of the first argument to the standard output."""
+    """Write the file of the model in the directory of the first argument, at the precision of the
+    second, to the standard output."""
     stderr.install()
     os.nice(10)  # painting comes first
     os.environ["OMP_NUM_THREADS"] = "1"
     from scanline.model.formats.checkpoint import load_model
-    from scanline.model.formats.onnx_step import export_step
+    from scanline.model.sampling.kernel_file import kernel_file
 
-    file = export_step(load_model(Path(sys.argv[1]))).SerializeToString(deterministic=True)
+    file = kernel_file(load_model(Path(sys.argv[1])), sys.argv[2])
     if len(file) > MAX_KEPT_BYTES:
         sys.exit(TOO_LARGE)
     sys.stdout.buffer.write(file)

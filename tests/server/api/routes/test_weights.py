@@ -1,44 +1,62 @@
-"""GET /v1/models/{id}/onnx: the same file as `scanline export --onnx`
-writes, made once for all who wait.
-"""
+"""GET /v1/models/{id}/weights: what a browser paints with, made once for all who wait."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import AsyncMock
+from typing import Any
 
-import onnx
 import pytest
-from starlette.testclient import TestClient
+import torch
+from safetensors.torch import load
 
-from scanline.model.base.extras import MissingExtraError, install_command
-from scanline.model.formats.onnx_step import export_step
-from scanline.server.api import onnx_export
-from scanline.server.api.onnx_export import Exported, ExportError, Exports
-from scanline.server.api.routes.onnx import _content_disposition
-from scanline.server.models.registry import served_models
-from scanline.server.process.app import build
-from scanline.server.settings import Settings
-from tests.support.commands import done
+from scanline.kernels.cpu.bindings import WEIGHT_TYPES
+from scanline.model.backends.cpu import kernel_tensors
+from scanline.model.sampling.base.generator import Generator
+from scanline.model.sampling.kernel_file import kernel_file
+from scanline.server.api import weights_export
+from scanline.server.api.routes.weights import _content_disposition
+from scanline.server.api.weights_export import Exported, ExportError, Exports
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.in_process_server import client_of_app
 from tests.support.waiting import PATIENCE
 
-URL = "/v1/models/grey/onnx"
+URL = "/v1/models/grey/weights"
 
 
-def test_it_is_the_commands_file(client, grey, grey_directory, tmp_path):
+def test_it_has_what_a_network_is_made_of(client, grey):
     response = client.get(URL)
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/octet-stream"
-    assert response.headers["content-disposition"] == 'attachment; filename="grey.onnx"'
-    assert onnx.load_from_string(response.content) == export_step(grey)
-    assert done("export", grey_directory, tmp_path / "step.onnx").startswith(
-        f"{tmp_path / 'step.onnx'}: one step of "
-    )
-    assert onnx.load(tmp_path / "step.onnx") == onnx.load_from_string(response.content)
-    assert_refused(client.get("/v1/models/white/onnx"), 404, "model", "model_not_found")
+    assert response.headers["content-disposition"] == 'attachment; filename="grey.safetensors"'
+    assert response.content == kernel_file(grey, "exact")
+    stored = load(response.content)
+    tensors = [stored[name] for name in sorted(stored)]
+    expected = kernel_tensors(grey)
+    assert len(tensors) == len(expected)
+    for tensor, other in zip(tensors, expected, strict=True):
+        assert torch.equal(tensor.float(), other)
+    assert_refused(client.get("/v1/models/white/weights"), 404, "model", "model_not_found")
+
+
+def described(model, precision: str) -> dict[str, Any]:
+    """What the file of a model says besides its tensors."""
+    file = kernel_file(model, precision)
+    size = int.from_bytes(file[:8], "little")
+    head = json.loads(file[8 : 8 + size])
+    return json.loads(head["__metadata__"]["scanline"])
+
+
+def test_it_says_at_which_precision_and_whose_codes(grey):
+    exact = described(grey, "exact")
+    int8 = described(grey, "int8")
+    assert described(grey, "bfloat16-state") == exact  # which no processor has
+    assert (exact["precision"], int8["precision"]) == ("exact", "int8")
+    assert (exact["weights"], int8["weights"]) == (WEIGHT_TYPES["float32"], WEIGHT_TYPES["int8"])
+    for said in (exact, int8):
+        generator = Generator(grey, 1, precision=said["precision"], backend="cpu")
+        assert said["coding"] == generator.codings[0]
+        generator.close()
 
 
 def test_its_size_and_tag_save_a_download(client):
@@ -58,30 +76,10 @@ def test_a_model_that_is_not_loaded_yet_is_refused(grey_directory):
     assert response.headers["retry-after"] == "2"
 
 
-def test_without_the_extra_it_says_what_to_install(grey_directory, monkeypatch):
-    settings = Settings(models=(str(grey_directory),))
-    models = served_models(settings)
-    models.default.engine.ready = SimpleNamespace(
-        digest="a", class_head=()
-    )  # no image is painted here, so that no engine starts
-    monkeypatch.setattr(
-        Exports, "_export", AsyncMock(side_effect=MissingExtraError("ONNX export", "onnx"))
-    )
-    response = TestClient(build(settings, models)).get(URL)
-    message = f"This server cannot export models until its operator installs more: {install_command('onnx')}."
-    error = {
-        "message": message,
-        "type": "server_error",
-        "param": None,
-        "code": "onnx_not_installed",
-    }
-    assert (response.status_code, response.json()) == (501, {"error": error})
-
-
 def test_a_file_may_be_named_in_any_script():
     assert (
-        _content_disposition("серый.onnx")
-        == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.onnx"
+        _content_disposition("серый.safetensors")
+        == "attachment; filename*=utf-8''%D1%81%D0%B5%D1%80%D1%8B%D0%B9.safetensors"
     )
 
 
@@ -104,14 +102,14 @@ def runs(directory: Path) -> int:
 
 
 def exported(found: Exports, directory: Path, digest: str = "first") -> Exported:
-    return asyncio.run(found.get(("grey", digest), directory))
+    return asyncio.run(found.get(("grey", digest), directory, "exact"))
 
 
 def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path):
     async def act():
         found = exports(NOTE)
         return await asyncio.gather(
-            *(found.get(("grey", digest), tmp_path) for digest in ("one", "one", "other"))
+            *(found.get(("grey", digest), tmp_path, "exact") for digest in ("one", "one", "other"))
         )
 
     first, again, other = asyncio.run(act())
@@ -123,7 +121,7 @@ def test_a_model_is_exported_once_and_again_when_another_is_loaded(tmp_path):
 
 def test_the_files_in_memory_are_bounded(tmp_path, monkeypatch):
     found = exports("print('a' * 400_000, end='')")
-    monkeypatch.setattr(onnx_export, "MAX_KEPT_BYTES", 1_000_000)
+    monkeypatch.setattr(weights_export, "MAX_KEPT_BYTES", 1_000_000)
     for digest in ("a", "b", "a", "c", "d"):
         exported(found, tmp_path, digest)
     assert [digest for _, digest in found.kept] == ["c", "d"]
@@ -157,17 +155,10 @@ def test_an_export_does_not_hold_the_event_loop(tmp_path):
     program = f"import os, time; open({str(begun)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
 
     async def act():
-        exporting = asyncio.create_task(exports(program).get(("grey", "first"), tmp_path))
+        exporting = asyncio.create_task(exports(program).get(("grey", "first"), tmp_path, "exact"))
         while not begun.exists() and not exporting.done():
             await asyncio.sleep(0.01)
         go.touch()
         assert (await exporting).file == b""
 
     asyncio.run(act())
-
-
-def test_without_the_extra_onnx_no_child_is_started(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "find_spec", {}.get)
-    with pytest.raises(MissingExtraError):
-        exported(exports(NOTE), tmp_path)
-    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,138 @@
+// A model in the kernel's memory, and slots of it: the structs of kernels/cpu/abi.h.
+
+import { Block, type Kernel } from "./kernel";
+import type { ModelFile } from "./model_file";
+
+const BEYOND = 3; // pixels kept beyond a row, as in kernels/__init__.py
+const [TENSOR, AHEAD, SLOTS, CODES] = [16, 48, 72, 24]; // bytes of the structs
+// Steps of an image in a pass. Guessed ones do not pay here: without VNNI, products take most of the time, and these are as
+// many for each row.
+const WIDEST = 1n;
+// In the order of abi.h, after the number of slots.
+const POINTERS = [
+  ...(["s", "z", "conv_state", "position", "images", "known", "bits", "seed", "index", "temperature", "label"] as const),
+  ...(["known_bits", "partner", "guidance", "codes"] as const),
+];
+
+type Places = Record<(typeof POINTERS)[number], number>;
+
+export class Network {
+  /** Bytes of an image. */
+  readonly bytes: number;
+  readonly id: number; // of the network in the kernel
+
+  constructor(
+    readonly kernel: Kernel,
+    readonly file: ModelFile,
+  ) {
+    const { shape, tensors, abi } = file;
+    this.bytes = shape.height * shape.width * shape.channels;
+    if (abi !== kernel.abi) throw new Error("The model's file is for another version of this page: reload the page.");
+    const { functions } = kernel;
+    const block = new Block(kernel);
+    const structs = block.allocate(TENSOR * tensors.length);
+    tensors.forEach((tensor, i) => {
+      const place = block.put(tensor);
+      kernel.view.setUint32(structs + TENSOR * i, place, true);
+      kernel.view.setBigInt64(structs + TENSOR * i + 8, BigInt(tensor.length), true);
+    });
+    const sizes = block.put(BigInt64Array.from(Object.values(shape), BigInt));
+    const [count, weights] = [BigInt(tensors.length), BigInt(file.weights)];
+    this.id = functions.scanline_create(sizes, structs, count, weights, 1n, functions.scanline_isas());
+    if (!this.id) throw new Error("The model's file does not fit the kernel of this page.");
+    block.free();
+  }
+}
+
+/** Images in flight; slots are numbered from 0. */
+export class Slots {
+  readonly block: Block;
+  private readonly places = {} as Places;
+  private readonly struct: number;
+  private readonly chosen: number;
+  private readonly ahead: number;
+
+  constructor(
+    readonly network: Network,
+    readonly count: number,
+  ) {
+    const { shape } = network.file;
+    const { layers, heads, key_width, value_width } = shape;
+    const convolutions = shape.causal_conv ? shape.blocks + layers : 0;
+    const z = 4 * layers * count * heads * key_width;
+    const sizes: Record<string, number> = {
+      s: z * value_width,
+      z,
+      conv_state: 4 * convolutions * count * (shape.width + BEYOND) * heads * value_width,
+      images: count * network.bytes,
+      known: count * network.bytes,
+      temperature: 4 * count,
+      guidance: 4 * count,
+      codes: 0,
+    };
+    const block = (this.block = new Block(network.kernel));
+    this.struct = block.allocate(SLOTS);
+    for (const name of POINTERS) this.places[name] = block.allocate(sizes[name] ?? 8 * count);
+    this.chosen = block.put(BigInt64Array.from({ length: count }, (_, slot) => BigInt(slot)));
+    this.ahead = block.allocate(AHEAD);
+    const { view } = network.kernel;
+    view.setBigInt64(this.ahead + 8, WIDEST, true);
+    view.setBigInt64(this.struct, BigInt(count), true);
+    POINTERS.forEach((name, i) => view.setUint32(this.struct + 8 + 4 * i, name === "codes" ? 0 : this.places[name], true));
+    for (let slot = 0; slot < count; slot++) {
+      this.setFloat("temperature", slot, 1);
+      this.setFloat("guidance", slot, 1);
+      this.set("position", slot, shape.first);
+    }
+  }
+
+  set(name: "position" | "seed" | "index" | "label" | "partner", slot: number, value: number | bigint): void {
+    this.network.kernel.view.setBigInt64(this.places[name] + 8 * slot, BigInt(value), true);
+  }
+
+  setFloat(name: "temperature" | "guidance", slot: number, value: number): void {
+    this.network.kernel.view.setFloat32(this.places[name] + 4 * slot, value, true);
+  }
+
+  /** The bytes of a slot's image, or which of them are known. */
+  row(name: "images" | "known", slot: number): Uint8Array {
+    const { kernel, bytes } = this.network;
+    return kernel.bytes(this.places[name] + slot * bytes, bytes);
+  }
+
+  position(slot: number): number {
+    return Number(this.network.kernel.integers64(this.places.position, this.count)[slot]);
+  }
+
+  bits(slot: number): number {
+    return this.network.kernel.floats64(this.places.bits, this.count)[slot]!;
+  }
+
+  /** Lets slot 0 be painted from a code that a decoder has begun. */
+  decode(code: Uint8Array, value: number, range: number): void {
+    const { block } = this;
+    const numbers = [0, value, range].map((number) => block.put(BigInt64Array.of(BigInt(number))));
+    const [place, struct] = [block.put(code), block.allocate(CODES)];
+    const { view } = this.network.kernel;
+    view.setBigInt64(struct, BigInt(code.length), true);
+    [place, ...numbers].forEach((each, i) => view.setUint32(struct + 8 + 4 * i, each, true));
+    view.setUint32(this.struct + 8 + 4 * POINTERS.indexOf("codes"), struct, true);
+  }
+
+  /** Paints steps of all slots. */
+  advance(steps: number): void {
+    const { kernel, id } = this.network;
+    const failed = kernel.functions.scanline_advance(id, this.struct, this.chosen, BigInt(this.count), BigInt(steps), this.ahead);
+    if (failed) throw new Error("The kernel refuses the code or the class of an image.");
+  }
+
+  /** Reads the image of slot 0; returns start and width of the interval of each byte that a step predicts. */
+  read(): Uint32Array {
+    const { kernel, id, bytes, file } = this.network;
+    const count = bytes - file.shape.first;
+    const bits = this.block.allocate(8 * count);
+    const intervals = this.block.allocate(8 * count);
+    kernel.functions.scanline_read(id, this.struct, BigInt(file.shape.first), BigInt(bytes), bits, 0, intervals);
+    return new Uint32Array(kernel.bytes(intervals, 8 * count).slice().buffer);
+  }
+}
