@@ -118,8 +118,8 @@ class Network:
 
         weights: how matrices are stored, one of WEIGHT_TYPES. isa: one of
         instruction_sets(), by default the best. Raises ValueError if this processor cannot
-        run that, if there is no network of that shape, or if the tensors are not those it
-        needs; MemoryError if there is no memory for it.
+        run that, or if the tensors are not those that the shape needs; MemoryError if there
+        is no memory for it.
         """
         available_sets = instruction_sets()
         self.process = os.getpid()  # whose threads it has
@@ -133,7 +133,6 @@ class Network:
             raise ValueError(f"weights are stored as {', '.join(WEIGHT_TYPES)}, not {weights!r}")
         if not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"threads must be from 1 to {MAX_THREADS}, not {threads}")
-        shape.check()
         # `contiguous` owns the memory that the pointers name until the library has copied it.
         contiguous = [tensor.detach().float().contiguous() for tensor in tensors]
         count = len(contiguous)

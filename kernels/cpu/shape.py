@@ -6,10 +6,9 @@ import ctypes
 import torch
 from torch import Tensor
 
-from scanline.kernels import BEYOND, LARGEST_IMAGE, MAX_DEPTH, MAX_WIDTH
+from scanline.kernels import BEYOND
 from scanline.kernels.codec.coder import MIN_RANGE, WHOLE
 
-MAX_CHANNELS = 4
 READS = {"byte": 0, "window": 1}
 STATE = ("s", "z", "position", "conv_state")
 # Of slots that are painted, beside their images.
@@ -37,84 +36,47 @@ TYPES = {
 }
 Arrays = dict[str, Tensor]
 
-# Of each number of abi.h's Shape, in its order: name, least, most.
+# In the order of abi.h's Shape.
 FIELDS = (
-    ("height", 1, LARGEST_IMAGE),
-    ("width", 1, LARGEST_IMAGE),
-    ("channels", 1, MAX_CHANNELS),
-    ("layers", 1, MAX_DEPTH),
-    ("heads", 1, MAX_WIDTH),
-    ("key_width", 1, MAX_WIDTH),
-    ("value_width", 1, MAX_WIDTH),
-    ("feed_forward", 1, MAX_WIDTH),
-    ("components", 1, MAX_WIDTH),
-    ("first", 0, 1),
-    ("step_bytes", 1, MAX_CHANNELS),
-    ("reads", 0, 1),
-    ("predicts", 0, 1),
-    ("pre_norm", 0, 1),
-    ("gelu", 0, 1),
-    ("concat", 0, 1),
-    ("axial", 0, 1),
-    ("exp_scale", 0, 1),
-    ("skip", 0, 1),
-    ("blocks", 0, MAX_DEPTH),
-    ("block_width", 0, MAX_WIDTH),
-    ("window_rows", 0, MAX_DEPTH),
-    ("window_columns", 0, MAX_DEPTH),
-    ("centred", 0, 1),
-    ("waves", 0, MAX_DEPTH),
-    ("wave_rows", 0, MAX_DEPTH),
-    ("wave_columns", 0, MAX_DEPTH),
-    ("outside", 0, 255),
-    ("classes", 0, MAX_DEPTH),
-    ("causal_conv", 0, 1),
-    ("class_biases", 0, 1),
+    "height",
+    "width",
+    "channels",
+    "layers",
+    "heads",
+    "key_width",
+    "value_width",
+    "feed_forward",
+    "components",
+    "first",
+    "step_bytes",
+    "reads",
+    "predicts",
+    "pre_norm",
+    "gelu",
+    "concat",
+    "axial",
+    "exp_scale",
+    "skip",
+    "blocks",
+    "block_width",
+    "window_rows",
+    "window_columns",
+    "centred",
+    "waves",
+    "wave_rows",
+    "wave_columns",
+    "outside",
+    "classes",
+    "causal_conv",
+    "class_biases",
 )
 
 
 class Shape(ctypes.Structure):
-    """Sizes and options of a network, as in abi.h."""
+    """Sizes and options of a network, as in abi.h. Who makes one has checked that there is such a
+    network, and that no number is beyond the limits of `kernels`: the library multiplies them."""
 
-    _fields_ = tuple((name, ctypes.c_int64) for name, _, _ in FIELDS)
-
-    def check(self) -> None:
-        """Raise ValueError, one sentence, where there is no such network."""
-        # Each number for itself first: what follows multiplies them, and nothing
-        # may overflow in the library's int64.
-        for name, least, most in FIELDS:
-            number = getattr(self, name)
-            if not least <= number <= most:
-                raise ValueError(f"{name} must be from {least} to {most}, not {number}")
-        # Then what no number says alone: sizes of tensors, and options that the
-        # library would read past, or not at all.
-        is_window = self.reads == READS["window"]
-        width = self.heads * self.value_width
-        step_bytes = self.channels if is_window else 1
-        if self.bytes > LARGEST_IMAGE:
-            raise ValueError(f"an image has more than {LARGEST_IMAGE} bytes")
-        if max(width, self.heads * self.key_width) > MAX_WIDTH:
-            raise ValueError(f"heads x width is more than {MAX_WIDTH}")
-        if self.blocks and not self.block_width:
-            raise ValueError(f"block_width must be from 1 to {MAX_WIDTH}, not 0")
-        if self.step_bytes != step_bytes or (self._is_categorical and step_bytes > 1):
-            raise ValueError(f"a step of this network cannot paint {self.step_bytes} bytes")
-        if self.skip and (self._is_categorical or not is_window):
-            raise ValueError("a skip needs a window, and means to move")
-        if is_window and (self.first or self.concat or not self.axial):
-            raise ValueError(
-                "a network that reads a window has axial positions, added to it, and a start token"
-            )
-        if is_window and not self.window_columns:
-            raise ValueError("a window has at least one column to the left")
-        if self.class_biases and not self.classes:
-            raise ValueError("biases of classes need classes")
-        if self.causal_conv and not is_window:
-            raise ValueError("a causal convolution needs a network that reads a window")
-        if self.wave_rows > self.window_rows or self.wave_columns > self.window_columns:
-            raise ValueError("the waves of a window reach beyond it")
-        if self.concat and width % 2:
-            raise ValueError(f"a concatenated embedding needs an even width, not {width}")
+    _fields_ = tuple((name, ctypes.c_int64) for name in FIELDS)
 
     @property
     def _is_categorical(self) -> bool:

@@ -150,7 +150,8 @@ class ModelConfig:
                 "a model that reads a window has axial positions added to it, and predicts the first byte"
             )
         most = {"blocks": MAX_DEPTH, "block_width": MAX_WIDTH, "waves": MAX_WAVES}
-        most |= {"window_rows": self.height, "window_columns": self.width}
+        most["window_rows"] = min(self.height, MAX_DEPTH)
+        most["window_columns"] = min(self.width, MAX_DEPTH)
         most |= {"wave_rows": self.window_rows, "wave_columns": self.window_columns}
         for name in sizes:
             value = getattr(self, name)

@@ -27,7 +27,7 @@ def kernel_file(model: Transformer, served_precision: str) -> bytes:
     name: PrecisionName = "int8" if is_int8 else DEFAULT
     described = {
         "abi": cpu_kernels.ABI,
-        "shape": {name: getattr(shape, name) for name, _, _ in FIELDS},
+        "shape": {field: getattr(shape, field) for field in FIELDS},
         "weights": WEIGHT_TYPES["int8" if is_int8 else "float32"],
         "first_byte_histogram": config.first_byte_histogram,
         "precision": name,

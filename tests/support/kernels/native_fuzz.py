@@ -265,24 +265,12 @@ def check_wrong_arguments(random):
     call = random_call(random, odd=False)
     call.isa = cpu_kernels.instruction_sets()[0]
     changes: list[Callable[[Call, Random], None]] = [
-        _other_field,
         _other_tensors,
         _other_array,
         _other_call,
     ]
     with suppress(ValueError):
         changes[random.integers(len(changes))](call, random)
-
-
-def _other_field(call, random):
-    shape = call.case.shape()
-    for _ in range(int(random.integers(1, 3))):
-        setattr(
-            shape,
-            str(random.choice([name for name, _ in shape._fields_])),
-            int(random.choice(WHOLE)),
-        )
-    cpu_kernels.Network(shape, call.tensors, call.case.weights, 2, call.isa).close()
 
 
 def _other_tensors(call, random):
