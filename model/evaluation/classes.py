@@ -5,7 +5,6 @@ samples of each class, guided or not.
 Classes are in the order of the data set, and not in the model's.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,26 +16,21 @@ import torch
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.sampling_options import SamplingParams
-from scanline.model.datasets import CLASSES
-from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify, joined
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import bits_figures, nearest_figures, way_words
-from scanline.model.evaluation.neighbours import nearest
+from scanline.model.evaluation.metrics import bits_figures, way_words
 from scanline.model.likelihood import classification
 from scanline.model.network.class_reading import class_logits
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import GenerateRequest
-from scanline.model.tasks.offline import RunOptions, after, paint_request, paint_requests
+from scanline.model.tasks.offline import RunOptions, after, paint_request
 
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
 SURE = 0.99  # the probability above which an answer counts as sure
-# pairs of classes, the most frequent, of samples that the class head takes for another class
-MISTAKES = 10
 
 
 @dataclass(frozen=True)
@@ -120,18 +114,17 @@ class ClassMeasurements:
     by_head: Answers | None = None  # of all test images, where the model has a class head
 
 
-def labels_of_set(config: ModelConfig, dataset: str) -> np.ndarray | None:
+def labels_of_set(config: ModelConfig, names: Sequence[str]) -> np.ndarray | None:
     """Return the model's label [K] int64 of each class of a data set; None where it knows other
-    classes."""
-    names = CLASSES[dataset]
-    if sorted(config.class_names) != sorted(names):
+    classes, or none."""
+    if not names or sorted(config.class_names) != sorted(names):
         return None
     return np.array([config.class_names.index(name) + 1 for name in names], np.int64)
 
 
 def measure_classes(
     model: Transformer,
-    dataset: str,
+    names: tuple[str, ...],
     test: np.ndarray,
     classes: np.ndarray,
     *,
@@ -143,13 +136,13 @@ def measure_classes(
     stage: Stage = lambda what, total, unit: lambda done: None,
     **options: Unpack[RunOptions],
 ) -> ClassMeasurements:
-    """Measure a model that knows the classes of `dataset`, on test images [m, N] uint8 of `classes`
-    [m] uint8.
+    """Measure a model that knows the classes of a data set, on test images [m, N] uint8 of
+    `classes` [m].
 
     classified: how many of the first test images to classify. of_each: how many samples of each class
     the `classifier` sees, painted in each of `ways`, the first of which is plain.
     """
-    labels = labels_of_set(model.config, dataset)
+    labels = labels_of_set(model.config, names)
     assert labels is not None
     first = min(classified, len(test))
     progress = stage("classifying with the model", first, "images")
@@ -182,7 +175,7 @@ def measure_classes(
     unguided = samples[0] if samples else None
     read = first * classification.readings(model.config)
     return ClassMeasurements(
-        CLASSES[dataset], true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head
+        names, true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head
     )
 
 
@@ -234,80 +227,6 @@ def answers_by_head(
     return Answers(classes.astype(np.int64), posterior)
 
 
-def judged_samples(
-    model: Transformer,
-    images: ImageSet,
-    of_each: int,
-    ways: Sequence[SamplingParams],
-    seed: int,
-    stage: Stage,
-) -> list[dict[str, Any]]:
-    """Return for each of `ways` how many of `of_each` samples of each class
-    the class head takes for that class, and whether they lie nearer to each other and to the
-    training images than test images do."""
-    assert images.labels is not None
-    names = model.config.class_names
-    training = images.train[:]
-    test = images.test[:]
-    progress = stage("neighbours of test images", len(training), "training images")
-    test_distances = nearest(test, training, 1, model.device, progress).distances[:, 0]
-    apart = _distance_within_classes(test, images.labels.test, of_each)
-    asked = np.arange(len(names)).repeat(of_each)
-    rows = []
-    for way in ways:
-        # As many samples of each class, in the order of the classes.
-        requests = _requests(way, range(1, len(names) + 1), of_each, seed)
-        samples = np.concatenate([painted.images for painted in paint_requests(model, requests)])
-        answers = answers_by_head(model, samples, asked, stage)
-        assert answers is not None
-        judged = answers.figures()
-        what = f"neighbours of samples, {way_words(vars(way))}"
-        progress = stage(what, len(training), "training images")
-        distances = nearest(samples, training, 1, model.device, progress).distances[:, 0]
-        rows.append(
-            {
-                **way.used,
-                "best_of": way.best_of,
-                "each": of_each,
-                "seed": seed,
-                "as_asked": judged["accuracy"],
-                "standard_error": judged["standard_error"],
-                "as_asked_of_each": (answers.confusion.diagonal() / of_each).tolist(),
-                "mistakes": _mistakes(answers, names),
-                "distance_within_classes": {
-                    "samples": _distance_within_classes(samples, asked, of_each),
-                    "test_images": apart,
-                },
-                "nearest_training_image": nearest_figures(distances, test_distances, len(training)),
-            }
-        )
-    return rows
-
-
-def _mistakes(answers: Answers, names: Sequence[str]) -> list[list[Any]]:
-    """Return the most frequent mistakes: the true class, the one that was taken for it, how often."""
-    taken = answers.posterior.argmax(axis=1)
-    counts = Counter(zip(answers.true.tolist(), taken.tolist(), strict=True))
-    mistakes = []
-    for (true, other), count in counts.most_common():
-        if true != other:
-            mistakes.append([names[true], names[other], count])
-    return mistakes[:MISTAKES]
-
-
-def _distance_within_classes(images: np.ndarray, classes: np.ndarray, of_each: int) -> float | None:
-    """Return the mean distance of images [n, N] uint8 to the nearest other one of their class,
-    among the first `of_each` of a class: low where those of a class are alike. None where no class has
-    two."""
-    distances = []
-    for number in np.unique(classes):
-        part = images[classes == number][:of_each]
-        if len(part) > 1:
-            # the nearest of all is the image itself
-            distances.append(nearest(part, part, 2).distances[:, 1].mean())
-    return float(np.mean(distances)) if distances else None
-
-
 def _under_each_class(
     generator: Generator, images: np.ndarray, labels: np.ndarray, progress: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -348,14 +267,19 @@ def _sample(
     return joined(predictions)
 
 
-def ways_of(guidance: Sequence[float], best_of: Sequence[int]) -> list[SamplingParams]:
+def ways_of(
+    guidance: Sequence[float], best_of: Sequence[int], default: SamplingParams
+) -> list[SamplingParams]:
     """Return how samples of each class are painted: plainly, with each guidance, and likewise, or
-    plainly where there is none, as the best of so many candidates."""
+    plainly where there is none, as the best of so many candidates; where there are any of these,
+    also by default."""
     weights = [*dict.fromkeys((1.0, *guidance))]
     ways = [SamplingParams(guidance=weight) for weight in weights]
     for way in ways[1:] or ways[:]:
         ways += [replace(way, best_of=count) for count in best_of]
-    return ways
+    if len(ways) > 1:
+        ways.append(default)
+    return [*dict.fromkeys(ways)]
 
 
 def _requests(

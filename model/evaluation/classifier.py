@@ -1,4 +1,4 @@
-"""The report's classifier: a small convolutional network for the ten classes of a data set, and "no
+"""The report's classifier: a small convolutional network for the K classes of a data set, and "no
 image".
 
 Its features and confidences compare images of one data set; they are not those of an Inception
@@ -17,25 +17,25 @@ from torch import nn
 
 RECIPE = 2
 FEATURES = 64
-CLASSES = 10
-NO_IMAGE = 10  # the label of an image that shows none of the classes
 RECOGNISABLE = 0.9  # an image counts as recognised from this probability of its most likely class
 EPOCHS = {"mnist": 2, "cifar10": 5}
-MIRRORED = {"mnist": False, "cifar10": True}
+OTHER_EPOCHS = 5
+MIRRORED = ("cifar10",)
 BATCH = 100
 IMAGES_PER_NEGATIVE = 5
 # the rate rises linearly up to a fifth of all updates, then falls linearly to zero
 PEAK_RATE = 4e-3
 PEAK_AT = 0.2
-TILE_SIDES = (1, 2, 4)  # pixels; they divide the sides of every published set
+TILE_SIDES = (1, 2, 4)  # pixels; those that divide the sides of the images
 
 
 class Classifier(nn.Module):
-    """Maps images [B, N] uint8 to features [B, 64] and logits [B, 11], the last of which is "no
+    """Maps images [B, N] uint8 to features [B, 64] and logits [B, K + 1], the last of which is "no
     image"."""
 
-    def __init__(self, height: int, width: int, channels: int) -> None:
+    def __init__(self, height: int, width: int, channels: int, classes: int) -> None:
         super().__init__()
+        self.classes = classes
         self.shape = (height, width, channels)
         self.body = nn.Sequential(
             nn.Conv2d(channels, 32, 3, padding=1, bias=False),
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
             nn.Linear(4 * 64, FEATURES),
             nn.ReLU(),
         )
-        self.head = nn.Linear(FEATURES, CLASSES + 1)
+        self.head = nn.Linear(FEATURES, classes + 1)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         scaled = images.float().div(127.5).sub(1)  # to -1 .. 1
@@ -66,18 +66,17 @@ class Predictions:
     """The classifier's output for n images."""
 
     features: np.ndarray  # [n, 64] float64
-    classes: np.ndarray  # [n] int64, the most likely of the ten
-    confidence: np.ndarray  # [n] float64, its probability among the ten and "no image"
+    classes: np.ndarray  # [n] int64, the most likely of the K
+    confidence: np.ndarray  # [n] float64, its probability among these and "no image"
 
     @property
     def recognised(self) -> np.ndarray:
         """Which images are recognised, [n] bool."""
         return self.confidence >= RECOGNISABLE
 
-    @property
-    def class_shares(self) -> list[float]:
-        """The share of each class among all n images, recognised or not."""
-        return (np.bincount(self.classes, minlength=CLASSES) / len(self.classes)).tolist()
+    def class_shares(self, count: int) -> list[float]:
+        """Return the share of each of `count` classes among all n images, recognised or not."""
+        return (np.bincount(self.classes, minlength=count) / len(self.classes)).tolist()
 
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
@@ -105,7 +104,7 @@ def classify(
         part = torch.tensor(images[start : start + batch]).to(device)
         features_of_part, logits = classifier(part)
         features.append(features_of_part.double().cpu())
-        probabilities.append(logits.double().softmax(dim=1)[:, :CLASSES].cpu())
+        probabilities.append(logits.double().softmax(dim=1)[:, :-1].cpu())
         progress(start + len(part))
     confidence, classes = torch.cat(probabilities).max(dim=1)
     return Predictions(torch.cat(features).numpy(), classes.numpy(), confidence.numpy())
@@ -113,7 +112,7 @@ def classify(
 
 def update_count(dataset: str, images: int) -> int:
     """Return how many updates a training on so many images takes."""
-    return EPOCHS[dataset] * -(-images // BATCH)
+    return EPOCHS.get(dataset, OTHER_EPOCHS) * -(-images // BATCH)
 
 
 def train_classifier(
@@ -121,23 +120,24 @@ def train_classifier(
     shape: tuple[int, int, int],
     images: np.ndarray,
     labels: np.ndarray,
+    classes: int,
     seed: int = 0,
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda updates_done: None,
 ) -> Classifier:
     """Return a classifier trained on images [n, N] uint8 of `shape` (height, width, channels) and
-    labels [n] uint8.
+    labels [n] below `classes`.
 
     Neither the images nor torch's random numbers are changed.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        classifier = Classifier(*shape).to(device).train()
+        classifier = Classifier(*shape, classes).to(device).train()
     rng = np.random.default_rng(seed)
     optimiser = torch.optim.AdamW(classifier.parameters(), lr=PEAK_RATE, weight_decay=0.01)
     total = update_count(dataset, len(images))
     done = 0
-    for _ in range(EPOCHS[dataset]):
+    for _ in range(EPOCHS.get(dataset, OTHER_EPOCHS)):
         order = rng.permutation(len(images))
         for start in range(0, len(order), BATCH):
             share = done / total
@@ -147,12 +147,12 @@ def train_classifier(
                 group["lr"] = PEAK_RATE * min(rising, falling)
             chosen = order[start : start + BATCH]
             batch = images[chosen].reshape(-1, *shape)
-            if MIRRORED[dataset]:
+            if dataset in MIRRORED:
                 mirrored = rng.random(len(batch)) < 0.5
                 batch[mirrored] = batch[mirrored, :, ::-1]
             # Without examples of no image the network would be certain of a class on noise.
             noise = negatives(batch[: len(batch) // IMAGES_PER_NEGATIVE + 1], rng)
-            of_noise = np.full(len(noise), NO_IMAGE, labels.dtype)
+            of_noise = np.full(len(noise), classes, labels.dtype)
             targets = np.concatenate((labels[chosen], of_noise))
             examples = torch.from_numpy(np.concatenate((batch, noise))).to(device)
             _, logits = classifier(examples.flatten(1))
@@ -173,7 +173,8 @@ def negatives(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _tiled(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     height, width, channels = image.shape
-    down, across = rng.choice(TILE_SIDES, 2)
+    sides = [side for side in TILE_SIDES if height % side == 0 and width % side == 0]
+    down, across = rng.choice(sides, 2)
     rows = height // down
     columns = width // across
     grid = image.reshape(rows, down, columns, across, channels).swapaxes(1, 2)

@@ -31,14 +31,16 @@ def cached_classifier(
     where nothing can be written there.
     """
     shape = (config.height, config.width, config.channels)
-    path = cache_path(cache or cache_directory(), data.dataset, data.training, data.training_labels)
-    classifier = load_cached(path, shape)
+    name = data.dataset if data.is_published else "own"
+    path = cache_path(cache or cache_directory(), name, data.training, data.training_labels)
+    count = len(data.names)
+    classifier = load_cached(path, shape, count)
     if classifier is None:
         _check_writable(path)
         updates = update_count(data.dataset, len(data.training))
         progress = stage("training the classifier", updates, "updates")
         classifier = train_classifier(
-            data.dataset, shape, data.training, data.training_labels, SEED, device, progress
+            data.dataset, shape, data.training, data.training_labels, count, SEED, device, progress
         )
         store(classifier, path)
     return classifier.to(device)
@@ -66,9 +68,9 @@ def cache_path(directory: Path, dataset: str, images: np.ndarray, labels: np.nda
     return directory / f"classifier-{dataset}-{data}-recipe{RECIPE}-seed{SEED}.safetensors"
 
 
-def load_cached(path: Path, shape: tuple[int, int, int]) -> Classifier | None:
+def load_cached(path: Path, shape: tuple[int, int, int], classes: int) -> Classifier | None:
     """Return the classifier of a file; None where the file is missing or holds something else."""
-    classifier = Classifier(*shape)
+    classifier = Classifier(*shape, classes)
     try:
         classifier.load_state_dict(load(read_file(path)))
     except (OSError, SafetensorError, RuntimeError):

@@ -7,6 +7,7 @@ from typing import Unpack
 import numpy as np
 
 from scanline.model.base.sampling_options import Defaults
+from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
 from scanline.model.evaluation.neighbours import Nearest, nearest
 from scanline.model.network.transformer import Transformer
@@ -23,13 +24,19 @@ Stage = Callable[[str, int, str], Callable[[int], None]]
 
 @dataclass(frozen=True)
 class LabelledData:
-    """A data set with its labels."""
+    """A data set with its labels, in the order of its classes."""
 
     dataset: str
     training: np.ndarray  # [t, N] uint8
-    training_labels: np.ndarray  # [t] uint8
+    training_labels: np.ndarray  # [t], from 0
     test: np.ndarray  # [m, N] uint8
-    test_labels: np.ndarray  # [m] uint8
+    test_labels: np.ndarray  # [m], from 0
+    names: tuple[str, ...]  # K, of the classes
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is a published set, by whose name a classifier may be cached."""
+        return self.dataset in CLASSES
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,13 @@ def check_counts(samples: int, test_images: int) -> None:
         )
 
 
+def halves(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of `count` test images in two parts, shuffled: the halves of a published
+    set may differ."""
+    shuffled = np.random.default_rng(seed).permutation(count)
+    return shuffled[: count // 2], shuffled[count // 2 :]
+
+
 def compare(
     model: Transformer,
     classifier: Classifier,
@@ -87,11 +101,8 @@ def compare(
     # Half of the test images stand in the place of samples, the others are what both are compared
     # with: so each measure has a value that no model can be expected to surpass.
     check_counts(samples, len(data.test))
-    # the halves of a published set may differ
-    shuffled = np.random.default_rng(seed).permutation(len(data.test))
-    half = len(data.test) // 2
-    chosen = shuffled[: min(half, samples)]
-    others = shuffled[half:]
+    half, others = halves(len(data.test), seed)
+    chosen = half[:samples]
     config = model.config
     pool = data.training
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from scanline.model.base.sampling_options import SamplingParams
 from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.classifier import Predictions
-from scanline.model.evaluation.comparison import Comparison
+from scanline.model.evaluation.comparison import halves
 from scanline.model.evaluation.metrics import (
     frechet_distance,
     frechet_error,
@@ -22,27 +23,37 @@ from scanline.model.evaluation.metrics import (
 )
 
 
-def guidance_figures(measured: ClassMeasurements, compared: Comparison) -> dict[str, Any]:
+def guidance_figures(
+    measured: ClassMeasurements,
+    labels: np.ndarray,
+    tests: Predictions,
+    seed: int,
+    default: SamplingParams,
+) -> dict[str, Any]:
     """Return the table as evaluation.json holds it under "guidance": a row for each way, the
     plain one first, and one for test images.
 
-    Shares are of all samples and of all test images. The Fréchet distance to half of the test
+    labels: [m], the class of each test image, of which `tests` are the predictions. seed: of the
+    halves of these. Shares are of all samples and of all test images. The Fréchet distance to half of the test
     images and the distance within classes are those of equally many images of each class: of the
     first samples, and of the first images of the other half.
     """
     assert measured.samples is not None
     of_each = measured.samples.of_each
     count = len(measured.names)
-    labels = compared.data.test_labels
-    tests = compared.test_predictions
-    reference = tests.features[compared.others]
-    half = np.setdiff1d(np.arange(len(labels)), compared.others)
+    half, others = halves(len(labels), seed)
+    half.sort()
+    reference = tests.features[others]
     chosen = [half[labels[half] == k][:of_each] for k in range(count)]
     first = np.concatenate([k * of_each + np.arange(len(chosen[k])) for k in range(count)])
     rows = []
     for samples in (measured.samples, *measured.others):
-        row = _row(samples.predictions, samples.asked, first, reference)
-        rows.append({"guidance": samples.way.guidance, "best_of": samples.way.best_of, **row})
+        way = {
+            **samples.way.used,
+            "best_of": samples.way.best_of,
+            "default": samples.way == default,
+        }
+        rows.append(way | _row(samples.predictions, samples.asked, first, reference))
     return {
         "each": of_each,
         "seed": measured.samples.seed,

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from scanline.model.base.config import ModelConfig
-from scanline.model.datasets import CLASSES
 from scanline.model.evaluation.classifier import FEATURES, RECIPE, RECOGNISABLE
 from scanline.model.evaluation.comparison import Comparison
 from scanline.model.images.cleaning import Cleaning
@@ -19,7 +18,7 @@ from scanline.model.likelihood.typicality import Typicality
 CLOSE = 0.01
 BOOTSTRAPS = 50
 NEIGHBOURS = 3
-OF_EACH = " samples of each class, "
+OF_EACH = " samples of each class"
 
 
 def quality(compared: Comparison) -> dict[str, Any]:
@@ -35,9 +34,9 @@ def quality(compared: Comparison) -> dict[str, Any]:
         "recognisable": _recognisable(compared),
         "default": _default(compared),
         "classes": {
-            "names": list(CLASSES[compared.data.dataset]),
-            "samples": compared.sample_predictions.class_shares,
-            "test_images": compared.test_predictions.class_shares,
+            "names": list(compared.data.names),
+            "samples": compared.sample_predictions.class_shares(len(compared.data.names)),
+            "test_images": compared.test_predictions.class_shares(len(compared.data.names)),
         },
         "nearest_training_image": nearest_figures(
             compared.sample_neighbours.distances[:, 0],
@@ -118,12 +117,18 @@ def precision_recall(samples: np.ndarray, tests: np.ndarray) -> dict[str, float]
     of_samples = torch.from_numpy(np.ascontiguousarray(samples))
     of_tests = torch.from_numpy(np.ascontiguousarray(tests))
     distances = torch.cdist(of_samples, of_tests)
-    # the nearest of all is the image itself
-    reach_of_samples = torch.cdist(of_samples, of_samples).kthvalue(NEIGHBOURS + 1, dim=1).values
-    reach_of_tests = torch.cdist(of_tests, of_tests).kthvalue(NEIGHBOURS + 1, dim=1).values
+    reach_of_samples = _reach(of_samples)
+    reach_of_tests = _reach(of_tests)
     precision = (distances <= reach_of_tests).any(dim=1)
     recall = (distances <= reach_of_samples[:, None]).any(dim=0)
     return {"precision": float(precision.double().mean()), "recall": float(recall.double().mean())}
+
+
+def _reach(features: torch.Tensor) -> torch.Tensor:
+    """Return the distance [n] of each image to its NEIGHBOURS-th nearest."""
+    # the nearest of all is the image itself
+    rank = min(NEIGHBOURS + 1, len(features))
+    return torch.cdist(features, features).kthvalue(rank, dim=1).values
 
 
 def _gaussian(features: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
@@ -158,35 +163,28 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
             share = f"{figures['accuracy']:.1%} +- {figures['standard_error']:.1%}"
             images = f"{figures['images']:,} test images"
             rows[f"classification by {way}"] = f"{share} of {images}{sure_share(figures)}"
+    guidance = evaluation.get("guidance", {"rows": ()})
     samples = classes.get("samples")
-    if samples:
+    if samples and not guidance["rows"]:
         of_each = samples["as_asked_of_each"]
-        rows[f"{samples['each']:,} samples of each class"] = (
+        rows[f"{samples['each']:,}{OF_EACH}"] = (
             f"{samples['as_asked']:.1%} have the class asked for to a small classifier, from"
             f" {min(of_each):.1%} to {max(of_each):.1%} of a class"
         )
-    return rows | dict(map(judged_row, classes.get("guided", ())))
-
-
-def judged_row(row: dict[str, Any]) -> tuple[str, str]:
-    """Return the name and the words for samples of each class, painted in one way, that a class
-    head has judged."""
-    near = row["nearest_training_image"]
-    apart = row["distance_within_classes"]
-    share = f"{row['as_asked']:.1%} +- {row['standard_error']:.1%}"
-    said = f"the class head takes {share} for the class asked for"
-    if row["mistakes"]:
-        mistakes = [f"`{true}` as `{other}` ({count})" for true, other, count in row["mistakes"]]
-        said += f", most often wrong {', '.join(mistakes)}"
-    if apart["samples"]:
-        said += f"; {apart['samples']:.0f} to the nearest of the class, of test images"
-        said += f" {apart['test_images']:.0f}"
-    said += f"; {near['samples_close']:.1%} are nearer to a training image than"
-    said += f" {1 - near['test_images_close']:.0%} of test images, {near['copies']} are copies"
-    way = f"{way_words(row)}, temperature {row['temperature']:g}"
-    if row["default"]:
-        way += " (the default)"
-    return f"{row['each']}{OF_EACH}{way}", said
+    for row in guidance["rows"]:
+        way = f"{way_words(row)}, temperature {row['temperature']:g}"
+        if row["default"]:
+            way += " (the default)"
+        tests = guidance["test_images"]
+        rows[f"{guidance['each']:,}{OF_EACH}, {way}"] = (
+            f"a small classifier takes {row['as_asked']:.1%} +- {row['standard_error']:.1%} for the class asked for"
+            f" (of test images {tests['as_asked']:.1%}); recognisable {row['recognisable']:.1%}"
+            f" ({tests['recognisable']:.1%}); Frechet distance {row['frechet_distance']:.3f} +-"
+            f" {row['frechet_error']:.3f} ({tests['frechet_distance']:.3f}); precision {row['precision']:.1%}"
+            f" ({tests['precision']:.1%}), recall {row['recall']:.1%} ({tests['recall']:.1%}); distance"
+            f" within classes {row['within_class_distance']:.3f} ({tests['within_class_distance']:.3f})"
+        )
+    return rows
 
 
 def way_words(row: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from scanline.model.training.run.record import Run
 CLASS_SHEET = "classes.png"
 HEAD = "|---|---|"  # of the table
 NAMED = 20  # classes; there may be a thousand
-STALE = re.compile(rf"\| \d+{OF_EACH}guidance ")
+STALE = re.compile(rf"\| [\d,]+{OF_EACH}")
 
 
 def write_card(

@@ -30,12 +30,13 @@ def evaluate(
         int | None, typer.Option(min=1, help="Use only the first images of the test set.")
     ] = None,
     samples: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
             help="Samples to compare; 0: none. The classifier that judges them is trained once, in minutes.",
+            show_default="2,000, of own pictures none",
         ),
-    ] = 2000,
+    ] = None,
     classified: Annotated[
         int | None,
         typer.Option(
@@ -49,7 +50,7 @@ def evaluate(
         int | None,
         typer.Option(
             min=0,
-            help="Samples of each class of such a model, to be judged, or for its class head.",
+            help="Samples of each class of such a model, to be judged by the same classifier.",
             show_default="1,000, of own pictures none",
         ),
     ] = None,
@@ -139,25 +140,8 @@ def _print(evaluation: dict[str, Any]) -> None:
     print(f"{bits} on {evaluation['images']} test images of {evaluation['dataset']}")
     for name, value in tested_rows(evaluation).items():
         print(f"{name}: {value}")
-    if guidance := evaluation.get("guidance"):
-        _print_guidance(guidance)
     if quality := evaluation.get("quality"):
         _print_quality(quality)
-
-
-def _print_guidance(guidance: dict[str, Any]) -> None:
-    from scanline.model.evaluation.metrics import way_words
-
-    rows = [(way_words(row), row) for row in guidance["rows"]]
-    for name, row in [*rows, ("test images of the classes", guidance["test_images"])]:
-        print(
-            f"{name}: {row['recognisable']:.1%} recognisable,"
-            f" {row['as_asked']:.1%} +- {row['standard_error']:.1%} of the class asked for,"
-            f" Frechet distance {row['frechet_distance']:.3f} +- {row['frechet_error']:.3f},"
-            f" precision {row['precision']:.1%}, recall {row['recall']:.1%},"
-            f" distance within classes {row['within_class_distance']:.3f}, of images seen as asked for"
-            f" {row['within_class_distance_as_asked']:.3f}"
-        )
 
 
 def _print_quality(quality: dict[str, Any]) -> None:
@@ -181,7 +165,8 @@ def _print_quality(quality: dict[str, Any]) -> None:
     )
     print(
         f"median distance to the nearest training image: samples {near['samples_median']:.1f},"
-        f" test images {near['test_images_median']:.1f}; {near['copies']} copies"
+        f" test images {near['test_images_median']:.1f}; {near['copies']} copies,"
+        f" {near['samples_close']:.1%} nearer than all but {near['test_images_close']:.0%} of test images"
     )
     if default := quality["default"]:
         print(

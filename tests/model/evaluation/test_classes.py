@@ -14,9 +14,8 @@ from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import classes
 from scanline.model.evaluation.classes import ClassMeasurements, class_figures, measure_classes
 from scanline.model.evaluation.classifier import Classifier, Predictions, classify
-from scanline.model.evaluation.comparison import LabelledData, compare
 from scanline.model.evaluation.guidance import guidance_figures, within_class_distance
-from scanline.model.evaluation.likelihood import bits, bits_per_dim
+from scanline.model.evaluation.likelihood import bits
 from scanline.model.evaluation.metrics import sure_share
 from scanline.model.likelihood.classification import posterior
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -34,8 +33,9 @@ CONFIG = small_models.config(
 )
 MODEL = small_models.model(CONFIG)
 MODEL.class_head = small_models.class_head(CONFIG)
-CLASSIFIER = Classifier(6, 5, 1)
+CLASSIFIER = Classifier(6, 5, 1, 10)
 EACH = 4
+COLD = SamplingParams(guidance=3.0, temperature=0.5)  # the default
 TESTS = small_models.images(CONFIG, 130, seed=2)
 DIGITS = np.random.default_rng(3).integers(0, 10, 130).astype(np.uint8)
 TEST = torch.from_numpy(TESTS[:9])
@@ -47,13 +47,13 @@ def found():
     """Six of nine test images are classified, and samples of each class painted."""
     return measure_classes(
         MODEL,
-        "mnist",
+        CLASSES["mnist"],
         TESTS[:9],
         OF,
         classified=6,
         of_each=EACH,
         classifier=CLASSIFIER,
-        ways=classes.ways_of((3.0, 1.5), (2,)),
+        ways=classes.ways_of((3.0, 1.5), (2,), COLD),
         seed=4,
     )
 
@@ -63,10 +63,12 @@ def label(digit):
 
 
 def test_the_labels_are_found_by_name_and_other_classes_are_none_of_the_set():
-    labels = classes.labels_of_set(CONFIG, "mnist")
+    labels = classes.labels_of_set(CONFIG, CLASSES["mnist"])
     assert labels.tolist() == [label(digit) for digit in range(10)]
-    assert classes.labels_of_set(CONFIG, "cifar10") is None
-    assert classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), "mnist") is None
+    assert classes.labels_of_set(CONFIG, CLASSES["cifar10"]) is None
+    assert (
+        classes.labels_of_set(replace(CONFIG, classes=CONFIG.classes[:9]), CLASSES["mnist"]) is None
+    )
 
 
 def test_bits_with_the_true_class_are_those_of_each_images_own_label(
@@ -139,16 +141,16 @@ def test_the_figures_are_shares_of_rows_and_of_all():
 
 
 def test_each_row_of_guidance_is_of_the_samples_of_its_way(found):
-    data = LabelledData("mnist", TESTS[:60], DIGITS[:60], TESTS, DIGITS)
-    compared = compare(MODEL, CLASSIFIER, data, bits_per_dim(MODEL, TESTS), 50, seed=4)
-    rows = guidance_figures(found, compared)["rows"]
-    ways = [(row["guidance"], row["best_of"]) for row in rows]
-    assert ways == [(1, 1), (3, 1), (1.5, 1), (3, 2), (1.5, 2)]
+    tests = classify(CLASSIFIER, TESTS)
+    rows = guidance_figures(found, DIGITS, tests, 4, COLD)["rows"]
+    ways = [(row["guidance"], row["best_of"], row["default"]) for row in rows]
+    assert [way[:2] for way in ways] == [(1, 1), (3, 1), (1.5, 1), (3, 2), (1.5, 2), (3, 1)]
+    assert [way[2] for way in ways] == [False] * 5 + [True]
     asked = np.repeat(np.arange(10), EACH)
     for row in rows:
         images = []
         for digit in range(10):
-            way = {name: row[name] for name in ("guidance", "best_of")}
+            way = {name: row[name] for name in ("guidance", "temperature", "best_of")}
             request = GenerateRequest(0, EACH, 4, label=label(digit), **way)
             images.append(paint_request(MODEL, request).images)
         seen = classify(CLASSIFIER, np.concatenate(images))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import classifier_cache
 from scanline.model.evaluation.classifier import (
     classify,
@@ -42,7 +43,7 @@ TEST = bars(300, 1)
 
 @pytest.fixture(scope="module")
 def trained():
-    return train_classifier("cifar10", SHAPE, *TRAINING)
+    return train_classifier("cifar10", SHAPE, *TRAINING, 10)
 
 
 def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
@@ -50,7 +51,7 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
 ):
     found = classify(trained, TEST[0])
     assert (found.classes == TEST[1]).mean() > 0.6
-    assert sum(found.class_shares) == pytest.approx(1)
+    assert sum(found.class_shares(10)) == pytest.approx(1)
     assert found.features.shape == (300, 64)
     assert_allclose(found.features, classify(trained, TEST[0], batch=7).features, atol=1e-5)
     assert (
@@ -63,7 +64,7 @@ def test_it_distinguishes_classes_in_any_batch_and_recognises_noise_less(
 
 
 def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path):
-    few = LabelledData("mnist", TRAINING[0][:200], TRAINING[1][:200], *TEST)
+    few = LabelledData("mnist", TRAINING[0][:200], TRAINING[1][:200], *TEST, CLASSES["mnist"])
     config = small_models.config(height=8, width=8)
     cache = tmp_path / "new" / "cache"
     stages = []
@@ -86,12 +87,13 @@ def test_a_classifier_is_trained_once_and_then_loaded_from_the_cache(tmp_path):
 def test_a_file_that_holds_no_such_classifier_is_not_used(trained, tmp_path, damage):
     path = tmp_path / "classifier.safetensors"
     store(trained, path)
-    assert load_cached(path, SHAPE) is not None
+    assert load_cached(path, SHAPE, 10) is not None
+    assert load_cached(path, SHAPE, 9) is None
     data = {"cut": path.read_bytes()[:500], "nothing": b""}.get(damage, path.read_bytes())
     path.write_bytes(data)
     if damage == "missing":
         path.unlink()
-    assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE) is None
+    assert load_cached(path, (8, 8, 3) if damage == "another shape" else SHAPE, 10) is None
 
 
 def test_the_file_is_named_after_the_data_in_xdg_cache_home(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from scanline.model.base.sampling_options import Defaults
+from scanline.model.datasets import CLASSES
 from scanline.model.evaluation import neighbours
 from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.comparison import LabelledData, compare
@@ -23,7 +24,7 @@ from tests.support import small_models
 
 CONFIG = small_models.config(height=6, width=5, layers=1)
 MODEL = small_models.model(CONFIG)
-CLASSIFIER = Classifier(6, 5, 1)
+CLASSIFIER = Classifier(6, 5, 1, 10)
 TRAINING = small_models.images(CONFIG, 150, seed=1)
 TEST = small_models.images(CONFIG, 131, seed=2)
 DATA = LabelledData(
@@ -32,6 +33,7 @@ DATA = LabelledData(
     np.zeros(150, np.uint8),
     TEST,
     np.zeros(131, np.uint8),
+    CLASSES["mnist"],
 )
 
 

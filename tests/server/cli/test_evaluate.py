@@ -79,11 +79,10 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert re.search(
         r"^classification by the bits under every class: .+% of 3 test images", lines, re.MULTILINE
     )
-    found = [
-        line.partition(":")[0] for line in lines.splitlines() if "distance within classes" in line
-    ]
+    found = re.findall(r"^2 samples of each class, (guidance .*?):", lines, re.MULTILINE)
     assert "recognisable: " in lines
-    assert found == ["guidance 1", "guidance 2", "guidance 1.5", "test images of the classes"]
+    first, *others = (f"guidance {weight:g}, temperature 1" for weight in (1, 2, 1.5))
+    assert found == [f"{first} (the default)", *others]
 
 
 def test_too_few_images_and_a_cache_that_is_a_file_are_refused(data, directory, tmp_path):
