@@ -365,9 +365,10 @@ class Model:
         on mirrored ones. See `Classification`.
 
         images: see `score`; progress: see `sample`. by_bits: True reads by bits beside the head,
-        too, which takes ten or twenty times as long for ten classes. clean: auto removes the noise
-        of codecs and scanners, for models of drawings, and compares what is left of a noisy image
-        to within a tolerance; off reads images as they are.
+        too, which takes ten or twenty times as long for ten classes. clean: auto makes drawings
+        of pictures, for models of drawings: without the noise of codecs and scanners or paper, light
+        on dark or dark on light as the model's are, centred where these are. off reads images as
+        they are.
         """
         by_bits = switch(by_bits, "by_bits")
         check_classes(self.config)

@@ -71,7 +71,7 @@ def read_completion(
         kept = pictures.known_by_alpha(picture, config)
     else:
         raise InvalidInput("Give keep_rows or mask.", "mask", "missing_parameter")
-    cleaned = read(values.reshape(1, -1), config, cleaning, clean)
+    cleaned = read(values.reshape(1, -1), config, cleaning, clean, is_whole=False)
     return cleaned.images[0], kept
 
 

@@ -37,7 +37,6 @@ class Classification:
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
     # of `posterior`, for images without noise, all bytes of which count
     temperature: float | None = None
-    inverted: np.ndarray | None = None  # [n] bool: see `Cleaned`
 
     @property
     def posterior(self) -> np.ndarray:

@@ -40,7 +40,6 @@ class ClassifyTask(ReadTask):
         config = self.model.config
         self.images = np.concatenate([part.images for part in images])
         self.noisy = np.concatenate([part.noisy for part in images])
-        self.inverted = np.concatenate([part.inverted for part in images])
         of_image = np.concatenate([part.tolerances for part in images])
         # First each image without a class, for the class head.
         copies = [image.tobytes() for image in self.images[: self.headed]]
@@ -94,7 +93,6 @@ class ClassifyTask(ReadTask):
             tails,
             logits,
             temperature,
-            self.inverted,
         )
 
 

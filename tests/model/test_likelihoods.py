@@ -48,7 +48,6 @@ def classify(
                 images,
                 exact > 0,
                 exact if tolerances is None else tolerances,
-                exact > 0,
             )
         ]
     )

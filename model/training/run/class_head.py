@@ -1,5 +1,5 @@
 """Fits the class head of a trained model: multinomial logistic regression on its features of
-training images.
+training images, and of drawings as other people make them, too.
 
 Weight decay and temperature are chosen on a part of these that is held out; the head is then fitted
 to all of them.
@@ -13,14 +13,17 @@ import torch
 import torch.nn.functional as F
 
 from scanline.model.datasets.split import Images
+from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.classification import views
 from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.class_reading import features as features_of
 from scanline.model.network.class_reading import in_threads
 from scanline.model.network.transformer import Transformer
+from scanline.model.training.data.disturbed import redrawn
 from scanline.model.training.optimise.precision import product_dtype
 
 CELLS = 4
+MEASURED = 1_000  # images that say whether they are drawings
 HELD_OUT = 10  # of so many training images one
 # of a mean loss in nats; each fit goes on from the one before
 DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -40,8 +43,8 @@ def fit_class_head(
 ) -> tuple[ClassHead, float]:
     """Return a class head for a model, fitted to training images [n, N] uint8 with labels [n] int64
     of 1 to K, `most` of them at most, and the share of those held out that it reads rightly without
-    them. A model of mirrored images sees mirrored ones too. progress: gets the number of images
-    read."""
+    them. A model of mirrored images sees mirrored ones too, one of grey drawings each once more as
+    somebody else might have made it. progress: gets the number of images read."""
     config = model.config
     # 0: what the blocks make of a pixel's window; 1: the output of the first layer
     layer = 0 if config.blocks and not config.causal_conv else 1
@@ -55,15 +58,22 @@ def fit_class_head(
     device = model.device
     random = torch.Generator().manual_seed(0)
     order = torch.randperm(len(images), generator=random).numpy()[:most]
+    cleaning = None
+    if config.channels == 1:
+        cleaning = Cleaning.measure(images[order[:MEASURED]], config)
+    draws = np.random.default_rng(0)
+    kinds = 1 + config.mirrored + (cleaning is not None)
     count = len(order)
-    features = torch.empty(1 + config.mirrored, count, shape.count(config), device=device)
+    features = torch.empty(kinds, count, shape.count(config), device=device)
     # a GPU's host launches each product
     together = TOGETHER if device.type == "cpu" else AT_ONCE
     for start in range(0, count, AT_ONCE):
         stop = min(start + AT_ONCE, count)
-        rows = order[start:stop]
-        of_views = views(config, images[rows]).swapaxes(0, 1)
-        for view, pictures in enumerate(of_views):
+        part = images[order[start:stop]]
+        seen = [*views(config, part).swapaxes(0, 1)]
+        if cleaning is not None:
+            seen.append(redrawn(part, config, cleaning, draws))
+        for view, pictures in enumerate(seen):
             parts = torch.tensor(pictures, device=device).split(together)
             outputs = in_threads(parts, read, device)
             features[view, start:stop] = torch.cat(outputs)
@@ -87,7 +97,8 @@ def fit_to_features(
     rest = slice(held_out, None)
     if not held_out:  # very few images are all fitted and tested
         held_out = len(classes)
-    expected = classes[:held_out]
+    tested = features[:, :held_out].flatten(0, 1)
+    expected = of_views[:, :held_out].flatten()
     fitted = features[:, rest].flatten(0, 1)
     classes_of_fitted = of_views[:, rest].flatten()
 
@@ -97,8 +108,9 @@ def fit_to_features(
     tried = []
     for decay in DECAYS:
         matrix = _fit(matrix, fitted, classes_of_fitted, decay)
-        logits = _logits(matrix, features[0, :held_out])
-        right = float((logits.argmax(dim=1) == expected).float().mean())
+        logits = _logits(matrix, tested)
+        is_right = logits.argmax(dim=1) == expected
+        right = float(is_right[:held_out].float().mean())  # as they are
         for temperature in TEMPERATURES:
             loss = float(F.cross_entropy(logits / temperature, expected))
             tried.append((loss, temperature, right, decay, matrix))

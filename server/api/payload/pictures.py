@@ -88,7 +88,8 @@ class UploadedPictures:
         if mask_size not in (size_of(picture), config.size):
             reason = f"mask is {mask_size}; it must have the size of image, {size_of(picture)}, or of the model."
             raise InvalidInput(reason, "mask", "wrong_size")
-        image = read(pixels(picture, config)[None], config, self.model.cleaning, clean).images
+        sent = pixels(picture, config)[None]
+        image = read(sent, config, self.model.cleaning, clean, is_whole=False).images
         return image.tobytes(), known_by_alpha(picture, config).tobytes() if mask is None else mask
 
     def _open(self, data: bytes, param: str) -> Image.Image:

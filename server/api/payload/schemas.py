@@ -52,8 +52,8 @@ DEFAULT_REPEATS = 4
 MAX_INSPECTED_STEPS = 64  # of a request: an answer of about half a megabyte
 NO_EFFECT = "accepted for compatibility with the official API; has no effect"
 CLEAN = (
-    "auto: models of drawings read pictures without the noise of codecs and scanners, and classifications compare the"
-    " bytes of noisy pictures to within a tolerance; off: pictures are read as they are"
+    "auto: models of drawings read pictures without the noise of codecs and scanners, whole ones without their paper,"
+    " light on dark or dark on light, and centred as the models' are; off: pictures are read as they are"
 )
 
 

@@ -51,7 +51,7 @@ Mask = Annotated[
 CleanOption = Annotated[
     Clean,
     typer.Option(
-        help="auto removes the noise of codecs and scanners, for models of drawings; off does not."
+        help="auto removes noise, and of whole pictures paper, and centres them, for models of drawings; off does not."
     ),
 ]
 Invert = Annotated[

@@ -79,16 +79,11 @@ def read_picture(
         ) from None
 
 
-def outlier_note(tail_probability: float | None, ground: int | None = None) -> str:
-    """Return the words for a picture that is not typical; none for others. ground: the
-    model's, where the picture is inverted."""
+def outlier_note(tail_probability: float | None) -> str:
+    """Return the words for a picture that is not typical; none for others."""
     if tail_probability is None or tail_probability >= TYPICAL:
         return ""
-    note = f"  unlike what the model knows (p <= {tail_probability:.4f})"
-    if ground is None:
-        return note
-    kinds = ("light on dark", "dark on light") if ground else ("dark on light", "light on dark")
-    return f"{note}: it is {kinds[0]}, and the model's images are {kinds[1]}; try --invert"
+    return f"  unlike what the model knows (p <= {tail_probability:.4f})"
 
 
 def print_summary(

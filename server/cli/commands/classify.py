@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from scanline.model import zoo
-from scanline.server.cli.base.options import CleanOption, Device, Invert, Json, Model
+from scanline.server.cli.base.options import CleanOption, Device, Json, Model
 from scanline.server.cli.base.progress import model_bar
 
 
@@ -24,7 +24,6 @@ def classify(
         ),
     ] = False,
     clean: CleanOption = "auto",
-    invert: Invert = False,
     model: Model = zoo.DEFAULT,
     device: Device = "auto",
     as_json: Json = False,
@@ -32,7 +31,6 @@ def classify(
     """Print the most probable class of each picture, and its probability under a uniform prior: by
     the model's class head, or by bits where it has none. A picture that is unlike the model's test
     images, for more than its noise, has none."""
-    from scanline.model.images.given_images import read_images
     from scanline.model.inference import load
     from scanline.server.cli.base.sampling import (
         as_json_fields,
@@ -46,10 +44,7 @@ def classify(
     loaded = load(model, device=device)
     with model_bar("reading") as progress:
         sources = [picture.source for picture in files]
-        images = (
-            [255 - read_images(source, loaded.config) for source in sources] if invert else sources
-        )
-        result = loaded.classify(images, by_bits=by_bits, clean=clean, progress=progress)
+        result = loaded.classify(sources, by_bits=by_bits, clean=clean, progress=progress)
 
     def named(values: np.ndarray | None, row: int) -> dict[str, float] | None:
         return (
@@ -69,7 +64,6 @@ def classify(
         if result.tail_probabilities is None
         else result.tail_probabilities.tolist()
     )
-    inverted = [False] * len(names) if result.inverted is None else result.inverted.tolist()
     if as_json:
         rows = [
             {
@@ -92,9 +86,7 @@ def classify(
         zip(names, best, result.known, tails, strict=True)
     ):
         if not known:  # JSON has the class all the same, beside `typical`
-            cleaning = loaded.info.cleaning
-            ground = cleaning.ground if cleaning is not None and inverted[row] else None
-            print(f"-  -  {path}{outlier_note(tail, ground)}")
+            print(f"-  -  {path}{outlier_note(tail)}")
             continue
         other = "  with noise" if result.noisy[row] else ""
         if result.logits is not None and of_bits is not None:

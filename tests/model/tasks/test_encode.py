@@ -20,7 +20,7 @@ def test_intervals_are_held_until_they_are_encoded():
     task = encode.plan(ModelInfo(GREY), EncodeValues([None, None], "0" * 32, "exact"))
     images = np.zeros((2, GREY.bytes), np.uint8)
     no = np.zeros(2, np.bool_)
-    task.fill([Cleaned(images, no, np.zeros(2, np.int64), no)])
+    task.fill([Cleaned(images, no, np.zeros(2, np.int64))])
     task.receive(SECOND)
     assert task.held_bytes == len(INTERVALS)
     assert not task.has_work

@@ -1,0 +1,128 @@
+"""Pictures of drawings as a model's own stand: light ink on 0, as strong as theirs, where theirs is.
+
+The paper of a picture is a smooth surface, fitted to most of its pixels; ink is what differs from it on the side where
+more does. A drawing is moved so that its centre of mass is where those of the model's are, and one that is far larger
+or smaller than they are is scaled, as MNIST was made (LeCun et al., 1998). No colour is known here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+INK = 32  # a byte that differs more from the ground is of a stroke
+STROKES = 0.9  # the quantile of the ink that is the value of strokes
+FAINT = 0.9  # of the value of the model's strokes: fainter ones are made as strong
+SCALED = 1.2  # a drawing that is so many times larger or smaller than the model's is scaled
+CENTRED = 0.5  # pixels, of the model's centres of mass their largest standard deviation
+FITS = 5  # of the surface of paper, each without the pixels that lay far from the one before
+FAR = 3  # times the median distance
+NOISE = 8  # of paper
+PHOTO = 256  # pixels at the longer side of what is read of a photo
+PALE = 0.25  # of the value of a photo's strokes: what is paler is paper, and what is 0.5 darker is stroke
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a model's drawings stand."""
+
+    size: int  # pixels at the longer side of the ink's box
+    row: float  # of the centre of mass
+    column: float
+
+    @classmethod
+    def measure(cls, drawings: np.ndarray) -> "Frame | None":
+        """Return the frame of drawings [n, H, W] uint8 on 0; None where they stand differently."""
+        inked = drawings[(drawings > INK).any(axis=(1, 2))]
+        if not len(inked):
+            return None
+        centres = np.array([_centre(ink) for ink in inked])
+        sizes = np.array([_longer(_box(ink)) for ink in inked])
+        size = int(np.median(sizes))
+        if centres.std(axis=0).max() > CENTRED or (abs(sizes - size) > 1).mean() > 0.05:
+            return None
+        row, column = centres.mean(axis=0).round(1).tolist()
+        return cls(size, row, column)
+
+    def place(self, ink: np.ndarray, height: int, width: int) -> np.ndarray:
+        """Return ink [H', W'] uint8 as a drawing [height, width] uint8."""
+        rows, columns = box = _box(ink)
+        scale = self.size / _longer(box)
+        if ink.shape != (height, width) or not 1 / SCALED <= scale <= SCALED:
+            part = Image.fromarray(ink[rows, columns])
+            sides = [max(1, round(scale * side)) for side in part.size]
+            ink = strong(np.asarray(part.resize((sides[0], sides[1]))), int(ink.max()))
+        row, column = _centre(ink)
+        corner = (round(self.column - column), round(self.row - row))
+        drawing = Image.new("L", (width, height))
+        drawing.paste(Image.fromarray(ink), corner)
+        return np.asarray(drawing)
+
+    def photo(self, picture: Image.Image, stroke: int, size: tuple[int, int]) -> np.ndarray | None:
+        """Return the drawing [H, W] uint8 with strokes of this value of a grey picture of any
+        size; None where nothing is drawn on it. size: of the drawing, W and H."""
+        reduced = picture.copy()
+        reduced.thumbnail((PHOTO, PHOTO))
+        ink = from_paper(np.asarray(reduced))
+        level = _level(ink)
+        if not level:
+            return None
+        share = (ink / level - PALE) / 0.5
+        ink = (stroke * share.clip(0, 1)).astype(np.uint8)
+        width, height = size
+        return self.place(ink, height, width)
+
+
+def from_paper(grey: np.ndarray) -> np.ndarray:
+    """Return how far each pixel of a picture [H, W] uint8 lies from its paper, on the side where
+    its ink does, uint8."""
+    row, column = np.mgrid[-1 : 1 : 1j * grey.shape[0], -1 : 1 : 1j * grey.shape[1]].reshape(2, -1)
+    terms = np.stack([row**0, row, column, row * column, row**2, column**2], axis=1)
+    values = grey.reshape(-1).astype(np.float64)
+    away = values - np.median(values)
+    for _ in range(FITS):
+        distance = np.abs(away)
+        paper = distance <= max(FAR * np.median(distance), NOISE)
+        surface = np.linalg.lstsq(terms[paper], values[paper], rcond=None)[0]
+        away = values - terms @ surface
+    if (away**3).sum() < 0:
+        away = -away
+    return away.round().clip(0, 255).astype(np.uint8).reshape(grey.shape)
+
+
+def strong(ink: np.ndarray, stroke: int) -> np.ndarray:
+    """Return ink [H, W] uint8 whose strokes have this value, where they are fainter."""
+    level = _level(ink)
+    if not level or level >= FAINT * stroke:
+        return ink
+    return (ink * (stroke / level)).clip(0, stroke).round().astype(np.uint8)
+
+
+def is_drawing(ink: np.ndarray) -> bool:
+    """Return whether ink [H, W] is strokes on more ground."""
+    strokes = (ink > INK).sum()
+    return bool(0 < 2 * strokes <= ink.size)
+
+
+def _level(ink: np.ndarray) -> float:
+    """Return the value of the strokes of ink; 0 where there are none."""
+    strokes = ink[ink > INK]
+    return float(np.quantile(strokes, STROKES)) if strokes.size else 0.0
+
+
+def _box(ink: np.ndarray) -> tuple[slice, slice]:
+    """Return the rows and columns with strokes, of which there must be one."""
+    rows, columns = np.nonzero(ink > INK)
+    return slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1)
+
+
+def _longer(box: tuple[slice, slice]) -> int:
+    return max(int(side.stop - side.start) for side in box)
+
+
+def _centre(ink: np.ndarray) -> tuple[float, float]:
+    """Return the centre of mass of ink [H, W], row and column."""
+    mass = ink.sum()
+    row = ink.sum(axis=1) @ np.arange(ink.shape[0]) / mass
+    column = ink.sum(axis=0) @ np.arange(ink.shape[1]) / mass
+    return float(row), float(column)
