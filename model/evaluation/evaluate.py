@@ -24,6 +24,7 @@ from scanline.model.evaluation.classifier import classify
 from scanline.model.evaluation.classifier_cache import cached_classifier
 from scanline.model.evaluation.comparison import LabelledData, Stage, check_counts, compare
 from scanline.model.evaluation.guidance import guidance_figures
+from scanline.model.evaluation.inpainting import inpainting_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import quality, test_figures
 from scanline.model.formats.checkpoint import load_model
@@ -47,6 +48,7 @@ def evaluate(
     class_samples: int | None = None,
     guidance: Sequence[float] = (),
     best_of: Sequence[int] = (),
+    completed: int = 0,
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
@@ -64,7 +66,8 @@ def evaluate(
     classify by bits, by default CLASSIFIED, and how many samples of each class to paint and judge,
     by default EACH where samples of a published set are compared. guidance, best_of: as many samples of
     each class are painted again with each of these weights, and as the best of so many candidates,
-    each a row of a table (`ways_of`). cache: directory of trained
+    each a row of a table (`ways_of`). completed: how many of the first test images to complete with
+    parts hidden. cache: directory of trained
     classifiers. save: also write evaluation.json in the model directory. stage: called at the
     start of each stage, returns a function that is called with its progress. ValueError or
     OSError, before any work, for invalid arguments.
@@ -103,9 +106,10 @@ def evaluate(
 
     # So is the cache of the classifier, which may not be writable.
     labelled = classifier = measured = None
-    if knows_classes or samples:
+    has_judge = bool(samples or of_each or (completed and source.names))
+    if knows_classes or has_judge:
         test_labels = source.test_labels()
-    if samples or of_each:
+    if has_judge:
         labelled = LabelledData(source.dataset, *source.training(), test, test_labels, source.names)
         classifier = cached_classifier(labelled, config, cache, model.device, stage)
     progress = stage("scoring test images", len(test), "images")
@@ -148,6 +152,11 @@ def evaluate(
         if len(ways) > 1 and measured is not None:
             tests = classify(classifier, test)
             result["guidance"] = guidance_figures(measured, test_labels, tests, seed, default)
+    if completed:
+        of_originals = test_labels[:completed] if has_judge else None
+        result["completions"] = inpainting_figures(
+            model, test[:completed], classifier, of_originals, seed, stage, **options
+        )
     if save:  # without the names of somebody's files, since models are published
         saved = {name: value for name, value in result.items() if name != "left_out"}
         write_evaluation(directory, saved)

@@ -184,6 +184,13 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
             f" ({tests['precision']:.1%}), recall {row['recall']:.1%} ({tests['recall']:.1%}); distance"
             f" within classes {row['within_class_distance']:.3f} ({tests['within_class_distance']:.3f})"
         )
+    completions = evaluation.get("completions", {"rows": ()})
+    for row in completions["rows"]:
+        name = f"{completions['images']:,} test images without {row['hidden']}, {row['particles']} particles"
+        rows[name] = f"{row['bits_per_known_dim']:.4f} bits/dim of the known pixels"
+        if "as_original" in row:
+            share = f"{row['as_original']:.1%} +- {row['error_as_original']:.1%}"
+            rows[name] += f", {share} completed to the original's class"
     return rows
 
 

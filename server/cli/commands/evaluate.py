@@ -70,6 +70,13 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
+    completed: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Test images to complete without a band, a half and the centre, by 1, 16 and 64 particles.",
+        ),
+    ] = 0,
     cache: Annotated[
         Path | None,
         typer.Option(help="Directory of trained classifiers.", show_default="the user's cache"),
@@ -113,6 +120,7 @@ def evaluate(
             class_samples=class_samples,
             guidance=guidance or (),
             best_of=best_of or (),
+            completed=completed,
             cache=cache,
             seed=seed,
             precision=precision,
