@@ -59,15 +59,17 @@ def resample(pool: SlotPool, groups: Groups, copy: Copy, draw: Uniforms | None =
     # Each particle becomes a copy of its ancestor; in other groups, of itself.
     xp = _namespace(slots)
     few = few[:, None]
-    drawn = _systematic(weights, _uniform(pool, slots, position, draw), particle)
+    uniform = _uniform(pool, slots, position, draw)
+    drawn = _systematic(weights, uniform, particle)
     ancestors = xp.where(few, drawn, particle)
     sources = _gathered(slots, ancestors)
     copy(pool, _tensor(sources.ravel()), _tensor(slots.ravel()))
 
     # The mean weight goes into the evidence, and all weigh the same again.
     evidence = _like(slots, pool.evidence_bits)
+    before = evidence[slots]
+    evidence[slots] = xp.where(few, before + bits[:, None], before)
     known = _like(slots, pool.known_bits)
-    evidence[slots] = xp.where(few, evidence[slots] + bits[:, None], evidence[slots])
     known[slots] = xp.where(few, 0.0, known[slots])
 
 
@@ -79,20 +81,26 @@ def choose(pool: SlotPool, groups: Groups, draw: Uniforms | None = None) -> None
     """
     slots, position, particle = _arrays(pool, groups, draw)
     weights, bits, _ = _weighed(pool, slots)
-    point = _uniform(pool, slots, position, draw) * weights.sum(1)
+    uniform = _uniform(pool, slots, position, draw)
+    point = uniform * weights.sum(1)
     is_chosen = _drawn(weights, point[:, None])  # [G, 1, P]
     chosen = (is_chosen * particle).sum(2)  # [G, 1]: its number
     sources = _gathered(slots, chosen)
-    _copy_images(pool, _tensor(sources.ravel()), _tensor(slots[:, 0]))
+    leaders = slots[:, 0]
+    _copy_images(pool, _tensor(sources.ravel()), _tensor(leaders))
     evidence = _like(slots, pool.evidence_bits)
-    known = _like(slots, pool.known_bits)
     evidence[slots] += bits[:, None]
+    known = _like(slots, pool.known_bits)
     known[slots] = _namespace(weights).zeros_like(weights)  # a GPU would be waited for with 0
 
 
-def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
-    """Copy state, image and bits of slots `sources` [n] int64 to slots `targets` [n], IN PLACE; no
-    target is the source of another slot. Where both are the same, nothing happens."""
+def copy_slots(
+    pool: SlotPool,
+    sources: torch.Tensor,  # [n] int64
+    targets: torch.Tensor,  # [n] int64; none is the source of another slot
+) -> None:
+    """Copy state, image and bits of slots `sources` to slots `targets`, IN PLACE. Where both are the
+    same, nothing happens."""
     if not pool.on_host:
         _copy_images(pool, sources, targets)
         for name in NUMBERS:
@@ -104,30 +112,39 @@ def copy_slots(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> 
         sources = sources[different]
         targets = targets[different]
         _copy_images(pool, sources, targets)
+        read = sources.numpy()
+        written = targets.numpy()
         for name in NUMBERS:
             numbers = as_numpy(getattr(pool.state, name))
-            numbers[:, targets.numpy()] = numbers[:, sources.numpy()]
+            numbers[:, written] = numbers[:, read]
 
 
 def _copy_images(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor) -> None:
     for array in (pool.images, pool.bits):
         if pool.on_host:
-            array.numpy()[targets.numpy()] = array.numpy()[sources.numpy()]
+            rows = array.numpy()
+            rows[targets.numpy()] = rows[sources.numpy()]
         else:
             array.index_copy_(0, targets, array.index_select(0, sources))
 
 
-def _arrays(pool: SlotPool, groups: Groups, draw: Uniforms | None) -> tuple[Array, Array, Array]:
+def _arrays(
+    pool: SlotPool,
+    groups: Groups,
+    draw: Uniforms | None,
+) -> tuple[Array, Array, Array]:
     """Return slots [G, P] and positions [G] of groups, and the numbers [P] of particles, where the
     pool is."""
     slots = groups.slots
     position = groups.position
-    particle = np.arange(groups.slots.shape[1])
+    particle = np.arange(slots.shape[1])
     if pool.on_host and draw is None:
         return slots, position, particle
-    parts = pool.rows(np.concatenate((slots.ravel(), position, particle)))  # one copy to a GPU
-    slots, position, particle = parts.split((slots.size, len(position), len(particle)))
-    return slots.view(groups.slots.shape), position, particle
+    # one copy to a GPU
+    parts = pool.rows(np.concatenate((slots.ravel(), position, particle)))
+    sizes = (slots.size, len(position), len(particle))
+    flat, position, particle = parts.split(sizes)
+    return flat.view(slots.shape), position, particle
 
 
 def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
@@ -146,12 +163,13 @@ def _weighed(pool: SlotPool, slots: Array) -> tuple[Array, Array, Array]:
     weights = _whole_units(power_of_two(exponent))
     total = weights.sum(1)
     mean = total * (1 / slots.shape[1])
+    bits = least - logarithm(mean)
 
     squares = _whole_units(weights * weights)
     effective = total * total / squares.sum(1)
     smallest = _like(slots, pool.effective_particles)
     smallest[slots] = xp.minimum(smallest[slots], effective[:, None])
-    return weights, least - logarithm(mean), effective
+    return weights, bits, effective
 
 
 def _whole_units(x: Array) -> Array:
@@ -159,8 +177,13 @@ def _whole_units(x: Array) -> Array:
     return (x * UNIT).round() / UNIT
 
 
-def _uniform(pool: SlotPool, slots: Array, position: Array, draw: Uniforms | None) -> Array:
-    """Return the random number [G] float64 of groups at `position` [G], of their image alone."""
+def _uniform(
+    pool: SlotPool,
+    slots: Array,  # [G, P]
+    position: Array,  # [G]
+    draw: Uniforms | None,
+) -> Array:
+    """Return the random number [G] float64 of groups at their position, of their image alone."""
     leaders = slots[:, 0]
     seed = _like(slots, pool.seed)[leaders]
     image = _like(slots, pool.index)[leaders] & 0xFFFFFFFF
@@ -178,22 +201,24 @@ def _systematic(weights: Array, uniform: Array, particle: Array) -> Array:
     equal distances, the first at `uniform` [G] of it, each draws one. A particle that is drawn
     stays itself, so that the fewest are copied."""
     total = weights.sum(1)
-    points = (uniform[:, None] + particle) * (1 / len(particle)) * total[:, None]
+    shares = (uniform[:, None] + particle) * (1 / len(particle))
+    points = shares * total[:, None]
     times = _drawn(weights, points).sum(1)  # [G, P] that each is drawn
     # The particles that are not drawn, in order, become copies of those drawn more than once.
     copies = (times - 1).clip(min=0).cumsum(1)  # of this particle and of those before it
     place = (times == 0).cumsum(1)
-    others = (copies[:, None, :] < place[:, :, None]).sum(2)
+    is_before = copies[:, None, :] < place[:, :, None]
+    others = is_before.sum(2)
     return _namespace(weights).where(times > 0, particle, others)
 
 
 def _drawn(weights: Array, points: Array) -> Array:
     """Return whether each of the points [G, n] lies in each particle's part of the weights [G, P]
     that are laid end to end: [G, n, P] bool."""
-    ends = weights.cumsum(1)
-    starts = ends - weights
+    ends = weights.cumsum(1)[:, None, :]
+    starts = ends - weights[:, None, :]
     point = points[:, :, None]
-    return (starts[:, None, :] <= point) & (point < ends[:, None, :])
+    return (starts <= point) & (point < ends)
 
 
 def power_of_two(x: Array) -> Array:
@@ -207,9 +232,10 @@ def power_of_two(x: Array) -> Array:
     power = EXPONENTIAL[0]
     for factor in EXPONENTIAL[1:]:
         power = power * part + factor
-    exponent = xp.asarray(whole, dtype=xp.int64) + 1023  # as IEEE 754 stores it, above 52 bits
-    power = power * (exponent << 52).view(xp.float64)
-    return xp.where(x < -100.0, 0.0, power)
+    # The exponent as IEEE 754 stores it, above 52 bits.
+    exponent = xp.asarray(whole, dtype=xp.int64) + 1023
+    scale = (exponent << 52).view(xp.float64)
+    return xp.where(x < -100.0, 0.0, power * scale)
 
 
 def logarithm(x: Array) -> Array:
@@ -245,5 +271,5 @@ def _tensor(array: Array) -> torch.Tensor:
 def _gathered(slots: Array, particles: Array) -> Array:
     """Return the slots [G, n] of particles [G, n] of groups [G, P]."""
     if isinstance(slots, np.ndarray):
-        return slots[np.arange(len(slots))[:, None], particles]
+        return np.take_along_axis(slots, particles, axis=1)
     return slots.gather(1, particles)
