@@ -10,6 +10,7 @@ from benchmarks.gpu.results import Finding
 from benchmarks.gpu.setup import PAPER, SHIPPED, Sizes, model, started
 
 PROFILED_STEPS = 5
+Timed = list[tuple[str, float]]  # names of kernels and microseconds of their launches, in order
 
 
 def kernel_profile(sizes: Sizes) -> Iterator[Finding]:
@@ -27,37 +28,42 @@ def _profile(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding
     generator = started(model(name, sizes), count, chained=False, steps=1)
     steps = min(PROFILED_STEPS, generator.config.steps // 2)
     generator.advance(steps)
-    activity = ProfilerActivity.CPU if sizes.dry else ProfilerActivity.CUDA
+    activity = ProfilerActivity.CUDA
+    kind = DeviceType.CUDA
+    if sizes.dry:
+        activity = ProfilerActivity.CPU
+        kind = DeviceType.CPU
     with profile(activities=[activity]) as trace:
         generator.advance(steps)
         if not sizes.dry:
             torch.cuda.synchronize()
     generator.close()
-    kind = DeviceType.CPU if sizes.dry else DeviceType.CUDA
     events = [event for event in trace.events() if event.device_type == kind]
-    events.sort(key=lambda event: event.time_range.start)
-    timed = [(event.name, event.time_range.elapsed_us()) for event in events]
+    timed: Timed = []
+    for event in sorted(events, key=lambda event: event.time_range.start):
+        timed.append((event.name, event.time_range.elapsed_us()))
     yield from by_name(what, timed, steps)
     # The kernels of this repository alone: copies of torch come and go with the host's calls.
-    of_steps = [(kernel, time) for kernel, time in timed if kernel.startswith("_")]
-    yield from by_place(what, of_steps, steps)
+    ours = [launch for launch in timed if launch[0].startswith("_")]
+    yield from by_place(what, ours, steps)
 
 
-def by_name(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
-    """Yield the twelve kernels that take most of a step, from the names and microseconds of all
-    launches."""
+def by_name(what: str, timed: Timed, steps: int) -> Iterator[Finding]:
+    """Yield the twelve kernels that take most of a step."""
     times: dict[str, list[float]] = {}
     for kernel, time in timed:
         times.setdefault(kernel, []).append(time)
     longest = sorted(times, key=lambda kernel: -sum(times[kernel]))
     for kernel in longest[:12]:
         launches = times[kernel]
-        note = f"{len(launches) / steps:.1f} of them, median {np.median(launches):.2f} us"
+        count = len(launches) / steps
+        median = np.median(launches)
         time_of_step = sum(launches) / steps
+        note = f"{count:.1f} of them, median {median:.2f} us"
         yield Finding(f"{what}/{kernel[:60]}", time_of_step, "us a step", note)
 
 
-def by_place(what: str, timed: list[tuple[str, float]], steps: int) -> Iterator[Finding]:
+def by_place(what: str, timed: Timed, steps: int) -> Iterator[Finding]:
     """Yield the median of each launch of a step, in their order, which is the same in every
     step."""
     launches = len(timed) // steps  # of a step

@@ -78,7 +78,11 @@ def scored(
         readings += [view.tobytes()] * len(labels)
     request = ScoreRequest(0, tuple(readings), labels * len(views_of_image))
     engine = Engine(generator)
-    times = durations(lambda: list(run(engine, request)), 0.0, sizes.device, sizes.calls(9))
+
+    def read() -> object:
+        return list(run(engine, request))
+
+    times = durations(read, 0.0, sizes.device, sizes.calls(9))
     milliseconds = 1e3 * float(np.median(times))
     note = f"{len(readings)} readings of it through the engine"
     yield Finding(f"{what}/one_image", milliseconds, "ms", note)

@@ -79,7 +79,8 @@ def _class_name(label: np.generic) -> str:
     if label.dtype.kind not in "US":
         return str(int(label))
     text = label.decode(errors="replace") if isinstance(label, bytes) else str(label)
-    return text.replace("/", "_").strip(".\0") or "_"
+    name = text.replace("/", "_").strip(".\0")
+    return name or "_"
 
 
 def _key(name: str) -> list[str]:
@@ -90,7 +91,8 @@ def _is_labels(array: np.ndarray) -> bool:
     if array.ndim not in (1, 2) or array.size != len(array):
         return False
     if array.dtype.kind == "f":
-        return bool((array % 1 == 0).all())
+        is_whole = array % 1 == 0
+        return bool(is_whole.all())
     return array.dtype.kind in "biuUS"
 
 
@@ -101,10 +103,10 @@ def as_images(array: np.ndarray) -> np.ndarray:
         array = np.moveaxis(array, 1, -1)
     if array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
-    if array.dtype != np.uint8 or array.ndim not in (3, 4) or array.shape[3:] not in ((), (3,)):
-        raise RefusedError(
-            f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {array.dtype} {list(array.shape)}"
-        )
+    has_images = array.ndim in (3, 4) and array.shape[3:] in ((), (3,))
+    if array.dtype != np.uint8 or not has_images:
+        held = f"{array.dtype} {list(array.shape)}"
+        raise RefusedError(f"it must hold uint8 [n, H, W] or [n, H, W, 3], not {held}")
     if array.ndim == 3 and array.shape[2] == 3 and array.size:
         array = array[np.newaxis]
     if not array.size:
@@ -123,7 +125,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         if begin != ZIP[:2]:
             return {path.stem: _idx(unpacked(path))}
         with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MAX_UNPACKED:
+            size = sum(member.file_size for member in archive.infolist())
+            if size > MAX_UNPACKED:
                 raise RefusedError(f"it unpacks to more than {MAX_UNPACKED:,} bytes")
         with np.load(path) as members:
             return {f"{path.stem} {name}": members[name] for name in members}

@@ -103,7 +103,8 @@ class Scheduler:
 
     def resume(self, request: int) -> None:
         """Give a request its turns again, if it is on hold."""
-        if (client := self.on_hold.pop(request, None)) is not None:
+        client = self.on_hold.pop(request, None)
+        if client is not None:
             self.turns.join(request, client)
 
     def admit(self) -> SlotAssignment | None:
@@ -142,14 +143,13 @@ class Scheduler:
         # Images are sorted once and clients kept in a heap: thousands of
         # slots are taken back in milliseconds.
         victims_of = self._by_painted()
-        above = [
-            (-count, order, client)
-            for order, (client, count) in enumerate(self.held.items())
-            if count > share and len(victims_of[client]) > 1
-        ]
+        above: list[tuple[int, int, str]] = []
+        left = 0  # slots that may be taken in all
+        for order, (client, count) in enumerate(self.held.items()):
+            if count > share and len(victims_of[client]) > 1:
+                above.append((-count, order, client))
+                left += self._excess(share, victims_of[client])
         heapq.heapify(above)
-        # slots that may be taken in all
-        left = sum(self._excess(share, victims_of[client]) for _, _, client in above)
         while below and not self._next_fits():
             # The next client below its share, round robin; its last request may be on hold since.
             client = below.popleft()
@@ -167,11 +167,13 @@ class Scheduler:
             victims = []
             while len(self.free) - kept < needed:
                 _, order, holder = above[0]
-                victims.append(self.assigned[victims_of[holder].pop()])
-                self._requeue(victims[-1])
-                left -= len(victims[-1].slots)
+                victim = self.assigned[victims_of[holder].pop()]
+                victims.append(victim)
+                self._requeue(victim)
+                left -= len(victim.slots)
                 # A client leaves the heap at its share, and at its last image.
-                if (count := self.held[holder]) > share and len(victims_of[holder]) > 1:
+                count = self.held[holder]
+                if count > share and len(victims_of[holder]) > 1:
                     heapq.heapreplace(above, (-count, order, holder))
                 else:
                     heapq.heappop(above)

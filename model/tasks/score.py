@@ -68,4 +68,5 @@ class ScoreTask(ReadTask):
 
 def plan(model: ModelInfo, values: ScoreValues) -> ScoreTask:
     """Return the task that scores images of a class; InvalidInput where that is not known."""
-    return ScoreTask(model, values.pictures, label_of_class(model.config, values.class_name))
+    label = label_of_class(model.config, values.class_name)
+    return ScoreTask(model, values.pictures, label)

@@ -57,10 +57,12 @@ class Coded(Kind):
             width = label_width(labels)
             label = min(code.target() // width, labels - 1)
             code.take(label * width, width)
-        if (histogram := self.config.first_byte_histogram) is not None:
+        histogram = self.config.first_byte_histogram
+        if histogram is not None:
             starts = histogram_starts(histogram)
             value = bisect_right(starts, code.target()) - 1
-            code.take(starts[value], starts[value + 1] - starts[value])
+            start = starts[value]
+            code.take(start, starts[value + 1] - start)
             known = np.full(self.config.bytes, value, np.uint8)
             mask = np.arange(self.config.bytes) == 0
         self.begun[number] = code
@@ -74,4 +76,6 @@ class Coded(Kind):
         at, value, range_ = read.tolist()
         begun = self.begun[number]
         self.before[number] = Decoder(begun.code, begun.at + at, value, range_)
-        return index + 1 if index < self.last[number] else None
+        if index < self.last[number]:
+            return index + 1
+        return None

@@ -60,7 +60,10 @@ class Prefixes:
         """Take the next request for which there is room now; None where
         there is none. `reserve` its room.
         """
-        if self._is_full or (request := self.wanted.next()) is None:
+        if self._is_full:
+            return None
+        request = self.wanted.next()
+        if request is None:
             return None
         self.wanted.end_turn(request)
         self.wanted.leave(request)
@@ -91,7 +94,8 @@ class Prefixes:
 
     def put(self, request: int, source: int, label: int, prefix: "Prefix") -> None:
         """Keep a prefix, if there is still room for it."""
-        if held := self.held.get(request, {}).get(source):
+        held = self.held.get(request, {}).get(source)
+        if held is not None:
             held.prefixes[label] = prefix
 
     def start_from(self, request: int, source: int) -> list["Prefix"]:
@@ -117,7 +121,8 @@ class Prefixes:
         """Return whether a prefix has to make room for others now."""
         if not self._is_full or not self.wanted:
             return False
-        another_waits = len(self.wanted.clients) > 1 or held.client not in self.wanted.clients
+        clients = self.wanted.clients
+        another_waits = len(clients) > 1 or held.client not in clients
         return another_waits or held.images >= MAX_IMAGES
 
     def drop(self, request: int) -> None:

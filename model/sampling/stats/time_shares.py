@@ -46,7 +46,11 @@ class TimeShares:
         self._update(images)
         least = min(self.used.values(), default=0.0)
         most = max(self._mean, least) + self.overdraft
-        return {client for client, used in self.used.items() if used <= most}
+        steps = set()
+        for client, used in self.used.items():
+            if used <= most:
+                steps.add(client)
+        return steps
 
     def spent(self, seconds: float, stepped: Mapping[str, int]) -> None:
         """Share the time that steps of the images `stepped`, counted by client, have taken."""
@@ -78,10 +82,11 @@ class TimeShares:
         for client, count in images.items():
             if client not in self.used:
                 owed = self.away.pop(client, least)
-                least_of_many = self.now - credit / count
-                self.used[client] = max(least_of_many, owed)
+                self.used[client] = max(owed, self.now - credit / count)
         # Who owes no more than the others begins as they do.
-        self.away = {client: used for client, used in self.away.items() if used > least}
+        for client, used in [*self.away.items()]:
+            if used <= least:
+                del self.away[client]
         while len(self.away) > MAX_AWAY:
             owes_least = min(self.away, key=self.away.__getitem__)
             del self.away[owes_least]

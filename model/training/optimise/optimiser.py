@@ -115,8 +115,9 @@ def clip_gradients(model: nn.Module, limit: float) -> torch.Tensor:
     """
     head = _head(model)
     rest = _without(model.parameters(), head)
-    norms = [torch.nn.utils.clip_grad_norm_(part, limit) for part in (head, rest)]
-    return torch.stack(norms).norm()
+    of_head = torch.nn.utils.clip_grad_norm_(head, limit)
+    of_rest = torch.nn.utils.clip_grad_norm_(rest, limit)
+    return torch.stack((of_head, of_rest)).norm()
 
 
 class MovingAverage:

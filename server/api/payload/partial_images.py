@@ -21,11 +21,12 @@ class PartialImages:
     def __init__(self, task: PaintTask, wanted: int) -> None:
         self.task = task
         config = task.config
+        request = task.request
         nothing = (bytes(config.bytes),)
-        known = b"".join(task.request.known or nothing)
-        masks = task.request.masks or nothing
+        known = request.known or nothing
+        masks = request.masks or nothing
+        pictures = np.frombuffer(b"".join(known), np.uint8)
         is_known = np.frombuffer(b"".join(masks), bool)
-        pictures = np.frombuffer(known, np.uint8)
         blanks = np.where(is_known, pictures, np.uint8(UNPAINTED))
         # of each picture that is completed, with nothing painted
         self.blanks = blanks.reshape(-1, config.bytes)
@@ -59,10 +60,10 @@ class PartialImages:
     def merge(self) -> None:
         """Skip the partial images that a slow reader has missed: send only the newest of each
         image, and none of an image that is done."""
-        length = self.task.config.bytes
-        is_unfinished = self.task.painted < length
-        missed = self._reached(slice(None)) - is_unfinished
-        self.sent = np.maximum(self.sent, missed)
+        task = self.task
+        is_unfinished = task.painted < task.config.bytes
+        reached = self._reached(slice(None))
+        self.sent = np.maximum(self.sent, reached - is_unfinished)
 
     def _reached(self, which: int | slice) -> np.ndarray:
         """Return how many partial images of an image, or of each, have

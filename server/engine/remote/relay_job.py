@@ -12,8 +12,12 @@ from scanline.server.engine.job import Job
 class RelayJob(Job):
     """Known here by an id of its own; its events leave with the id that the sender gave it."""
 
-    def __init__(self, request: Request, number: int, send: Callable[[Event], None]) -> None:
-        """`send` gets each event after the job has taken it in."""
+    def __init__(
+        self,
+        request: Request,
+        number: int,
+        send: Callable[[Event], None],  # gets each event after the job has taken it in
+    ) -> None:
         super().__init__(replace(request, id=number))
         self.sender_id = request.id
         self.send = send
