@@ -52,9 +52,11 @@ def start_after(cumulative, byte):
 def start_of(byte, weights, total, means, rates, table, values: tl.constexpr):
     """Return where the intervals of bytes [b] begin, `total` [b] being the sum of the weights:
     _Logistics.starts."""
-    below_edges = weights * _sigmoid(_edges(byte, means, rates), table)
+    edges = _edges(byte, means, rates)
+    below_edges = weights * _sigmoid(edges, table)
     cumulative = tl.sum(below_edges, axis=1) // total
-    cumulative = tl.where(byte == 0, 0, tl.where(byte == values, TOTAL, cumulative))
+    cumulative = tl.where(byte == values, TOTAL, cumulative)
+    cumulative = tl.where(byte == 0, 0, cumulative)
     return start_after(cumulative, byte)
 
 
@@ -69,8 +71,10 @@ def below_after(byte, below, means, rates, there, table, values: tl.constexpr):
     """As _Logistics.below_after of reference.py."""
     is_black = (byte == 0)[:, None]
     is_white = (byte == values - 1)[:, None]
-    inner = tl.where(is_white, 0, _log2_sigmoid(_edges(byte + 1, means, rates), table))
-    outer = tl.where(is_black, 0, _log2_sigmoid(-_edges(byte, means, rates), table))
+    upper = _log2_sigmoid(_edges(byte + 1, means, rates), table)
+    lower = _log2_sigmoid(-_edges(byte, means, rates), table)
+    inner = tl.where(is_white, 0, upper)
+    outer = tl.where(is_black, 0, lower)
     rest = tl.maximum(_ONE - _exp2(rates >> 4, table), 1)
     width = _log2(rest, table) - 30 * _BIT
     below = below - inner - outer
@@ -88,12 +92,11 @@ def means_of(
     mean = _own_means(first, base, k, channel, components, channels, inside, live)
     for earlier in tl.static_range(channel):
         # Registers cannot be indexed: a channel of `seen` is read by a masked sum.
-        error = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None] * _BYTE
+        byte = tl.sum(tl.where(c == earlier, seen, 0), axis=1)[:, None]
+        error = byte * _BYTE
         error -= _own_means(first, base, k, earlier, components, channels, inside, live)
-        factors = whole(
-            coefficients(first, k, channel, earlier, components, channels, inside), _BYTE
-        )
-        factors = _clamp(factors, _MAX_FACTOR)
+        real = coefficients(first, k, channel, earlier, components, channels, inside)
+        factors = _clamp(whole(real, _BYTE), _MAX_FACTOR)
         mean += (factors * error) >> 12
     return _clamp(mean, _FARTHEST)
 
@@ -148,7 +151,8 @@ def _exp2(bits, table):
 @triton.jit
 def _log2(number, table):
     # The exponent of the number as float64, which holds it exactly.
-    places = (number.to(tl.float64).to(tl.int64, bitcast=True) >> 52) - 1023
+    bits = number.to(tl.float64).to(tl.int64, bitcast=True)
+    places = (bits >> 52) - 1023
     fraction = (number << (30 - places)) - _ONE
     rest = fraction & 0x3FFFFF
     return (places << 16) + _between(table + _LOG2, fraction >> 22, rest >> 6, 16)
@@ -165,7 +169,8 @@ def _log2_sigmoid(bits, table):
 @triton.jit
 def _sigmoid(bits, table):
     away = tl.minimum(tl.abs(bits), _FARTHEST_BITS)
-    tail = _between(table + _SIGMOID, away >> 10, away & 1023, 10)
+    index = away >> 10
+    tail = _between(table + _SIGMOID, index, away & 1023, 10)
     return tl.where(bits < 0, tail, SURE - tail)
 
 

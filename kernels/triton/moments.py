@@ -32,13 +32,15 @@ def row_moments(
 ) -> Tensor:
     """Return of each block of a row the mean, and the sum of squares around it."""
     batch, width = x.shape
+    shape = (batch, blocks(width), 2)
     if out is None:
-        out = x.new_empty(batch, blocks(width), 2)
-    if out.shape != (batch, blocks(width), 2):
+        out = x.new_empty(shape)
+    if out.shape != shape:
         raise ValueError(f"x {list(x.shape)} and moments {list(out.shape)} do not fit")
     assert x.is_contiguous()
     assert out.is_contiguous()
-    columns = min(COLUMNS, max(BLOCK.value, triton.next_power_of_2(width)))
+    whole = max(BLOCK.value, triton.next_power_of_2(width))
+    columns = min(COLUMNS, whole)
     grid = (triton.cdiv(width, columns), triton.cdiv(batch, ROWS))
     _row_moments[grid](x, out, batch, width, ROWS, columns, num_warps=4, **options(chained))
     return out
@@ -70,7 +72,8 @@ def store_moments(out, x, b, inside, first, width: tl.constexpr):
     count = tl.maximum(tl.minimum(width - part * BLOCK, BLOCK), 1).to(tl.float32)
     mean = pair_sums(tl.where(there, x, 0.0), BLOCK) / count
     in_parts = tl.reshape(x, (rows, parts, BLOCK))
-    centred = tl.reshape(in_parts - mean[:, :, None], (rows, n))
+    away = in_parts - mean[:, :, None]
+    centred = tl.reshape(away, (rows, n))
     centred = tl.where(there, centred, 0.0)
     squares = pair_sums(centred * centred, BLOCK)
     places = out + (b[:, None].to(tl.int64) * blocks + part) * 2
@@ -97,9 +100,8 @@ def mean_and_rstd(
     squares += count * away * away
     variance = pair_sums(squares, padded) / width
     rows: tl.constexpr = variance.shape[0]
-    mean = tl.reshape(mean, (rows,))
-    rstd = tl.reshape(1.0 / tl.sqrt(variance + epsilon), (rows,))
-    return mean, rstd
+    rstd = 1.0 / tl.sqrt(variance + epsilon)
+    return tl.reshape(mean, (rows,)), tl.reshape(rstd, (rows,))
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -117,7 +119,7 @@ def _row_moments(
     first = tl.program_id(0) * columns
     d = first + tl.arange(0, columns)
     inside = b < batch
-    value = tl.load(
-        x + b[:, None] * width + d[None, :], mask=inside[:, None] & (d[None, :] < width), other=0.0
-    )
+    places = x + b[:, None] * width + d[None, :]
+    in_row = inside[:, None] & (d[None, :] < width)
+    value = tl.load(places, mask=in_row, other=0.0)
     store_moments(out, value, b, inside, first, width)
