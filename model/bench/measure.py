@@ -8,7 +8,6 @@ the model alone, by torch, and the rate of a copy that no cache holds.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 
 COPY_BYTES = 2**30  # read, and as many written; more than any last-level cache
-SQUARE = {"cpu": 2048, "cuda": 8192}  # side of the large matrix product
+REPLAYED = 10  # calls in one graph
 ROWS = (64, 256, 1024)  # of the model's products, tried besides the batch sizes of the run
 IMAGES_SCORED = {"cpu": 16, "cuda": 256}  # in one call
 # in one call; on a GPU about those of a server's tick, 20 ms
@@ -71,20 +70,18 @@ def device_durations(
     call: Callable[[], object],
     seconds: float,
     device: str = "cpu",
-    minimum_calls: int = 3,
-    calls: int = 10,
 ) -> list[float]:
-    """Return `durations` without the host's time: on a GPU, of `calls` calls that one graph
-    replays."""
+    """Return `durations` without the host's time: on a GPU, of REPLAYED calls in one graph."""
     if device == "cpu":
-        return durations(call, seconds, device, minimum_calls)
+        return durations(call, seconds, device)
     call()  # compiles, and allocates what a graph must not
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(calls):
+        for _ in range(REPLAYED):
             call()
-    return [replay / calls for replay in durations(graph.replay, seconds, device, minimum_calls)]
+    replays = durations(graph.replay, seconds, device)
+    return [replay / REPLAYED for replay in replays]
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,6 @@ class Ceilings:
     flop_per_step: int  # of the matrix products behind one step of one image
     # rows -> seconds of the matrix products of one step and nothing else
     products_seconds: dict[int, float]
-    square_flop: float
     copy_bytes: float  # read + written
 
     @property
@@ -115,21 +111,12 @@ class Ceilings:
         """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
-    def to_dict(self, steps: int, traffic: float) -> dict[str, Any]:
-        """Return the JSON object, for images of so many steps, each of which moves `traffic` bytes
-        of the state."""
-        flop_per_image = self.flop_per_step * steps
+    def to_dict(self) -> dict[str, float]:
+        """Return the JSON object."""
         return {
             "matrix_flop": self.matrix_flop,
             "matrix_rows": self.best_rows,
-            "square_flop": self.square_flop,
             "copy_bytes": self.copy_bytes,
-            "flop_per_image": flop_per_image,
-            "products_ms": {
-                str(rows): 1e3 * seconds for rows, seconds in self.products_seconds.items()
-            },
-            "images_by_products": self.matrix_flop / flop_per_image,
-            "images_by_state_traffic": self.copy_bytes / (traffic * steps),
         }
 
 
@@ -141,12 +128,9 @@ def measure_ceilings(
     products = {}
     for rows in sorted({*batches, *ROWS}):
         products[rows] = products_seconds(shapes, rows, device, seconds)
-    side = SQUARE[device]
-    square_seconds = products_seconds([(side, side)], side, device, seconds)
     return Ceilings(
         flop_per_step=2 * sum(inner * outer for inner, outer in shapes),
         products_seconds=products,
-        square_flop=2 * side**3 / square_seconds,
         copy_bytes=copy_rate(device, seconds),
     )
 

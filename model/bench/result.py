@@ -1,4 +1,4 @@
-"""Result of a run: the JSON object, schema 4, and its table.
+"""Result of a run: the JSON object, schema 5, and its table.
 
 A part that was skipped is null; rates are per second.
 
@@ -9,8 +9,7 @@ configuration   {model, precision, device, program: the backend for people, back
 step            {bytes: that a step paints, of_an_image: number of steps}
 state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
-ceilings        {matrix_flop, matrix_rows, square_flop, copy_bytes, flop_per_image, products_ms: {rows: ms of a step},
-                 images_by_products, images_by_state_traffic}
+ceilings        {matrix_flop, matrix_rows, copy_bytes}
 one_image       {seconds_median, seconds_p99, step_ms, byte_ms, passes, rows, wrong_guesses, calls}
 bulk            [{batch, step_ms_median, step_ms_p99, images_per_second, passes, rows, wrong_guesses: of an image,
                  images_by_products, images_by_state_traffic: limits of these rows and passes, of_matrix_rate, calls}];
@@ -74,13 +73,9 @@ def _painted(step: dict[str, int]) -> str:
 def _ceilings(ceilings: dict[str, Any]) -> Iterator[str]:
     yield (
         f"torch matmul: {ceilings['matrix_flop'] / 1e9:,.0f} GFLOP/s in the model's own float32 products (best at"
-        f" {ceilings['matrix_rows']} rows) = {ceilings['images_by_products']:,.1f} images/s;"
-        f" {ceilings['square_flop'] / 1e9:,.0f} GFLOP/s in a large square product"
+        f" {ceilings['matrix_rows']} rows)"
     )
-    yield (
-        f"memory copy: {ceilings['copy_bytes'] / 1e9:,.1f} GB/s = {ceilings['images_by_state_traffic']:,.1f} images/s"
-        " if no state stays in a cache"
-    )
+    yield f"memory copy: {ceilings['copy_bytes'] / 1e9:,.1f} GB/s"
 
 
 def _one_image(latency: dict[str, Any]) -> str:

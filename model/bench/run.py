@@ -19,7 +19,7 @@ from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
-SCHEMA = 4  # of the JSON object, which result.py documents
+SCHEMA = 5  # of the JSON object, which result.py documents
 PARTS = ("latency", "bulk", "reading")
 
 
@@ -148,7 +148,7 @@ def bench(
             "batches": options.batches,
             "views_differ_bits_per_dim": reference.views_differ,
         },
-        "ceilings": ceilings.to_dict(config.steps, state.traffic),
+        "ceilings": ceilings.to_dict(),
         "one_image": latency,
         "bulk": bulk,
         "prefill": prefill,

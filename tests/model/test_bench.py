@@ -18,7 +18,6 @@ from tests.support import small_models
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
 def test_products_are_the_network_s_of_two_flop_a_weight(variant, monkeypatch):
     monkeypatch.setattr(measure, "COPY_BYTES", 2**10)
-    monkeypatch.setattr(measure, "SQUARE", {"cpu": 4})
     model = model_of(variant)
     linear = [part for part in model.modules() if isinstance(part, nn.Linear)]
     expected = sorted((part.in_features, part.out_features) for part in linear)
@@ -42,7 +41,7 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
     program.measure(0.0)
     rate = program.rate()
     assert rate.images_per_second == pytest.approx(2e3 / (config.steps * rate.step_ms_median))
-    ceilings = Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=1)
+    ceilings = Ceilings(100, {64: 2.0}, copy_bytes=1)
     prefill, scoring = known_bytes(model, 0.0, reference, ceilings)
     assert prefill["bytes_of_each"] == {"plain": 10, "histogram": 9, "pixels": 30}[variant]
     assert scoring["bytes_of_each"] == config.bytes - config.first
@@ -115,6 +114,6 @@ def test_whole_images_are_timed_where_they_are_painted_ahead(model):
     assert program.rate().calls == 3
     assert program.generator.positions().min() == model.config.bytes
     assert program.work.passes <= model.config.steps <= program.work.rows
-    limits = program.work.limits(Ceilings(100, {64: 2.0}, square_flop=1, copy_bytes=1), 8.0)
+    limits = program.work.limits(Ceilings(100, {64: 2.0}, copy_bytes=1), 8.0)
     assert limits["images_by_products"] == pytest.approx(32 / program.work.rows)
     assert limits["images_by_state_traffic"] == pytest.approx(1 / (8 * program.work.passes))
