@@ -140,14 +140,18 @@ def _has_pictures(path: Path) -> bool:
 
 
 def open_for(
-    config: ModelConfig, path: Path, progress: Callable[[int, int], None] = lambda *_: None
+    config: ModelConfig,
+    path: Path,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    *,
+    with_classes: bool = True,
 ) -> ImageSet:
     """Return the images at `path` as a model of this configuration reads them, with labels where it
-    knows classes; DataError where they are of another size or other classes."""
+    knows classes, unless these are not wanted; DataError where they are of another size or other classes."""
     of_folder = _has_pictures(path) and datasets.set_in(path) is None
     size = (config.width, config.height) if of_folder else None
     grey = of_folder and config.channels == 1
-    images = open_data(path, size, grey, progress, classes=bool(config.classes))
+    images = open_data(path, size, grey, progress, classes=with_classes and bool(config.classes))
     shape = (images.height, images.width, images.channels)
     if shape != (config.height, config.width, config.channels):
         raise DataError(f"{path} has pictures of {images.size}, and the model needs {config.size}")

@@ -27,6 +27,7 @@ from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.inpainting import inpainting_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import quality, test_figures
+from scanline.model.evaluation.unlike import other_pictures, unlike_figures
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import read_defaults, write_evaluation
 from scanline.model.network.transformer import Transformer
@@ -49,6 +50,7 @@ def evaluate(
     guidance: Sequence[float] = (),
     best_of: Sequence[int] = (),
     completed: int = 0,
+    unlike: Sequence[Path] = (),
     cache: Path | None = None,
     seed: int = 0,
     precision: str = DEFAULT,
@@ -67,8 +69,8 @@ def evaluate(
     by default EACH where samples of a published set are compared. guidance, best_of: as many samples of
     each class are painted again with each of these weights, and as the best of so many candidates,
     each a row of a table (`ways_of`). completed: how many of the first test images to complete with
-    parts hidden. cache: directory of trained
-    classifiers. save: also write evaluation.json in the model directory. stage: called at the
+    parts hidden. unlike: other pictures, to be told from test images, as many of each. cache:
+    directory of trained classifiers. save: also write evaluation.json in the model directory. stage: called at the
     start of each stage, returns a function that is called with its progress. ValueError or
     OSError, before any work, for invalid arguments.
     """
@@ -103,6 +105,7 @@ def evaluate(
         raise ValueError("--samples needs pictures with classes, which a classifier learns")
     if samples:
         check_counts(samples, len(test))
+    others = {path.resolve().name: other_pictures(path, config, len(test)) for path in unlike}
 
     # So is the cache of the classifier, which may not be writable.
     labelled = classifier = measured = None
@@ -116,6 +119,8 @@ def evaluate(
     bits = bits_per_dim(model, test, progress=progress, **options)
     result: dict[str, Any] = {"dataset": source.dataset, "split": "test", "precision": precision}
     result |= test_figures(bits, test, config)
+    if others:
+        result["unlike"] = unlike_figures(model, others, test, bits, result, stage, **options)
     if source.refused:
         result["left_out"] = [asdict(refused) for refused in source.refused]
     if knows_classes:

@@ -16,8 +16,8 @@ from scanline.model.evaluation.classes import ClassMeasurements
 from scanline.model.evaluation.classifier import Predictions
 from scanline.model.evaluation.comparison import halves
 from scanline.model.evaluation.metrics import (
+    bootstrap_error,
     frechet_distance,
-    frechet_error,
     precision_recall,
     standard_error,
 )
@@ -77,7 +77,7 @@ def _row(
         "as_asked": float(is_right.mean()),
         "standard_error": standard_error(is_right),
         "frechet_distance": frechet_distance(features[compared], reference),
-        "frechet_error": frechet_error(features[compared], reference),
+        "frechet_error": bootstrap_error(frechet_distance, features[compared], reference),
         **precision_recall(features[compared], reference),
         "within_class_distance": within_class_distance(features[compared], classes[compared]),
         "within_class_distance_as_asked": within_class_distance(features[right], classes[right]),

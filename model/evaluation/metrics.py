@@ -1,7 +1,7 @@
 """The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of
 test images."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Any
 
@@ -96,17 +96,19 @@ def frechet_distance(first: np.ndarray, second: np.ndarray) -> float:
     return max(0.0, float(distance))
 
 
-def frechet_error(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the standard error of `frechet_distance` by the bootstrap (Efron, 1979): the spread
-    of its values for as many images that are drawn from these."""
+def bootstrap_error(
+    measure: Callable[[np.ndarray, np.ndarray], float], first: np.ndarray, second: np.ndarray
+) -> float:
+    """Return the standard error of a measure of two sets of images by the bootstrap (Efron, 1979):
+    the spread of its values for as many images that are drawn from these."""
     rng = np.random.default_rng(0)
     values = []
     for _ in range(BOOTSTRAPS):
         drawn = [
-            features[rng.integers(len(features), size=len(features))]
-            for features in (first, second)
+            values_of[rng.integers(len(values_of), size=len(values_of))]
+            for values_of in (first, second)
         ]
-        values.append(frechet_distance(*drawn))
+        values.append(measure(*drawn))
     return float(np.std(values, ddof=1))
 
 
@@ -184,6 +186,12 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
             f" ({tests['precision']:.1%}), recall {row['recall']:.1%} ({tests['recall']:.1%}); distance"
             f" within classes {row['within_class_distance']:.3f} ({tests['within_class_distance']:.3f})"
         )
+    for row in evaluation.get("unlike", ()):
+        rows[f"{row['images']:,} pictures of {row['name']}"] = (
+            f"{row['bits_per_dim']:.3f} bits/dim; AUROC against test images {row['auroc_of_bits']:.4f} +-"
+            f" {row['error_of_bits']:.4f} by bits, {row['auroc_of_tails']:.4f} +- {row['error_of_tails']:.4f}"
+            f" by tail probabilities; {row['typical']:.1%} typical (test images {row['typical_test_images']:.1%})"
+        )
     completions = evaluation.get("completions", {"rows": ()})
     for row in completions["rows"]:
         name = f"{completions['images']:,} test images without {row['hidden']}, {row['particles']} particles"
@@ -223,7 +231,7 @@ def _frechet(compared: Comparison) -> dict[str, Any]:
         "images": count,
         "against": len(others),
         "samples": frechet_distance(samples, others),
-        "standard_error": frechet_error(samples, others),
+        "standard_error": bootstrap_error(frechet_distance, samples, others),
         "test_images": frechet_distance(tests, others),
         "of_samples": precision_recall(samples, others),
         "of_test_images": precision_recall(tests, others),

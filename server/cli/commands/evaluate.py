@@ -77,6 +77,13 @@ def evaluate(
             help="Test images to complete without a band, a half and the centre, by 1, 16 and 64 particles.",
         ),
     ] = 0,
+    unlike: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Other pictures, as --data, to tell from the test images by their bits. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(help="Directory of trained classifiers.", show_default="the user's cache"),
@@ -121,6 +128,7 @@ def evaluate(
             guidance=guidance or (),
             best_of=best_of or (),
             completed=completed,
+            unlike=unlike or (),
             cache=cache,
             seed=seed,
             precision=precision,

@@ -13,8 +13,8 @@ from scanline.model.evaluation.classifier import Classifier, classify
 from scanline.model.evaluation.comparison import LabelledData, compare
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import (
+    bootstrap_error,
     frechet_distance,
-    frechet_error,
     precision_recall,
     quality,
 )
@@ -128,7 +128,7 @@ def test_the_bootstrap_gives_the_spread_over_clouds_drawn_anew():
         clouds = RNG.standard_normal((2, 200, 3))
         distances.append(frechet_distance(clouds[0] + 1, clouds[1]))
     clouds = RNG.standard_normal((2, 200, 3))
-    error = frechet_error(clouds[0] + 1, clouds[1])
+    error = bootstrap_error(frechet_distance, clouds[0] + 1, clouds[1])
     assert error == pytest.approx(np.std(distances), rel=0.4)
 
 
