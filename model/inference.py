@@ -470,7 +470,7 @@ class Model:
 
     def _cleaned(self, images: Pictures, clean: Clean) -> Cleaned:
         """Return checked images as a call with this `clean` has them read."""
-        array = read_images(images, self.config)
+        array = read_images(images, self.config, self.info.photos(clean))
         return read(array.reshape(len(array), -1), self.config, self.info.cleaning, clean)
 
     def _planned(

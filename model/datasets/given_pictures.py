@@ -41,15 +41,18 @@ def is_many(path: Path) -> bool:
 
 
 def given_pictures(
-    paths: Sequence[Path], config: ModelConfig, refused: list[Refused]
+    paths: Sequence[Path],
+    config: ModelConfig,
+    refused: list[Refused],
+    any_size: bool = False,
 ) -> list[GivenPicture]:
     """Return the pictures at the paths, a folder's in the order of their names; what is none
     within a folder is added to `refused`. OSError, DataError or InvalidInput where there is none,
-    or one is not of the model's size."""
+    or one is not of the model's size, unless files may have `any_size`."""
     pictures: list[GivenPicture] = []
     for path in paths:
         if is_many(path):
-            readable = list(_readable(path, config, refused))
+            readable = list(_readable(path, config, refused, any_size))
             if not readable:
                 why = f": {longest_reason(refused)}" if refused else ""
                 raise DataError(f"{path} holds no picture that can be read{why}")
@@ -69,7 +72,9 @@ def is_whole(refused: Sequence[Refused]) -> bool:
     return not any(file.reason.startswith((BROKEN, UNREADABLE)) for file in refused)
 
 
-def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterator[GivenPicture]:
+def _readable(
+    path: Path, config: ModelConfig, refused: list[Refused], any_size: bool
+) -> Iterator[GivenPicture]:
     folder = path if path.is_dir() else path.parent
     unnamed: list[Refused] = []
     for inside, source in sources(path, unnamed):
@@ -82,7 +87,7 @@ def _readable(path: Path, config: ModelConfig, refused: list[Refused]) -> Iterat
                     raise DataError(f"{name} is {width}x{height}; {needed}")
                 yield GivenPicture(name, inside, source)
                 continue
-            open_picture(picture_bytes(source), config, name, formats=file_formats())
+            open_picture(picture_bytes(source), config, name, any_size, file_formats())
         except RefusedError as error:
             refused.append(Refused(name, str(error)))
         except InvalidInput as error:

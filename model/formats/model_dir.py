@@ -17,7 +17,7 @@ from scanline.model.base.config import ModelConfig
 from scanline.model.base.named_files import FileError, read_file
 from scanline.model.base.precision import DEFAULT
 from scanline.model.base.sampling_options import Defaults
-from scanline.model.images.cleaning import Cleaning
+from scanline.model.images.cleaning import Clean, Cleaning
 from scanline.model.likelihood.classification import read_temperature
 from scanline.model.likelihood.typicality import Typicality
 
@@ -69,6 +69,13 @@ class ModelInfo:
     bits_per_dim: float | None = None  # of the test images
     has_class_head: bool = False
     temperature_by_bits: float | None = None  # of the posterior of classes by bits
+
+    def photos(self, clean: Clean) -> Cleaning | None:
+        """Return what reads the drawings on pictures of any size, for a request with this `clean`;
+        None where they must have the model's."""
+        if clean == "auto" and self.cleaning is not None and self.cleaning.frame is not None:
+            return self.cleaning
+        return None
 
 
 def read_info(directory: Path) -> ModelInfo:

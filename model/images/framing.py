@@ -15,6 +15,7 @@ STROKES = 0.9  # the quantile of the ink that is the value of strokes
 FAINT = 0.9  # of the value of the model's strokes: fainter ones are made as strong
 SCALED = 1.2  # a drawing that is so many times larger or smaller than the model's is scaled
 CENTRED = 0.5  # pixels, of the model's centres of mass their largest standard deviation
+MAX_ODD = 0.05  # of the model's drawings, that differ in size by more than a pixel
 FITS = 5  # of the surface of paper, each without the pixels that lay far from the one before
 FAR = 3  # times the median distance
 NOISE = 8  # of paper
@@ -39,7 +40,9 @@ class Frame:
         centres = np.array([_centre(ink) for ink in inked])
         sizes = np.array([_longer(_box(ink)) for ink in inked])
         size = int(np.median(sizes))
-        if centres.std(axis=0).max() > CENTRED or (abs(sizes - size) > 1).mean() > 0.05:
+        spread = centres.std(axis=0).max()
+        odd = (abs(sizes - size) > 1).mean()
+        if spread > CENTRED or odd > MAX_ODD:
             return None
         row, column = centres.mean(axis=0).round(1).tolist()
         return cls(size, row, column)
@@ -50,8 +53,10 @@ class Frame:
         scale = self.size / _longer(box)
         if ink.shape != (height, width) or not 1 / SCALED <= scale <= SCALED:
             part = Image.fromarray(ink[rows, columns])
-            sides = [max(1, round(scale * side)) for side in part.size]
-            ink = strong(np.asarray(part.resize((sides[0], sides[1]))), int(ink.max()))
+            new_width = max(1, round(scale * part.width))
+            new_height = max(1, round(scale * part.height))
+            resized = part.resize((new_width, new_height))
+            ink = strong(np.asarray(resized), int(ink.max()))
         row, column = _centre(ink)
         corner = (round(self.column - column), round(self.row - row))
         drawing = Image.new("L", (width, height))
@@ -68,26 +73,33 @@ class Frame:
         if not level:
             return None
         share = (ink / level - PALE) / 0.5
-        ink = (stroke * share.clip(0, 1)).astype(np.uint8)
+        dark = stroke * share.clip(0, 1)
         width, height = size
-        return self.place(ink, height, width)
+        return self.place(dark.astype(np.uint8), height, width)
 
 
 def from_paper(grey: np.ndarray) -> np.ndarray:
     """Return how far each pixel of a picture [H, W] uint8 lies from its paper, on the side where
     its ink does, uint8."""
-    row, column = np.mgrid[-1 : 1 : 1j * grey.shape[0], -1 : 1 : 1j * grey.shape[1]].reshape(2, -1)
-    terms = np.stack([row**0, row, column, row * column, row**2, column**2], axis=1)
+    height, width = grey.shape
+    row = np.linspace(-1, 1, height).repeat(width)
+    column = np.tile(np.linspace(-1, 1, width), height)
+    one = np.ones_like(row)
+    # The surface is a polynomial of the second degree.
+    terms = np.stack((one, row, column, row * column, row**2, column**2), axis=1)
     values = grey.reshape(-1).astype(np.float64)
     away = values - np.median(values)
     for _ in range(FITS):
         distance = np.abs(away)
-        paper = distance <= max(FAR * np.median(distance), NOISE)
-        surface = np.linalg.lstsq(terms[paper], values[paper], rcond=None)[0]
+        farthest = max(FAR * np.median(distance), NOISE)
+        is_paper = distance <= farthest
+        of_paper = terms[is_paper]
+        squares = np.linalg.pinv(of_paper.T @ of_paper)
+        surface = squares @ of_paper.T @ values[is_paper]
         away = values - terms @ surface
-    if (away**3).sum() < 0:
-        away = -away
-    return away.round().clip(0, 255).astype(np.uint8).reshape(grey.shape)
+    is_dark = (away**3).sum() < 0
+    ink = -away if is_dark else away
+    return ink.round().clip(0, 255).astype(np.uint8).reshape(height, width)
 
 
 def strong(ink: np.ndarray, stroke: int) -> np.ndarray:
@@ -122,7 +134,8 @@ def _longer(box: tuple[slice, slice]) -> int:
 
 def _centre(ink: np.ndarray) -> tuple[float, float]:
     """Return the centre of mass of ink [H, W], row and column."""
+    height, width = ink.shape
     mass = ink.sum()
-    row = ink.sum(axis=1) @ np.arange(ink.shape[0]) / mass
-    column = ink.sum(axis=0) @ np.arange(ink.shape[1]) / mass
-    return float(row), float(column)
+    row = ink.sum(axis=1) @ np.arange(height)
+    column = ink.sum(axis=0) @ np.arange(width)
+    return float(row / mass), float(column / mass)

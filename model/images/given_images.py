@@ -28,17 +28,19 @@ Pictures: TypeAlias = Picture | Sequence[Picture]
 ROUNDING = 0.1  # of 255 times a float16 from 0 to 1
 
 
-def read_images(images: Pictures, config: ModelConfig) -> np.ndarray:
+def read_images(
+    images: Pictures, config: ModelConfig, photos: Cleaning | None = None
+) -> np.ndarray:
     """Return images, [n, H, W] or [n, H, W, 3] uint8; InvalidInput where they are not of the
-    model's shape."""
-    picture = _opened(images, config, "images")
+    model's shape. photos: pictures may have any size; see `pixels`."""
+    picture = _opened(images, config, "images", photos is not None)
     if picture is not None:
-        return pixels(picture, config).reshape(1, *config.image_shape)
+        return pixels(picture, config, photos=photos).reshape(1, *config.image_shape)
     # A list of pictures; one of numbers is an image.
     if isinstance(images, list | tuple) and len(images) > 0:
         is_image = isinstance(images[0], int | float | list | tuple)
         if not is_image:
-            return np.concatenate([read_images(image, config) for image in images])
+            return np.concatenate([read_images(image, config, photos) for image in images])
     return _read_array(images, config, "images", [None, *config.image_shape])
 
 
@@ -75,19 +77,22 @@ def read_completion(
     return cleaned.images[0], kept
 
 
-def _opened(image: Pictures, config: ModelConfig, param: str) -> Image.Image | None:
-    """Return a picture of the model's size, of a file, its bytes or of Pillow; None for arrays."""
+def _opened(
+    image: Pictures, config: ModelConfig, param: str, any_size: bool = False
+) -> Image.Image | None:
+    """Return a picture of the model's size, or of any, of a file, its bytes or of Pillow; None for
+    arrays."""
     if isinstance(image, str | os.PathLike):
         data = read_input(Path(image))
-        return pictures.open_picture(data, config, str(image), formats=file_formats())
+        return pictures.open_picture(data, config, str(image), any_size, file_formats())
     if isinstance(image, bytes):
-        return pictures.open_picture(image, config, param, formats=file_formats())
+        return pictures.open_picture(image, config, param, any_size, file_formats())
     if not isinstance(image, Image.Image):
         return None
     with pictures.readable(param):
         image = pictures.upright(image)
         image.load()
-    if pictures.size_of(image) != config.size:
+    if not any_size and pictures.size_of(image) != config.size:
         raise pictures.wrong_size(image, config, param)
     return image
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput, whole_number
+from scanline.model.images.cleaning import Cleaning
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.picture_files import FORMATS, SlowError, open_file
 
@@ -51,6 +52,8 @@ METADATA_BYTES = 2**18  # of a file: colour profile, EXIF and the like
 # Of a picture that is resized to the model's size.
 MAX_RESIZED_PIXELS = 2**22
 MAX_RESIZED_SIDE = 2**12
+MAX_REDUCED_PIXELS = 2**24  # of a JPEG, whose decoder makes fewer pixels: a telephone's photo
+REDUCED_SIDE = 1024  # at least
 MAX_RESIZED_BYTES = 8_000_000
 COMPOSITED_PIXELS = 2**17  # at once: 2 milliseconds
 # of a file that is written with the usual effort: more of noise take seconds so
@@ -94,6 +97,9 @@ def open_picture(
         picture = open_file(data, formats)
     if not resize and picture.size not in (expected, expected[::-1]):
         raise wrong_size(picture, config, param)
+    if resize and MAX_RESIZED_PIXELS < picture.width * picture.height <= MAX_REDUCED_PIXELS:
+        with readable(param):
+            picture.draft(None, (REDUCED_SIDE, REDUCED_SIDE))
     has_many_pixels = picture.width * picture.height > MAX_RESIZED_PIXELS
     is_large = has_many_pixels or max(picture.size) > MAX_RESIZED_SIDE
     if is_large and max(picture.size) > max(expected):
@@ -220,13 +226,22 @@ def readable(param: str) -> Iterator[None]:
         raise InvalidInput(reason, param, "invalid_image") from None
 
 
-def pixels(picture: Image.Image, config: ModelConfig, param: str = "image") -> np.ndarray:
+def pixels(
+    picture: Image.Image,
+    config: ModelConfig,
+    param: str = "image",
+    photos: Cleaning | None = None,
+) -> np.ndarray:
     """Return bytes [N] uint8 of a picture, converted to grey or RGB and resized as the model has
-    it."""
+    it. photos: of a picture of another size the drawing on it, as this has it."""
+    size = (config.width, config.height)
     with readable(param):
         converted = in_8_bits(picture, grey=config.channels == 1)
-        resized_picture = fitted(converted, (config.width, config.height))
-        return np.asarray(resized_picture).reshape(-1)
+        if photos is not None and not is_enlarged(converted, size):
+            drawing = photos.photo(converted, config)
+            if drawing is not None:
+                return drawing
+        return np.asarray(fitted(converted, size)).reshape(-1)
 
 
 def known_by_picture(
@@ -296,14 +311,20 @@ def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
     """Return a picture in 8 bits in another width and height: its centre, of the new proportions,
     each pixel the mean of those that it replaces (Lanczos). What `resized` has enlarged in its
     proportions becomes what it was."""
-    width, height = size
-    if picture.size == size:
-        return picture
-    if picture.width * height == picture.height * width and picture.width >= width:
-        nearest = picture.resize(size, Image.Resampling.NEAREST)
-        if nearest.resize(picture.size, Image.Resampling.NEAREST).tobytes() == picture.tobytes():
-            return nearest
+    if is_enlarged(picture, size):
+        return picture.resize(size, Image.Resampling.NEAREST)
     return ImageOps.fit(picture, size, Image.Resampling.LANCZOS)
+
+
+def is_enlarged(picture: Image.Image, size: tuple[int, int]) -> bool:
+    """Return whether a picture is one of this width and height, or what `resized` makes of one in
+    its proportions."""
+    width, height = size
+    if picture.width * height != picture.height * width or picture.width < width:
+        return False
+    nearest = picture.resize(size, Image.Resampling.NEAREST)
+    enlarged = nearest.resize(picture.size, Image.Resampling.NEAREST)
+    return enlarged.tobytes() == picture.tobytes()
 
 
 def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

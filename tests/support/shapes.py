@@ -31,12 +31,14 @@ SHAPES = small_models.config(
 GUIDED = small_models.config(height=7, width=5, layers=1, classes=CLASSES, predicts="categorical")
 
 
-def evaluate(directory):
-    """Add an evaluation to a saved model; return its directory."""
+def evaluate(directory, frame=None):
+    """Add an evaluation to a saved model, whose drawings stand in a frame or in none; return its
+    directory."""
     typical = Typicality(
         1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS)))
     )
-    parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": Cleaning(0, 254).to_dict()}
+    cleaning = Cleaning(0, 254, frame)
+    parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": cleaning.to_dict()}
     parts["classes"] = {"classification": {"temperature": 0.02}}
     write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
     return directory

@@ -53,9 +53,10 @@ class UploadedPictures:
 
     def _whole(self) -> Iterator[Cleaned]:
         config = self.model.config
+        photos = self.model.photos(self.fields.clean)
         for index, data in enumerate(self.fields.image):
             with numbered("Picture", index, len(self.fields.image)):
-                sent = pixels(self._open(data, "image"), config)
+                sent = pixels(self._open(data, "image"), config, photos=photos)
             yield read(sent[None], config, self.model.cleaning, self.fields.clean)
 
     def _partly_known(self) -> Iterator[tuple[bytes, bytes]]:

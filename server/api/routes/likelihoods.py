@@ -17,7 +17,7 @@ from scanline.model.tasks import classify, estimate, score
 from scanline.model.tasks.classify import ClassifyValues
 from scanline.model.tasks.estimate import Estimates, EstimateTask, EstimateValues
 from scanline.model.tasks.score import Scores, ScoreValues
-from scanline.model.tasks.task import Task
+from scanline.model.tasks.task import ReadTask, Task
 from scanline.server.api.jobs import Answer, TaskResponse, values_of
 from scanline.server.api.openapi import WORK_ERRORS, errors, upload_body
 from scanline.server.api.payload import answers, offload, response_schemas
@@ -143,7 +143,10 @@ def _read(
     bind_contextvars(
         model=model.id, images=task.count if isinstance(task, EstimateTask) else len(fields.image)
     )
-    pictures = UploadedPictures(model, fields, models.resizes(fields.size_policy))
+    resizes = models.resizes(fields.size_policy)
+    if fields.size_policy is None and isinstance(task, ReadTask):
+        resizes = resizes or model.photos(fields.clean) is not None
+    pictures = UploadedPictures(model, fields, resizes)
 
     async def whole_answer() -> Answer:
         result = await offload.run(task.result)

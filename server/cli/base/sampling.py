@@ -14,17 +14,22 @@ from scanline.model.base.inputs import InvalidInput
 from scanline.model.base.named_files import is_stream
 from scanline.model.datasets.given_pictures import GivenPicture, given_pictures, is_whole
 from scanline.model.datasets.sources import Refused, left_out
-from scanline.model.formats.model_dir import ModelInfo, load_config
+from scanline.model.formats.model_dir import ModelInfo, read_info
 from scanline.model.images.cleaning import Clean
 from scanline.model.images.given_images import Picture, read_completion
 from scanline.model.likelihood.typicality import TYPICAL
 
 
-def picture_files(paths: list[Path], model: str) -> tuple[list[GivenPicture], list[Refused]]:
+def picture_files(
+    paths: list[Path], model: str, clean: Clean = "off"
+) -> tuple[list[GivenPicture], list[Refused]]:
     """Return pictures, those of folders, tables and arrays too, and what is left out, which is
-    printed; an error before the model is loaded where there is none."""
+    printed; an error before the model is loaded where there is none. clean: of those that are read
+    whole."""
     refused: list[Refused] = []
-    found = given_pictures(paths, load_config(zoo.find(model)), refused)
+    info = read_info(zoo.find(model))
+    any_size = info.photos(clean) is not None
+    found = given_pictures(paths, info.config, refused, any_size)
     print_left_out(refused)
     return found, refused
 

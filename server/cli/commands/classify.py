@@ -39,7 +39,7 @@ def classify(
         picture_files,
     )
 
-    files, refused = picture_files(pictures, model)
+    files, refused = picture_files(pictures, model, clean)
     names = [picture.name for picture in files]
     loaded = load(model, device=device)
     with model_bar("reading") as progress:

@@ -81,7 +81,7 @@ def score(
     Defaults().to_estimate(0, sampling)
     seed = checked_seed(seed)  # one for all pictures, which JSON repeats
     repeats = check_repeats(DEFAULT_REPEATS if repeats is None else repeats)
-    found, refused = picture_files(pictures, model)
+    found, refused = picture_files(pictures, model, "off" if is_estimate else clean)
     sources = [picture.source for picture in found]
     loaded = load(model, device=device)
     if is_estimate:

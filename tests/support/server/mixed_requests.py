@@ -34,10 +34,12 @@ from typing import Any
 
 import httpx
 import numpy as np
+from PIL import Image
 
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
+from scanline.model.images.framing import Frame
 from scanline.model.sampling.base.messages import GenerateRequest
 from tests.support import shapes, small_models
 from tests.support.drawn_requests import Drawing
@@ -62,6 +64,7 @@ MODELS = {
     "pixels": small_models.config(height=12, width=11, **small_models.COLOUR_PIXELS, **SHARED),
 }
 DEFAULT_MODEL = "strokes"
+FRAME = Frame(16, 11.0, 8.0)
 DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3}  # of the other one
 SLOTS = 12
 WATCHED = 4  # images whose state a client may watch at once
@@ -412,6 +415,8 @@ class Mix:
         fields = self.given(model, request)
         if request.classified:
             fields["by_bits"] = self.chance(0.5)
+            if model == "strokes" and fields.get("clean") != "off":
+                fields["image"] = [self.photo(file) for file in fields["image"]]
             return Call("classifications", fields)
         if label := request.label_of(0):
             fields["class"] = self.word(label)
@@ -537,6 +542,14 @@ class Mix:
         clean = self.rng.choice([{}, {"clean": "auto"}, {"clean": "off"}])
         return {"model": model, "image": files, **clean}
 
+    def photo(self, file):
+        """A picture as it is, or dark on light and in another size."""
+        if self.chance(0.7):
+            return file
+        size = (self.rng.randrange(20, 90), self.rng.randrange(20, 90))
+        picture = Image.fromarray(255 - decode(file))
+        return encode(np.asarray(picture.resize(size)))
+
     def word(self, label):
         return self.rng.choice(WORDS[label])
 
@@ -554,11 +567,11 @@ def many(request, n):
 
 @contextmanager
 def serve_models(root, **options):
-    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads pictures
-    without noise, the other one has defaults."""
+    """A server of MODELS, saved under `root`; that of strokes has a class head, and reads photos,
+    and pictures without noise, the other one has defaults."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
-    shapes.evaluate(root / "strokes")
+    shapes.evaluate(root / "strokes", FRAME)
     (root / "pixels/generation_config.json").write_text(json.dumps(DEFAULTS))
     limits = {"slots": SLOTS, "threads": 2, "client-share": 1, **NO_DELAY, **NO_DEADLINE, **options}
     with serve_with(root / DEFAULT_MODEL, {"model": root / "pixels", **limits}) as server:

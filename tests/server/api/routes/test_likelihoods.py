@@ -3,11 +3,14 @@
 import httpx
 import numpy as np
 import pytest
+from PIL import Image
 
+from scanline.model.images.framing import Frame
 from scanline.model.inference import load
 from scanline.model.likelihood.classification import mixture_bits
 from scanline.model.sampling.base.generator import Generator
 from tests.support import shapes
+from tests.support.commands import done
 from tests.support.pictures import encode, noise, text
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.json_requests import CLEAN, FILES, HOLE, IMAGE, MASKED, NOISY, post
@@ -156,6 +159,48 @@ def test_noise_is_removed_and_images_are_typical_or_not(shapes_client, shapes_mo
     assert before[1]["any_class_bits_per_dim"] == pytest.approx(
         mixture_bits(expected.bits)[0] / 35, rel=1e-6
     )
+
+
+def test_a_photo_of_any_size_is_read_as_the_drawing_on_it(tmp_path):
+    frame = Frame(5, 3.0, 2.0)
+    directory = shapes.evaluate(shapes.save(tmp_path / "headed", class_head=True), frame)
+    model = load(directory, device="cpu")
+    drawing = np.zeros((7, 5), np.uint8)
+    drawing[1:6, 2] = 254
+    drawing[3, 1:4] = 254
+    enlarged = Image.fromarray(drawing).resize((50, 70), Image.Resampling.NEAREST)
+    paper = Image.new("L", (160, 90))
+    paper.paste(enlarged, (90, 10))
+    light = np.linspace(1, 0.7, 160)
+    ink = np.asarray(paper).astype(float)
+    photo = (light * (250 - 0.8 * ink)).astype(np.uint8)
+    expected = model.classify(drawing)
+    found = model.classify(Image.fromarray(photo))
+    assert found.best == expected.best
+    np.testing.assert_allclose(found.posterior, expected.posterior, atol=0.05)
+    # What was enlarged stays what it was.
+    np.testing.assert_array_equal(model.classify(enlarged).posterior, expected.posterior)
+
+    file = encode(photo)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    path = folder / "photo.png"
+    path.write_bytes(file)
+    np.testing.assert_array_equal(model.classify([path, drawing]).posterior[:1], found.posterior)
+    for given in (path, folder):
+        said = done("classify", "--model", directory, given)
+        assert str(path) in said
+    with serve(directory, "--slots", "2") as server, server.client() as client:
+        sent = {"image": text(file)}
+        answer = post(client, CLASSIFICATIONS, **sent)
+        (one,) = answer["data"]
+        np.testing.assert_array_equal([*one["posterior"].values()], found.posterior[0])
+        (scored_so,) = post(client, LIKELIHOODS, **sent, clean="auto")["data"]
+        bits = model.scores(Image.fromarray(photo), clean="auto").bits[0].mean()
+        assert scored_so["bits_per_dim"] == pytest.approx(bits, rel=1e-6)
+        for refused in ({"size_policy": "exact"}, {"clean": "off"}):
+            response = client.post(CLASSIFICATIONS, json=sent | refused)
+            assert_refused(response, 400, "image", "wrong_size")
 
 
 def test_every_reading_counts_in_the_queue(shapes_client):
