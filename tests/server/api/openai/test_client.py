@@ -68,22 +68,6 @@ def test_what_is_none_is_as_if_it_were_not_there(official):
     assert (pictures(answer).shape, answer.output_format) == ((1, 7, 5), "png")
 
 
-def test_a_prompt_names_a_class_where_the_model_knows_some(shapes_server, shapes_model):
-    with connect(shapes_server.url) as official:
-        answer = official.images.generate(prompt="A star, hand-drawn", n=2, extra_body={"seed": 7})
-        np.testing.assert_array_equal(
-            pictures(answer), shapes_model.sample(2, class_name="star", seed=7).array
-        )
-        edited = official.images.edit(
-            prompt="a box", extra_body={"seed": 7, "particles": 4}, **FILES
-        )
-        expected = shapes_model.complete(
-            IMAGE, mask=HOLE == 255, class_name="square", particles=4, seed=7
-        )
-        np.testing.assert_array_equal(pictures(edited), expected.array)
-        assert edited.data[0].evidence_bits == pytest.approx(expected.evidence_bits[0], rel=1e-6)
-
-
 def test_a_generation_and_an_edit_are_streamed(official):
     from openai import types
 
