@@ -31,15 +31,17 @@ def redrawn(
 
 
 def disturbed(
-    drawing: np.ndarray, sizes: tuple[float, float], random: np.random.Generator
+    drawing: np.ndarray,  # [H, W] uint8, on 0
+    sizes: tuple[float, float],
+    random: np.random.Generator,
 ) -> np.ndarray:
-    """Return a drawing [H, W] uint8 on 0 as somebody else might have made it, of a size between
-    these."""
+    """Return a drawing as somebody else might have made it, of a size between these."""
     height, width = drawing.shape
     turn = np.radians(random.normal(0, TURN))
     turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     stretch = np.exp(random.normal(0, STRETCH))
-    slanted = np.array([[stretch, random.normal(0, SLANT)], [0, 1 / stretch]])
+    slant = random.normal(0, SLANT)
+    slanted = np.array([[stretch, slant], [0, 1 / stretch]])
     # From the fine pixels to those of the drawing, about its middle.
     matrix = turned @ slanted / random.uniform(*sizes) / FINE
     middle = np.array([width, height]) / 2
@@ -54,11 +56,17 @@ def disturbed(
     pen = int(random.integers(*PENS))
     if pen:
         change = ImageFilter.MaxFilter if pen > 0 else ImageFilter.MinFilter
-        fine = fine.filter(change(2 * abs(pen) + 1))
+        side = 2 * abs(pen) + 1
+        fine = fine.filter(change(side))
     if random.random() < 0.5:
-        fine = fine.filter(ImageFilter.GaussianBlur(random.uniform(*SOFT)))
-    grey = np.asarray(fine.resize((width, height), Image.Resampling.BOX)).astype(np.float64)
-    grey = ((grey - 127) * random.choice(CONTRASTS) + 127).clip(0, 255) * random.uniform(*LEVELS)
+        radius = random.uniform(*SOFT)
+        fine = fine.filter(ImageFilter.GaussianBlur(radius))
+    coarse = fine.resize((width, height), Image.Resampling.BOX)
+    grey = np.asarray(coarse).astype(np.float64) - 127
+    grey *= random.choice(CONTRASTS)
+    grey = (grey + 127).clip(0, 255)
+    grey *= random.uniform(*LEVELS)
     if random.random() < NOISY:
-        grey += random.uniform(0, NOISE) * random.standard_normal(grey.shape)
+        deviation = random.uniform(0, NOISE)
+        grey += deviation * random.standard_normal(grey.shape)
     return grey.round().clip(0, 255).astype(np.uint8)
