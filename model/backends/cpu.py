@@ -7,7 +7,7 @@ import torch
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical.reference import range_bits
-from scanline.kernels.cpu.shape import CODES, STATE
+from scanline.kernels.cpu.shape import CODES, FIELDS, STATE
 from scanline.kernels.window import wave_table
 from scanline.model.backends import particles
 from scanline.model.backends.backend import Backend, Painted
@@ -208,43 +208,25 @@ def _fits_float16(model: Transformer) -> bool:
 
 def kernel_shape(config: ModelConfig) -> cpu_kernels.Shape:
     """Return the shape that cpu_kernels.Network expects."""
-    same = [
-        *(
-            "height",
-            "width",
-            "channels",
-            "layers",
-            "heads",
-            "key_width",
-            "value_width",
-            "feed_forward",
-            "components",
-        ),
-        *(
-            "first",
-            "step_bytes",
-            "blocks",
-            "block_width",
-            "window_rows",
-            "window_columns",
-            "waves",
-            "wave_rows",
-        ),
-        *("wave_columns", "outside", "causal_conv", "class_biases"),
-    ]
-    shape = cpu_kernels.Shape(**{name: getattr(config, name) for name in same})
+    reads = "window" if config.step == "pixel" else "byte"
     mixture = "categorical" if config.predicts == "categorical" else "pixel_logistics"
-    shape.reads = cpu_kernels.READS["window" if config.step == "pixel" else "byte"]
-    shape.predicts = cpu_kernels.PREDICTS[mixture]
-    shape.pre_norm = config.norm == "pre"
-    shape.gelu = config.activation == "gelu"
-    shape.concat = config.embedding_join == "concat"
-    shape.axial = config.position == "axial"
-    shape.exp_scale = config.scale == "exp"
-    shape.centred = config.window_centred
-    shape.skip = config.predicts == "pixel_logistics"
-    shape.classes = len(config.classes)
-    return shape
+    numbers = {
+        "reads": cpu_kernels.READS[reads],
+        "predicts": cpu_kernels.PREDICTS[mixture],
+        "pre_norm": config.norm == "pre",
+        "gelu": config.activation == "gelu",
+        "concat": config.embedding_join == "concat",
+        "axial": config.position == "axial",
+        "exp_scale": config.scale == "exp",
+        "centred": config.window_centred,
+        "skip": config.predicts == "pixel_logistics",
+        "classes": len(config.classes),
+    }
+    # The others have their names in the configuration.
+    for name in FIELDS:
+        if name not in numbers:
+            numbers[name] = getattr(config, name)
+    return cpu_kernels.Shape(**numbers)
 
 
 def kernel_tensors(model: Transformer) -> list[torch.Tensor]:
