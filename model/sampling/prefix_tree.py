@@ -125,15 +125,17 @@ class PrefixTree:
         for path, longer in node.longer.items():
             if not path.startswith(painted) or not longer.segments.keys() >= set(labels):
                 continue
-            given, *others = (longer.segments[label].parameters for label in labels)
+            # with its class and, of a guided image, without
+            parameters = [longer.segments[label].parameters for label in labels]
+            without = parameters[1] if len(parameters) > 1 else None
             steps, drawn = self.backend.network.follow(
-                given,
-                others[0] if others else None,
+                parameters[0],
+                without,
                 path,
                 position=position,
                 **spec.drawing,
             )
-            if steps == len(given):
+            if steps == len(parameters[0]):
                 return longer
             painted = path[: steps * self.config.step_bytes] + drawn
         return None

@@ -67,7 +67,7 @@ class Exports:
                 except ExportError as failure:
                     now = time.monotonic()
                     self.failed = {
-                        name: each for name, each in self.failed.items() if each[0] > now
+                        name: failure for name, failure in self.failed.items() if failure[0] > now
                     }
                     self.failed[identity] = now + FAILED_SECONDS, failure
                     raise

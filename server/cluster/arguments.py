@@ -77,9 +77,9 @@ def cluster_settings(args: Mapping[str, Any]) -> ClusterSettings:
             f"{name}: Serve's proxies have no such setting; set it in the proxy in front of them, {NGINX_CONFIG}"
         )
     check(os.environ, args, ClusterSettings)
-    given = {FIELDS.get(name, name): value for name, value in args.items()}
+    settings = {FIELDS.get(name, name): value for name, value in args.items()}
     try:
-        return ClusterSettings(**given)
+        return ClusterSettings(**settings)
     except ValidationError as error:
         first = error.errors()[0]
         name = "model" if first["loc"][:1] == ("models",) else ".".join(map(str, first["loc"][:1]))

@@ -19,7 +19,7 @@ class RoundRobin:
         # the next one is first, in both
         self.clients: OrderedDict[str, OrderedDict[int, None]] = OrderedDict()
         self.client_of: dict[int, str] = {}
-        self.given = 0  # slots of all turns so far
+        self.slots_taken = 0  # in all turns so far
         # clients that come after the others until so many slots are given
         self.postponed: dict[str, int] = {}
 
@@ -57,7 +57,7 @@ class RoundRobin:
         """
         postponed = []
         for client, requests in self.clients.items():
-            if self.postponed.get(client, 0) > self.given:
+            if self.postponed.get(client, 0) > self.slots_taken:
                 postponed.append(client)
             else:
                 yield next(iter(requests))
@@ -72,9 +72,11 @@ class RoundRobin:
         end of the clients. A turn of several slots keeps it there until the others
         that wait have had as many each."""
         client = self.client_of[request]
-        self.given += slots
+        self.slots_taken += slots
         if slots > 1:
-            still = {name: until for name, until in self.postponed.items() if until > self.given}
-            self.postponed = still | {client: self.given + slots * (len(self.clients) - 1)}
+            still = {
+                name: until for name, until in self.postponed.items() if until > self.slots_taken
+            }
+            self.postponed = still | {client: self.slots_taken + slots * (len(self.clients) - 1)}
         self.clients[client].move_to_end(request)
         self.clients.move_to_end(client)

@@ -96,11 +96,13 @@ def complete(
     loaded = load(model, device=device, precision=precision, backend=backend)
     config = loaded.config
     values = CompleteValues(n=n, seed=seed, class_name=class_name, sampling=sampling)
-    given = [read_picture(picture.source, keep_rows, mask, loaded.info, clean) for picture in found]
-    tasks = [paint.plan(loaded.info, values) for _ in given]
-    for task, (original, known) in zip(tasks, given, strict=True):
+    inputs = [
+        read_picture(picture.source, keep_rows, mask, loaded.info, clean) for picture in found
+    ]
+    tasks = [paint.plan(loaded.info, values) for _ in inputs]
+    for task, (original, known) in zip(tasks, inputs, strict=True):
         task.fill([original.tobytes()], [known.tobytes()])
-    check_sheet(out, shown_film, len(given) * (n + 2), config, n + 2, scale)
+    check_sheet(out, shown_film, len(inputs) * (n + 2), config, n + 2, scale)
     with model_bar("painting") as progress:
         loaded.run(tasks, "painting", progress)
     painted = [task.result() for task in tasks]
@@ -109,13 +111,13 @@ def complete(
     images = np.stack([one.images for one in painted])
     kept = np.stack([one.known for one in painted if one.known is not None])
     if out.suffix.lower() in FILMS:
-        occluded = [np.where(known, original, np.uint8(UNPAINTED)) for original, known in given]
-        originals = [original for original, _ in given]
+        occluded = [np.where(known, original, np.uint8(UNPAINTED)) for original, known in inputs]
+        originals = [original for original, _ in inputs]
         images = np.concatenate(
             (np.stack(occluded)[:, None], images, np.stack(originals)[:, None]), 1
         )
         kept = np.pad(kept, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=True)
-    images = images.reshape(len(given), -1, *config.image_shape)
+    images = images.reshape(len(inputs), -1, *config.image_shape)
     kept = kept.reshape(-1, config.height, config.width)
     classes = [name for one in painted for name in one.class_names(config)]
     if labels:

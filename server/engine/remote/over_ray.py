@@ -161,7 +161,7 @@ class ReplicaPool(RemoteEngine):
         """
         counts = {status.replica: (status.stats.done, status.restarts) for status in statuses}
         gone = {
-            name: each for name, each in (self.gone | self.counts).items() if name not in counts
+            name: count for name, count in (self.gone | self.counts).items() if name not in counts
         }
         if gone.keys() != self.gone.keys():
             self.past = reduce(add, (stats for stats, _ in gone.values()), Stats())
