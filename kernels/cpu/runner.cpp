@@ -117,11 +117,13 @@ class IsaRunner final : public Runner {
                 if (member.rank == 0) plan(tile, slots, ahead, rule, pass < passes);
                 member.wait();
                 if (!tile.rows) break;
+                // read here: behind the next barriers rank 0 may already plan the pass that follows
+                const bool keeps_pixels = weights.shape.causal_conv && !tile.is_sure;
                 scratch.done.work += tile.rows + 1;
                 run_network(tile, scratch, member, slots);
                 for (int64_t i = member.rank; i < tile.run_count; i += member.size()) paint(tile, tile.runs + i, scratch, slots);
                 member.wait();
-                if (!weights.shape.causal_conv || tile.is_sure) continue;
+                if (!keeps_pixels) continue;
                 network.keep_pixels(tile, member, slots);
                 member.wait();
             }
@@ -472,8 +474,9 @@ class IsaRunner final : public Runner {
     // Paints the steps of an image's run up to and with the first that differs from its guess; of a guided image, both slots
     // with the run of the first, which the other's follows.
     void paint(Tile& tile, Run* run, Scratch& scratch, const Slots& slots) const {
-        const int64_t size = weights.shape.step_bytes, b = run->slot, partner = slots.partner[b], position = slots.position[b];
+        const int64_t size = weights.shape.step_bytes, b = run->slot, partner = slots.partner[b];
         if (!run->rows || partner < 0) return;
+        const int64_t position = slots.position[b];
         Done& done = scratch.done;
         uint8_t* image = slots.images + b * weights.bytes;
         bool is_right = true;

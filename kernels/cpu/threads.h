@@ -47,7 +47,12 @@ struct LeftGroup {};
 // very thread that waits for it. Further barriers would cost a time slice each: once a member has slept for TOLERATED on
 // the average (a thread that is woken takes some of it), the group is halved at the next barrier.
 class Barrier {
-    static constexpr auto SPIN_LIMIT = std::chrono::microseconds(200), TOLERATED = std::chrono::microseconds(1000);
+    static constexpr auto SPIN_LIMIT = std::chrono::microseconds(200);
+#ifdef SCANLINE_WHOLE_GROUPS  // as in GroupSize
+    static constexpr auto TOLERATED = std::chrono::hours(1);
+#else
+    static constexpr auto TOLERATED = std::chrono::microseconds(1000);
+#endif
 
     // lines of cache of their own: spinning threads read only the second, which changes once a barrier
     alignas(64) std::atomic<int> arrived{0};

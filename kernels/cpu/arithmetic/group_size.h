@@ -18,6 +18,9 @@ class GroupSize {
   public:
     // The size for the next call, of at most `most`.
     int next(int most) {
+#ifdef SCANLINE_WHOLE_GROUPS  // of tests/kernels/cpu/sanitize.py: threads meet at barriers however busy the machine is
+        return most;
+#endif
         current = fastest;
         const bool larger = fastest > 0, smaller = most >> (fastest + 1) > 0;
         if (++calls < wait || !(larger || smaller)) return most >> current;
