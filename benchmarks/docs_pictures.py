@@ -3,7 +3,7 @@ default model have changed.
 
     python -m benchmarks.docs_pictures [--into docs] [--chromium PROGRAM]
 
-All are of seed 7 and unpicked. painting.gif: `scanline sample -n 64 --seed 7 --out painting.gif`.
+All are of seed 7 and unpicked. painting.gif is `scanline sample -n 64 --seed 7 --out painting.gif`.
 particles.png: the first five digits of the README's sheet, occluded by a band and by a square, with
 one completion each by 1, 16 and 64 particles. page-paint.png, page-write.png, page-how.png,
 page-complete.png: the page in a headless Chromium, after it has painted, has written a year, shows
@@ -22,13 +22,11 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
-from benchmarks.card_pictures import GUIDANCE, SAMPLES, SEED
 from scanline.model import zoo
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.images import contact_sheet
 from scanline.model.images.contact_sheet import UNPAINTED
-from scanline.model.images.saving import save_images
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint_request
@@ -40,6 +38,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 BROWSER_OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 WINDOW = {"width": 1280, "height": 800}
 TIMEOUT = 600.0  # seconds until the page has painted or completed
+SEED = 7
+GUIDANCE = 2.0
 DIGITS = 5
 PARTICLES = (1, 16, 64)
 # of 28 rows and columns
@@ -63,11 +63,6 @@ def paint_particles(model: Transformer, into: Path) -> None:
     sheet = Image.fromarray(np.hstack((band, between, square)))
     size = (sheet.width * SCALE, sheet.height * SCALE)
     sheet.resize(size, Image.Resampling.NEAREST).save(into / "particles.png")
-
-
-def paint_film(model: Transformer, into: Path) -> None:
-    """Write painting.gif."""
-    save_images(_guided_digits(model, SAMPLES), into / "painting.gif")
 
 
 def _guided_digits(model: Transformer, count: int) -> np.ndarray:
@@ -152,7 +147,6 @@ def main() -> None:
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
     model = load_model(zoo.find(zoo.DEFAULT))
-    paint_film(model, options.into)
     paint_particles(model, options.into)
     with (
         serve(zoo.find(zoo.DEFAULT), "--threads", str(os.cpu_count()), forked=False) as server,
