@@ -41,11 +41,12 @@ class Scheduler:
     waiting images and is not on hold."""
 
     def __init__(
-        self, slots: int, kind_of: Callable[[int, int], Kind] = lambda *_: PLAIN, spare: int = 0
+        self,
+        slots: int,
+        # of an image, by its request and index; it needs at most all slots
+        kind_of: Callable[[int, int], Kind] = lambda *_: PLAIN,
+        spare: int = 0,  # slots behind them
     ) -> None:
-        """kind_of(request, index): of an image, which needs at most all
-        slots. spare: slots behind them.
-        """
         self.free = list(range(slots))
         self.spare = list(range(slots, slots + spare))  # those that are free
         self.assigned: dict[int, SlotAssignment] = {}  # by the image's first slot
@@ -89,7 +90,9 @@ class Scheduler:
     def next_index(self, request: int) -> int | None:
         """Return the image of a request that gets a slot next; None where all have one."""
         images = self.waiting.get(request)
-        return images[0] if images else None
+        if images:
+            return images[0]
+        return None
 
     def next_indices(self, request: int, most: int) -> list[int]:
         """Return the images of a request that get slots next, up to `most` of them."""

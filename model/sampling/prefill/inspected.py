@@ -104,21 +104,23 @@ class InspectedPrefill(PrefillState):
         phi_k = phi(k)
         # the first inspected step among the n
         inspected = max(0, (self.wanted.first - first) // config.step_bytes)
+        parts = self.parts
         for step in range(len(q)):
-            if step == inspected and not self.parts["s"]:
-                self.parts["s"].append(s[0].clone())
-                self.parts["z"].append(z[0].clone())
+            if step == inspected and not parts["s"]:
+                parts["s"].append(s[0].clone())
+                parts["z"].append(z[0].clone())
             this = (None, None, step)
             y = recurrent_step(phi_q[this], phi_k[this], v[this], s, z)
             if step >= inspected:
-                for name, values in {"s": s[0], "z": z[0], "y": y[0]}.items():
-                    self.parts[name].append(values.clone())
+                parts["s"].append(s[0].clone())
+                parts["z"].append(z[0].clone())
+                parts["y"].append(y[0].clone())
         for name, numbers in {"q": q, "k": k, "v": v, "phi_q": phi_q, "phi_k": phi_k}.items():
-            self.parts[name].append(numbers[inspected:])
+            parts[name].append(numbers[inspected:])
         stop = first + len(q) * config.step_bytes
         painted = self.batch.images[0, first:stop].unflatten(0, (-1, config.step_bytes))
         probabilities = _probabilities(model, parameters[inspected:], painted[inspected:])
-        self.parts["probabilities"].append(probabilities)
+        parts["probabilities"].append(probabilities)
 
 
 def _probabilities(

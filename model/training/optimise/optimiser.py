@@ -46,7 +46,9 @@ class CombinedOptimiser:
 
 
 def optimiser(
-    model: nn.Module, config: TrainingConfig, dtype: torch.dtype = torch.float32
+    model: nn.Module,
+    config: TrainingConfig,
+    dtype: torch.dtype = torch.float32,
 ) -> torch.optim.Optimizer | CombinedOptimiser:
     """Return the recipe's optimiser; each group's `scale` multiplies the rate of the schedule.
 

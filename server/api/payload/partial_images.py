@@ -76,9 +76,13 @@ class PartialImages:
         return is_reached.sum(-1)
 
 
-def _cuts(mask: bytes, wanted: int, config: ModelConfig) -> np.ndarray:
-    """Return the bytes [wanted] that an image's partial images have; beyond its
-    end where there are too few pixels.
+def _cuts(
+    mask: bytes,  # N, 1 where a byte is known
+    wanted: int,
+    config: ModelConfig,
+) -> np.ndarray:
+    """Return the bytes [wanted] that an image's partial images have; beyond its end where there are
+    too few pixels.
     """
     # whole pixels: a mask never parts the channels
     is_known = np.frombuffer(mask, bool)[:: config.channels]
