@@ -89,18 +89,9 @@ class Ceilings:
     """Rates of this machine, per second."""
 
     flop_per_step: int  # of the matrix products behind one step of one image
-    # rows -> seconds of the matrix products of one step and nothing else
-    products_seconds: dict[int, float]
+    matrix_rows: int  # with which the model's own products are fastest
+    matrix_flop: float  # their rate there
     copy_bytes: float  # read + written
-
-    @property
-    def best_rows(self) -> int:
-        return max(self.products_seconds, key=lambda rows: rows / self.products_seconds[rows])
-
-    @property
-    def matrix_flop(self) -> float:
-        """Return the best rate of the model's own products, at any number of rows."""
-        return self.best_rows * self.flop_per_step / self.products_seconds[self.best_rows]
 
     def against_torch_matmul(self, steps_per_second: float) -> float:
         """Return the rate of the products behind those steps, relative to
@@ -111,26 +102,21 @@ class Ceilings:
         """
         return steps_per_second * self.flop_per_step / self.matrix_flop
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the JSON object."""
-        return {
-            "matrix_flop": self.matrix_flop,
-            "matrix_rows": self.best_rows,
-            "copy_bytes": self.copy_bytes,
-        }
-
 
 def measure_ceilings(
     config: ModelConfig, batches: Sequence[int], device: str, seconds: float = 0.5
 ) -> Ceilings:
     """Measure each of them for `seconds`."""
     shapes = product_shapes(config)
-    products = {}
+    flop_per_step = 2 * sum(inner * outer for inner, outer in shapes)
+    rates = {}
     for rows in sorted({*batches, *ROWS}):
-        products[rows] = products_seconds(shapes, rows, device, seconds)
+        rates[rows] = rows * flop_per_step / products_seconds(shapes, rows, device, seconds)
+    best = max(rates, key=rates.__getitem__)
     return Ceilings(
-        flop_per_step=2 * sum(inner * outer for inner, outer in shapes),
-        products_seconds=products,
+        flop_per_step=flop_per_step,
+        matrix_rows=best,
+        matrix_flop=rates[best],
         copy_bytes=copy_rate(device, seconds),
     )
 

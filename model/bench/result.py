@@ -9,7 +9,7 @@ configuration   {model, precision, device, program: the backend for people, back
 step            {bytes: that a step paints, of_an_image: number of steps}
 state_bytes_per_image
 checked         {images, batches, views_differ_bits_per_dim}
-ceilings        {matrix_flop, matrix_rows, copy_bytes}
+ceilings        {flop_per_step, matrix_rows, matrix_flop, copy_bytes}
 one_image       {seconds_median, seconds_p99, step_ms, byte_ms, passes, rows, wrong_guesses, calls}
 bulk            [{batch, step_ms_median, step_ms_p99, images_per_second, passes, rows, wrong_guesses: of an image,
                  images_by_products, images_by_state_traffic: limits of these rows and passes, of_matrix_rate, calls}];

@@ -148,7 +148,7 @@ def bench(
             "batches": options.batches,
             "views_differ_bits_per_dim": reference.views_differ,
         },
-        "ceilings": ceilings.to_dict(),
+        "ceilings": asdict(ceilings),
         "one_image": latency,
         "bulk": bulk,
         "prefill": prefill,

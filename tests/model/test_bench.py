@@ -29,7 +29,7 @@ def test_products_are_the_network_s_of_two_flop_a_weight(variant, monkeypatch):
         seconds=0.0,
     )
     assert ceilings.flop_per_step == 2 * sum(part.weight.numel() for part in linear)
-    assert sorted(ceilings.products_seconds) == [3, *measure.ROWS]
+    assert ceilings.matrix_rows in (3, *measure.ROWS)
 
 
 @pytest.mark.parametrize("variant", ["plain", "histogram", "pixels"])
@@ -41,7 +41,7 @@ def test_rates_prefill_and_scoring_count_the_steps_and_bytes_of_an_image(variant
     program.measure(0.0)
     rate = program.rate()
     assert rate.images_per_second == pytest.approx(2e3 / (config.steps * rate.step_ms_median))
-    ceilings = Ceilings(100, {64: 2.0}, copy_bytes=1)
+    ceilings = Ceilings(100, 64, 3200, copy_bytes=1)
     prefill, scoring = known_bytes(model, 0.0, reference, ceilings)
     assert prefill["bytes_of_each"] == {"plain": 10, "histogram": 9, "pixels": 30}[variant]
     assert scoring["bytes_of_each"] == config.bytes - config.first
@@ -114,6 +114,6 @@ def test_whole_images_are_timed_where_they_are_painted_ahead(model):
     assert program.rate().calls == 3
     assert program.generator.positions().min() == model.config.bytes
     assert program.work.passes <= model.config.steps <= program.work.rows
-    limits = program.work.limits(Ceilings(100, {64: 2.0}, copy_bytes=1), 8.0)
+    limits = program.work.limits(Ceilings(100, 64, 3200, copy_bytes=1), 8.0)
     assert limits["images_by_products"] == pytest.approx(32 / program.work.rows)
     assert limits["images_by_state_traffic"] == pytest.approx(1 / (8 * program.work.passes))

@@ -68,7 +68,7 @@ def test_the_json_object_has_every_part():
     assert found["checked"]["batches"] == configuration["batches"] == [1, 3]
     assert configuration["backend"] in ("cpu", "eager")
     assert bool(configuration["fallbacks"]) == (configuration["backend"] != "cpu")
-    assert set(found["ceilings"]) == {"matrix_flop", "matrix_rows", "copy_bytes"}
+    assert set(found["ceilings"]) == {"flop_per_step", "matrix_rows", "matrix_flop", "copy_bytes"}
     assert (found["step"], found["prefill"]["bytes_of_each"]) == (
         {"bytes": 3, "of_an_image": 20},
         30,
