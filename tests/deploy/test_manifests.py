@@ -103,30 +103,9 @@ def test_rendered_overlays_are_valid(overlay):
     assert rendered.keys() >= {"Deployment", "Service", "PodDisruptionBudget"}
 
 
-# Fields of ray.io/v1 in KubeRay 1.5.1, whose schema no package has
-FIELDS = {
-    "spec": "rayClusterDeletionDelaySeconds:int serveService:dict upgradeStrategy:dict rayClusterConfig:dict"
-    " serveConfigV2:str excludeHeadPodFromServeSvc:bool",
-    "cluster": "rayVersion:str managedBy:str enableInTreeAutoscaling:bool suspend:bool authOptions:dict"
-    " autoscalerOptions:dict gcsFaultToleranceOptions:dict headServiceAnnotations:dict headGroupSpec:dict"
-    " workerGroupSpecs:list",
-    "head": "rayStartParams:dict template:dict headService:dict serviceType:str enableIngress:bool",
-    "workers": "groupName:str replicas:int minReplicas:int maxReplicas:int numOfHosts:int idleTimeoutSeconds:int"
-    " suspend:bool rayStartParams:dict scaleStrategy:dict template:dict",
-}
-
-
-def test_the_ray_service_has_fields_of_kuberay_and_valid_pods():
+def test_the_ray_service_has_valid_pods_and_wants_a_token():
     assert RAY.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert (RAY["apiVersion"], RAY["kind"]) == ("ray.io/v1", "RayService")
-    for part, fields in zip(
-        (RAY["spec"], manifests.CLUSTER, manifests.HEAD, manifests.WORKERS),
-        FIELDS.values(),
-        strict=True,
-    ):
-        assert {f"{name}:{type(value).__name__}" for name, value in part.items()} <= set(
-            fields.split()
-        )
     # Ray wants it of everybody, from 2.52 on
     assert manifests.CLUSTER["authOptions"] == {"mode": "token"}
     for group in (manifests.HEAD, manifests.WORKERS):
