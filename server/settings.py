@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SCANLINE_", frozen=True, extra="forbid")
 
     models: Items = setting(
-        (zoo.DEFAULT,),
+        tuple(zoo.names()),
         "Name of a shipped model, a model directory, or of the Hugging Face Hub ORG/NAME or ORG/NAME@REVISION."
         " Repeatable; the first is the default.",
     )

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, ValidationError, model_validator
 
+from scanline.model import zoo
 from scanline.server.environment import check
-from scanline.server.settings import Positive, Seconds, Settings
+from scanline.server.settings import Items, Positive, Seconds, Settings
 
 HTTP_OPTIONS = {  # of Serve's proxies, by the setting of a stand-alone server
     "host": "host",
@@ -32,6 +33,7 @@ FIELDS = {"model": "models"}
 class ClusterSettings(Settings):
     """Defaults that differ from the server's, and settings that only a cluster has."""
 
+    models: Items = (zoo.DEFAULT,)  # each has replicas of its own
     # of each model, fixed; None: between min_replicas and max_replicas
     replicas: Positive | None = None
     min_replicas: NonNegativeInt = 1  # 0: none while nobody asks for the model

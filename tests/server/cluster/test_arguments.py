@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from ray.serve.config import HTTPOptions
 
+from scanline.model import zoo
 from scanline.server.cluster import app, application
 from scanline.server.cluster.arguments import (
     HTTP_OPTIONS,
@@ -28,6 +29,7 @@ def test_numbers_and_lists_may_be_texts_and_all_have_defaults():
         512,
     )
     assert cluster_settings({}) == ClusterSettings()
+    assert cluster_settings({}).models == (zoo.DEFAULT,)
     for models in ("mnist-small,cifar10-small", ["mnist-small", "cifar10-small"]):
         assert cluster_settings({"model": models}).models == ("mnist-small", "cifar10-small")
 

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from scanline.model import zoo
 from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
@@ -117,6 +118,10 @@ def test_requests_and_jobs_for_a_failed_model_are_refused(several, of_several):
             503,
         )
         assert websocket.paint(model="grey").last == "done"
+
+
+def test_a_server_without_models_in_its_settings_serves_all_shipped_ones():
+    assert list(served_models(Settings()).all) == zoo.names()
 
 
 # label: cores, models, settings; share and threads of each
