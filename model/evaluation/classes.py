@@ -7,7 +7,7 @@ Classes are in the order of the data set, and not in the model's.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, Unpack
 
@@ -20,8 +20,11 @@ from scanline.model.evaluation.classifier import Classifier, Predictions, classi
 from scanline.model.evaluation.comparison import Stage
 from scanline.model.evaluation.likelihood import bits_per_dim
 from scanline.model.evaluation.metrics import bits_figures, way_words
+from scanline.model.evaluation.other_hands import changed
+from scanline.model.images.cleaning import Cleaning, read
 from scanline.model.likelihood import classification
-from scanline.model.network.class_reading import class_logits
+from scanline.model.likelihood.typicality import TYPICAL
+from scanline.model.network.class_reading import class_answers
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -30,6 +33,7 @@ from scanline.model.tasks.offline import RunOptions, after, paint_request
 READ_AT_ONCE = 256  # readings, of an image under a class: each holds a state in memory
 CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read under each class
 EACH = 1_000  # samples of each class
+OTHERS = 2_000  # test images, each changed in several ways
 SURE = 0.99  # the probability above which an answer counts as sure
 
 
@@ -66,6 +70,7 @@ class Answers:
     true: np.ndarray  # [n] int64, the class of each
     posterior: np.ndarray  # [n, K] float64
     temperature: float | None = None  # of the posterior, where it was fitted to every second image
+    named: np.ndarray | None = None  # [n] bool, where the class head leaves some images without one
 
     @property
     def confusion(self) -> np.ndarray:
@@ -84,6 +89,9 @@ class Answers:
             rest = slice(1, None, 2)
         posterior = self.posterior[rest]
         sure = posterior.max(axis=1) > SURE
+        if self.named is not None:
+            figures["named"] = float(self.named.mean())
+            sure &= self.named
         sure_and_right = (posterior.argmax(axis=1) == self.true[rest])[sure]
         return figures | {
             "accuracy": right / count,
@@ -112,6 +120,8 @@ class ClassMeasurements:
     any_class: np.ndarray | None = None
     readings: int = 0  # of the classified images under a class, mirrored ones included
     by_head: Answers | None = None  # of all test images, where the model has a class head
+    # of the first test images as others might have drawn them, by what was changed
+    by_head_of_others: dict[str, Answers] = field(default_factory=dict)
 
 
 def labels_of_set(config: ModelConfig, names: Sequence[str]) -> np.ndarray | None:
@@ -166,6 +176,7 @@ def measure_classes(
             )
             samples.append(ClassSamples(len(labels), predictions, seed, way))
     by_head = answers_by_head(model, test, classes, stage, labels)
+    by_head_of_others = answers_of_others(model, test, classes, stage, labels)
     by_bits = None
     if first:
         temperature = classification.fitted_temperature(compared[::2], classes[:first:2])
@@ -173,9 +184,17 @@ def measure_classes(
         by_bits = Answers(classes[:first].astype(np.int64), posterior, temperature)
     any_class = classification.mixture_bits(bits) / model.config.bytes if first else None
     unguided = samples[0] if samples else None
-    read = first * classification.readings(model.config)
+    readings = first * classification.readings(model.config)
     return ClassMeasurements(
-        names, true, by_bits, unguided, tuple(samples[1:]), any_class, read, by_head
+        names,
+        true,
+        by_bits,
+        unguided,
+        tuple(samples[1:]),
+        any_class,
+        readings,
+        by_head,
+        by_head_of_others,
     )
 
 
@@ -192,6 +211,9 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
         result["classification"] = measured.by_bits.figures() | read
     if measured.by_head is not None:
         result["by_head"] = measured.by_head.figures()
+    of_others = {name: answers.figures() for name, answers in measured.by_head_of_others.items()}
+    if of_others:
+        result["by_head_of_others"] = of_others
     if measured.samples is not None:
         counts = measured.samples.confusion
         result["samples"] = {
@@ -216,15 +238,39 @@ def answers_by_head(
     if model.class_head is None:
         return None
     progress = stage("classifying by the class head", len(images), "images")
-    logits = []
+    answers = []
     for start in range(0, len(images), READ_AT_ONCE):
-        part = images[start : start + READ_AT_ONCE]
-        logits.append(class_logits(model, torch.tensor(part, device=model.device)).double().cpu())
+        part = torch.tensor(images[start : start + READ_AT_ONCE], device=model.device)
+        answers.append(class_answers(model, part).double().cpu())
         progress(start + len(part))
-    posterior = torch.cat(logits).softmax(dim=1).numpy()
+    answer = torch.cat(answers)
+    posterior = answer[:, :-1].softmax(dim=1).numpy()
     if labels is not None:
         posterior = posterior[:, labels - 1]
-    return Answers(classes.astype(np.int64), posterior)
+    named = None
+    if model.class_head.quantiles is not None:
+        named = answer[:, -1].numpy() >= TYPICAL
+    return Answers(classes.astype(np.int64), posterior, named=named)
+
+
+def answers_of_others(
+    model: Transformer, images: np.ndarray, classes: np.ndarray, stage: Stage, labels: np.ndarray
+) -> dict[str, Answers]:
+    """Return the same of the first images as other people might have drawn them, cleaned before
+    they are read, by what was changed; {} where the model has no head or cleans nothing."""
+    config = model.config
+    cleaning = Cleaning.measure(images, config)
+    if cleaning is None or config.channels > 1:
+        return {}
+    drawings = cleaning.drawings(images[:OTHERS], config)
+    answers = {}
+    for name, others in changed(drawings).items():
+        given = cleaning.on_its_ground(others)
+        cleaned = read(given, config, cleaning, "auto").images
+        by_head = answers_by_head(model, cleaned, classes[:OTHERS], stage, labels)
+        if by_head is not None:
+            answers[name] = by_head
+    return answers
 
 
 def _under_each_class(

@@ -122,6 +122,7 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
         check_file(path)
         with safe_open(path, framework="pt") as file:
             said = file.metadata() or {}
+            names = set(file.keys())
         layers = tuple(map(int, said.get("layers", "").split()))
         shape = FeatureShape(layers, int(said.get("cells", "0")))
         if not layers or min(layers) < 0 or max(layers) > config.layers:
@@ -131,7 +132,7 @@ def _load_class_head(directory: Path, config: ModelConfig) -> ClassHead | None:
         if not 1 <= shape.cells <= MAX_CELLS:
             raise ValueError(f"a class head has 1 to {MAX_CELLS} cells, not {shape.cells}")
         with torch.device("meta"):
-            expected = ClassHead.empty(shape, config).tensors
+            expected = ClassHead.empty(shape, config, "strange" in names).tensors
         tensors: dict[str, torch.Tensor] = {}
         _read_tensors(path, expected, tensors)
         missing = sorted(set(expected) - set(tensors))

@@ -37,6 +37,7 @@ class Classification:
     logits: np.ndarray | None = None  # [n, K] float32, of the class head; None: the model has none
     # of `posterior`, for images without noise, all bytes of which count
     temperature: float | None = None
+    is_strange_by_head: bool = False  # the tail probabilities are the class head's
 
     @property
     def posterior(self) -> np.ndarray:
@@ -57,10 +58,15 @@ class Classification:
         return np.where(self.noisy[:, None], posterior(self.compared_bits), fitted)
 
     @property
-    def best(self) -> tuple[str, ...]:
-        """The name of each image's most probable class; of equals, the first."""
-        labels = self.posterior.argmax(axis=-1)
-        return tuple(self.class_names[label] for label in labels)
+    def best(self) -> tuple[str | None, ...]:
+        """The name of each image's most probable class; of equals, the first; None where the
+        image is not `known`."""
+        labels = self.posterior.argmax(axis=-1).tolist()
+        names = [self.class_names[label] for label in labels]
+        known = self.known.tolist()
+        return tuple(
+            name if is_known else None for name, is_known in zip(names, known, strict=True)
+        )
 
     @property
     def typical(self) -> np.ndarray | None:
@@ -72,11 +78,11 @@ class Classification:
 
     @property
     def known(self) -> np.ndarray:
-        """Whether an image is named a class, [n] bool: unless it is not typical for another reason
-        than noise, which the class head reads over. An inverted image has no noise."""
+        """Whether an image is named a class, [n] bool: unless it is not typical, and, by bits, for
+        another reason than noise."""
         if self.typical is None:
             return np.ones(len(self.noisy), bool)
-        return self.typical | self.noisy
+        return self.typical if self.is_strange_by_head else self.typical | self.noisy
 
 
 def posterior(bits: np.ndarray, temperature: float | None = None) -> np.ndarray:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from scanline.model.base.config import ModelConfig
 
+QUANTILES = 1_000
+
 
 @dataclass(frozen=True)
 class FeatureShape:
@@ -60,9 +62,14 @@ class ClassHead:
     scale: Tensor  # [F], by which they are divided after that
     # [], by which the logits are divided: then their probabilities are calibrated
     temperature: Tensor
+    # Of drawings. [F + 1]: weights and bias of the logit that an image shows none of the classes
+    strange: Tensor | None = None
+    quantiles: Tensor | None = None  # [Q], ascending, of the strangeness of drawings of the classes
 
     @classmethod
-    def empty(cls, shape: FeatureShape, config: ModelConfig) -> "ClassHead":
+    def empty(
+        cls, shape: FeatureShape, config: ModelConfig, is_of_drawings: bool = False
+    ) -> "ClassHead":
         """Return a head of zeros."""
         classes = len(config.classes)
         features = shape.count(config)
@@ -73,13 +80,15 @@ class ClassHead:
             mean=torch.zeros(features),
             scale=torch.zeros(features),
             temperature=torch.zeros(()),
+            strange=torch.zeros(features + 1) if is_of_drawings else None,
+            quantiles=torch.zeros(QUANTILES) if is_of_drawings else None,
         )
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The weights by name."""
-        names = [field.name for field in fields(self) if field.name != "shape"]
-        return {name: getattr(self, name) for name in names}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
     def to(self, device: torch.device) -> "ClassHead":
         """Return the head on a device."""
@@ -88,5 +97,17 @@ class ClassHead:
 
     def logits(self, features: Tensor) -> Tensor:
         """Return the logits [..., K] of features [..., F]."""
+        return self.answer(features)[..., :-1]
+
+    def answer(self, features: Tensor) -> Tensor:
+        """Return the logits of features [..., F], and last the share of drawings of the classes that
+        are at least as strange, -1 where that was not measured: [..., K + 1]."""
         standard = (features - self.mean) / self.scale
-        return F.linear(standard, self.matrix, self.bias) / self.temperature
+        logits = F.linear(standard, self.matrix, self.bias)
+        usual = torch.full_like(logits[..., :1], -1)
+        if self.strange is not None and self.quantiles is not None:
+            none = F.linear(standard, self.strange[None, :-1], self.strange[-1:])
+            strangeness = none - logits.logsumexp(dim=-1, keepdim=True)
+            rank = torch.searchsorted(self.quantiles, strangeness)
+            usual = 1 - rank / len(self.quantiles)
+        return torch.cat((logits / self.temperature, usual), dim=-1)

@@ -38,7 +38,8 @@ class ClassReading:
         self.features = torch.zeros(1, self.head.shape.count(config), device=model.device)
 
     def read(self) -> Tensor | None:
-        """Read the next steps; return the logits [1, K] float32 once there are no more."""
+        """Read the next steps; return the head's answer [1, K + 1] float32 once there are no
+        more."""
         config = self.model.config
         piece = READ_STEPS[self.model.device.type] * config.step_bytes
         start = self.position
@@ -47,21 +48,26 @@ class ClassReading:
         self.position = stop
         if stop < config.bytes:
             return None
-        return self.head.logits(self.features)
+        return self.head.answer(self.features)
 
 
 def class_logits(model: Transformer, images: Tensor) -> Tensor:
-    """Return the logits [n, K] float32 of images [n, N] uint8 by the class head, which there must
-    be: of each image by itself, since a product of another shape may round differently."""
+    """Return the logits [n, K] of `class_answers`."""
+    return class_answers(model, images)[:, :-1]
 
-    def logits_of(image: Tensor) -> Tensor:
+
+def class_answers(model: Transformer, images: Tensor) -> Tensor:
+    """Return the answers [n, K + 1] float32 of the class head, which there must be, to images [n,
+    N] uint8: to each image by itself, since a product of another shape may round differently."""
+
+    def answer_to(image: Tensor) -> Tensor:
         reading = ClassReading(model, image)
-        logits = None
-        while logits is None:
-            logits = reading.read()
-        return logits
+        answer = None
+        while answer is None:
+            answer = reading.read()
+        return answer
 
-    return torch.cat(in_threads(images.split(1), logits_of, images.device))
+    return torch.cat(in_threads(images.split(1), answer_to, images.device))
 
 
 def features(model: Transformer, images: Tensor, shape: FeatureShape) -> Tensor:

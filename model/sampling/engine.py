@@ -252,7 +252,7 @@ class Engine:
         if prefill.is_score:
             events.append(state.scored(ended.row, prefill.request, prefill.index))
         elif isinstance(state, ClassifiedPrefill):
-            chosen = self.choices.put(prefill, state.logits[ended.row])
+            chosen = self.choices.put(prefill, state.answers[ended.row, :-1])
             if chosen is not None:
                 self._send(chosen, events)
         else:

@@ -33,7 +33,8 @@ class ClassifyTask(ReadTask):
         self.headed = values.pictures if model.has_class_head else 0
         self.count = self.headed + self.by_bits * values.pictures * readings(model.config)
         self.totals = np.full(self.count, np.nan)  # bits of each reading
-        self.logits = np.full((self.headed, len(model.config.classes)), np.nan, np.float32)
+        numbers = len(model.config.classes) + 1
+        self.answers = np.full((self.headed, numbers), np.nan, np.float32)  # of the class head
 
     def fill(self, images: Sequence[Cleaned]) -> None:
         """See ReadTask.fill."""
@@ -65,8 +66,8 @@ class ClassifyTask(ReadTask):
         """See Task.receive."""
         if isinstance(event, Scored):
             self.totals[event.index] = np.frombuffer(event.bits).sum()
-            if event.logits:
-                self.logits[event.index] = np.frombuffer(event.logits, np.float32)
+            if event.answer:
+                self.answers[event.index] = np.frombuffer(event.answer, np.float32)
 
     def result(self) -> Classification:
         """Return what both readings say of all images."""
@@ -83,7 +84,14 @@ class ClassifyTask(ReadTask):
             if bits is not None and not self.headed:
                 totals = mixture_bits(bits)
             tails = self.model.typicality.tail_probabilities(totals, self.images, self.noisy)
-        logits = self.logits if self.headed else None
+        logits = None
+        is_strange_by_head = False
+        if self.headed:
+            logits = self.answers[:, :-1]
+            usual = self.answers[:, -1].astype(np.float64)
+            is_strange_by_head = bool((usual >= 0).all())
+            if is_strange_by_head:
+                tails = usual
         temperature = self.model.temperature_by_bits
         return Classification(
             config.class_names,
@@ -93,6 +101,7 @@ class ClassifyTask(ReadTask):
             tails,
             logits,
             temperature,
+            is_strange_by_head,
         )
 
 

@@ -190,7 +190,7 @@ class ScoreRequest(ImagesRequest):
     # each image is read to its stop only, and Scored has the numbers of the steps
     inspected: StepRange | None = None
     coded: bool = False  # Scored has the bytes' intervals; at tolerance 0, without inspected steps
-    # Scored of an image with label 0 has the logits of the class head, which there must be
+    # Scored of an image with label 0 has the answer of the class head, which there must be
     classified: bool = False
     only: tuple[int, ...] | None = None  # the images that are still to be scored; None: all
     client: str = ""  # who asked: turns are shared between clients first
@@ -347,7 +347,7 @@ class Scored:
     steps: StepNumbers | None = None
     # of a request to be coded: start and width of each byte in coder.TOTAL, [N, 2] uint32
     intervals: bytes = b""
-    logits: bytes = b""  # of the class head, K float32
+    answer: bytes = b""  # of the class head, K + 1 float32
 
 
 @dataclass(frozen=True)

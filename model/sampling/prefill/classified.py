@@ -19,15 +19,15 @@ class ClassifiedPrefill(PrefillState):
     def __post_init__(self) -> None:
         super().__post_init__()
         images = self.batch.images
-        classes = len(self.model.config.classes)
-        self.logits = np.zeros((len(images), classes), np.float32)
+        numbers = len(self.model.config.classes) + 1
+        self.answers = np.zeros((len(images), numbers), np.float32)  # of the class head
         self.at_once = self.threads if images.device.type == "cpu" else AT_ONCE
-        self.classified = 0  # images of which the logits are there
+        self.classified = 0  # images of which the answers are there
         self.readings: list[ClassReading] = []  # of the images after them, begun
 
     @property
     def done(self) -> bool:
-        return super().done and self.classified == len(self.logits)
+        return super().done and self.classified == len(self.answers)
 
     def next_chunk(self, steps: int | None = None) -> Pending[float]:
         """See PrefillState.next_chunk. Once the bytes have been run, start to
@@ -42,14 +42,14 @@ class ClassifiedPrefill(PrefillState):
             images = self.batch.images[first:stop]
             self.readings = [ClassReading(self.model, image) for image in images.split(1)]
         read = in_threads(self.readings, ClassReading.read, self.model.device)
-        logits = [of_image for of_image in read if of_image is not None]
-        if not logits:
+        answers = [answer for answer in read if answer is not None]
+        if not answers:
             return clock.stop()
         # All of them end together.
         self.readings = []
-        self.classified += len(logits)
-        target = self.logits[first : self.classified]
-        arriving = to_host(torch.cat(logits))
+        self.classified += len(answers)
+        target = self.answers[first : self.classified]
+        arriving = to_host(torch.cat(answers))
         seconds = clock.stop()
 
         def ended() -> float:
@@ -60,11 +60,10 @@ class ClassifiedPrefill(PrefillState):
 
     def is_finite(self, row: int) -> bool:
         """See PrefillState.is_finite."""
-        are_logits_finite = bool(np.isfinite(self.logits[row]).all())
-        return are_logits_finite and super().is_finite(row)
+        is_answer_finite = bool(np.isfinite(self.answers[row]).all())
+        return is_answer_finite and super().is_finite(row)
 
     def scored(self, row: int, request: int, index: int) -> Scored:
         """See PrefillState.scored."""
         scored = super().scored(row, request, index)
-        logits = self.logits[row].tobytes()
-        return replace(scored, logits=logits)
+        return replace(scored, answer=self.answers[row].tobytes())

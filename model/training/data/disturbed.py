@@ -1,7 +1,8 @@
-"""Drawings as other people make them: turned, slanted, in other sizes, with other pens and greys."""
+"""Drawings as other people make them: turned, slanted, in other sizes, with other pens and greys;
+and strangers, pictures that show none of what a model knows."""
 
 import numpy as np
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.images.cleaning import Cleaning, read
@@ -17,6 +18,13 @@ LEVELS = (0.3, 1.0)  # of the value of strokes
 CONTRASTS = (1, 1, 1, 1.5, 4)
 NOISY = 0.2  # of the drawings
 NOISE = 6.0  # its largest standard deviation
+DRAWINGS_A_STRANGER = 5
+# Of a scribble: its points, the largest standard deviation of its turns in radians, its width in
+# fine pixels.
+POINTS = (8, 40)
+TURNS = 2.5
+WIDTHS = (5, 13)
+MARGIN = 0.15  # of its size
 
 
 def redrawn(
@@ -70,3 +78,60 @@ def disturbed(
         deviation = random.uniform(0, NOISE)
         grey += deviation * random.standard_normal(grey.shape)
     return grey.round().clip(0, 255).astype(np.uint8)
+
+
+def strangers(
+    images: np.ndarray, config: ModelConfig, cleaning: Cleaning, random: np.random.Generator
+) -> np.ndarray:
+    """Return pictures [n // 5, N] uint8 that show no drawing as the grey images [n, N] uint8 have
+    it, as they are read: two of these side by side, halves of two, scribbles, textures."""
+    drawings = cleaning.drawings(images, config)
+    count = len(drawings) // DRAWINGS_A_STRANGER
+    if not count:
+        return images[:0]
+    sizes = SIZES if cleaning.frame else (1.0, 1.0)
+    kinds = (_side_by_side, _halves, _scribble, _texture)
+    pictures = []
+    for first, second in zip(drawings[:count], drawings[count:], strict=False):
+        kind = kinds[random.integers(len(kinds))]
+        picture = kind(first, second, random)
+        pictures.append(disturbed(picture, sizes, random))
+    return read(cleaning.on_its_ground(np.stack(pictures)), config, cleaning, "auto").images
+
+
+def _side_by_side(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    height, width = first.shape
+    both = Image.fromarray(np.concatenate((first, second), axis=1))
+    return np.asarray(both.resize((width, height)))
+
+
+def _halves(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    height, width = first.shape
+    joined = first.copy()
+    if random.random() < 0.5:
+        joined[:, width // 2 :] = second[:, width // 2 :]
+    else:
+        joined[height // 2 :] = second[height // 2 :]
+    return joined
+
+
+def _scribble(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    height, width = first.shape
+    points = random.integers(*POINTS)
+    turns = random.normal(0, random.uniform(0, TURNS), points)
+    direction = turns.cumsum()
+    path = np.stack((np.cos(direction), np.sin(direction)), axis=1).cumsum(axis=0)
+    path -= path.min(axis=0)
+    path = MARGIN + (1 - 2 * MARGIN) * path / path.max()
+    fine = Image.new("L", (FINE * width, FINE * height))
+    line = (path * fine.size).reshape(-1).tolist()
+    pen = int(random.integers(*WIDTHS))
+    ImageDraw.Draw(fine).line(line, fill=255, width=pen, joint="curve")
+    return np.asarray(fine.resize((width, height), Image.Resampling.BOX))
+
+
+def _texture(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    height, width = first.shape
+    side = random.integers(3, min(height, width) + 1)
+    values = random.integers(0, 256, (side, side)).astype(np.uint8)
+    return np.asarray(Image.fromarray(values).resize((width, height)))

@@ -15,16 +15,16 @@ import torch.nn.functional as F
 from scanline.model.datasets.split import Images
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.classification import views
-from scanline.model.network.class_head import ClassHead, FeatureShape
+from scanline.model.network.class_head import QUANTILES, ClassHead, FeatureShape
 from scanline.model.network.class_reading import features as features_of
 from scanline.model.network.class_reading import in_threads
 from scanline.model.network.transformer import Transformer
-from scanline.model.training.data.disturbed import redrawn
+from scanline.model.training.data.disturbed import redrawn, strangers
 from scanline.model.training.optimise.precision import product_dtype
 
 CELLS = 4
 MEASURED = 1_000  # images that say whether they are drawings
-DRAWINGS = 20_000  # at most, each read twice: a quarter of an hour of a core
+DRAWINGS = 30_000  # at most, each read twice: half an hour of a core
 HELD_OUT = 10  # of so many training images one
 # of a mean loss in nats; each fit goes on from the one before
 DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -65,24 +65,33 @@ def fit_class_head(
     if cleaning is not None:
         order = order[:DRAWINGS]
     draws = np.random.default_rng(0)
+    # a GPU's host launches each product
+    together = TOGETHER if device.type == "cpu" else AT_ONCE
+
+    def read_all(pictures: np.ndarray) -> torch.Tensor:
+        if not len(pictures):
+            return torch.empty(0, shape.count(config), device=device)
+        parts = torch.tensor(pictures, device=device).split(together)
+        return torch.cat(in_threads(parts, read, device))
+
     kinds = 1 + config.mirrored + (cleaning is not None)
     count = len(order)
     features = torch.empty(kinds, count, shape.count(config), device=device)
-    # a GPU's host launches each product
-    together = TOGETHER if device.type == "cpu" else AT_ONCE
+    strange = []  # features of pictures that show no class
+    others = np.random.default_rng(1)
     for start in range(0, count, AT_ONCE):
         stop = min(start + AT_ONCE, count)
         part = images[order[start:stop]]
         seen = [*views(config, part).swapaxes(0, 1)]
         if cleaning is not None:
             seen.append(redrawn(part, config, cleaning, draws))
+            strange.append(read_all(strangers(part, config, cleaning, others)))
         for view, pictures in enumerate(seen):
-            parts = torch.tensor(pictures, device=device).split(together)
-            outputs = in_threads(parts, read, device)
-            features[view, start:stop] = torch.cat(outputs)
+            features[view, start:stop] = read_all(pictures)
         progress(stop)
     classes = torch.tensor(labels[order] - 1, device=device)
-    return fit_to_features(shape, features, classes, len(config.classes))
+    of_strangers = torch.cat(strange) if strange else None
+    return fit_to_features(shape, features, classes, len(config.classes), of_strangers)
 
 
 def fit_to_features(
@@ -90,11 +99,14 @@ def fit_to_features(
     features: torch.Tensor,  # [V, n, F] of n images in each view; standardised IN PLACE
     classes: torch.Tensor,  # [n]
     count: int,  # of all classes
+    strange: torch.Tensor | None = None,  # [m, F] of pictures that show none; standardised IN PLACE
 ) -> tuple[ClassHead, float]:
     """Return the same from the features of images in any order."""
     mean = features[0].mean(dim=0)
     scale = features[0].std(dim=0, correction=0).clamp(min=1e-3)
     features.sub_(mean).div_(scale)
+    if strange is not None:
+        strange.sub_(mean).div_(scale)
     of_views = classes.expand(len(features), -1)
     held_out = len(classes) // HELD_OUT
     rest = slice(held_out, None)
@@ -102,16 +114,24 @@ def fit_to_features(
         held_out = len(classes)
     tested = features[:, :held_out].flatten(0, 1)
     expected = of_views[:, :held_out].flatten()
-    fitted = features[:, rest].flatten(0, 1)
-    classes_of_fitted = of_views[:, rest].flatten()
+
+    def with_strange(own: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return features and classes in which those that show none have the one after the last."""
+        if strange is None:
+            return own, labels
+        none = labels.new_full((len(strange),), count)
+        return torch.cat((own, strange)), torch.cat((labels, none))
+
+    fitted = with_strange(features[:, rest].flatten(0, 1), of_views[:, rest].flatten())
 
     # The decay whose fit to the others gives the held-out images the most probability, at its best
     # temperature.
-    matrix = torch.zeros(count, features.shape[2] + 1, device=features.device)
+    outputs = count + (strange is not None)
+    matrix = torch.zeros(outputs, features.shape[2] + 1, device=features.device)
     tried = []
     for decay in DECAYS:
-        matrix = _fit(matrix, fitted, classes_of_fitted, decay)
-        logits = _logits(matrix, tested)
+        matrix = _fit(matrix, *fitted, decay)
+        logits = _logits(matrix[:count], tested)
         is_right = logits.argmax(dim=1) == expected
         right = float(is_right[:held_out].float().mean())  # as they are
         for temperature in TEMPERATURES:
@@ -119,14 +139,22 @@ def fit_to_features(
             tried.append((loss, temperature, right, decay, matrix))
     _, temperature, right, decay, matrix = min(tried, key=itemgetter(0))
 
-    matrix = _fit(matrix, features.flatten(0, 1), of_views.flatten(), decay)
+    quantiles = None
+    if strange is not None:
+        logits = _logits(matrix, tested)
+        strangeness = logits[:, count] - logits[:, :count].logsumexp(dim=1)
+        levels = torch.linspace(0, 1, QUANTILES, device=logits.device)
+        quantiles = strangeness.quantile(levels)
+    matrix = _fit(matrix, *with_strange(features.flatten(0, 1), of_views.flatten()), decay)
     head = ClassHead(
         shape=shape,
-        matrix=matrix[:, :-1].contiguous(),
-        bias=matrix[:, -1].contiguous(),
+        matrix=matrix[:count, :-1].contiguous(),
+        bias=matrix[:count, -1].contiguous(),
         mean=mean,
         scale=scale,
         temperature=torch.tensor(temperature, device=matrix.device),
+        strange=None if strange is None else matrix[count],
+        quantiles=quantiles,
     )
     return head, right
 

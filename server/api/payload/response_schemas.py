@@ -201,8 +201,8 @@ class ClassificationData(OutlierFields, serialize_by_alias=True, validate_by_nam
 
     index: int
     """from 0"""
-    class_: str = Field(alias="class")
-    """the most probable one"""
+    class_: str | None = Field(alias="class")
+    """the most probable one; null: the picture shows none, as it is not typical"""
     posterior: dict[str, float]
     """by the class head where the model has one, else by bits"""
     posterior_by_bits: dict[str, float] | None = None

@@ -54,8 +54,8 @@ class TrainingOptions:
         bool,
         typer.Option(
             "--class-head",
-            help="Only fit the class head of the model in --out, which classifies pictures, to all pictures of --data;"
-            " a run with --classes ends with that, on 10,000 of them.",
+            help="Only fit the class head of the model in --out, which classifies pictures, to all pictures of --data,"
+            " of drawings to 30,000 at most; a run with --classes ends with that, on 10,000 of them.",
         ),
     ] = False
     minutes: Annotated[float | None, of_recipe("minutes", None)] = None

@@ -8,10 +8,18 @@ import torch
 from numpy.testing import assert_array_equal
 from safetensors.torch import load_file, save_file
 
+from scanline.model.evaluation.other_hands import changed
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
+from scanline.model.images.cleaning import Cleaning, read
+from scanline.model.likelihood.typicality import TYPICAL
 from scanline.model.network.class_head import FeatureShape
-from scanline.model.network.class_reading import READ_STEPS, class_logits, features
+from scanline.model.network.class_reading import (
+    READ_STEPS,
+    class_answers,
+    class_logits,
+    features,
+)
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.prefill_state import Reading
 from scanline.model.sampling.prefill.classified import ClassifiedPrefill
@@ -66,7 +74,7 @@ def test_logits_have_the_same_bits_whoever_else_is_in_the_batch(variant, backend
             )
             while not state.done:
                 generator.run_prefill(state, 2).wait()
-            logits[batch] = state.logits
+            logits[batch] = state.answers[:, :-1]
         generator.close()
         return logits
 
@@ -161,3 +169,51 @@ def test_the_classes_of_other_images_are_read_and_their_probabilities_are_calibr
         torch.equal(tensor, again.tensors[name])
         for name, tensor in model.class_head.tensors.items()
     )
+
+
+def bars(count, seed):
+    """Return strokes across and down [count, 144] uint8 on 0, and labels [count] of 1 and 2."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(1, 3, count)
+    images = np.zeros((count, 12, 12), np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        thickness = random.integers(1, 4)
+        image[5 : 5 + thickness, 1:11] = random.integers(240, 256, 10)
+        if label == 2:
+            image[:] = image.T.copy()
+    return images.reshape(count, 144), labels
+
+
+def test_a_head_of_drawings_reads_those_of_other_people_and_knows_what_shows_none(tmp_path):
+    classes = {"classes": (("across",), ("down",))}
+    changes = small_models.VARIANTS["strokes"] | classes
+    model = small_models.model(small_models.config(height=12, width=12, **changes))
+    images, labels = bars(400, seed=0)
+    head, share = fit_class_head(model, images, labels)
+    assert share > 0.95
+    tests, truth = bars(200, seed=1)
+    model.class_head = head
+    save_model(model, tmp_path)
+    save_class_head(head, tmp_path)
+    loaded = load_model(tmp_path)
+
+    def answers(pictures):
+        answer = class_answers(loaded, torch.from_numpy(pictures)).numpy()
+        return answer[:, :-1].argmax(axis=1), answer[:, -1]
+
+    ways = {"as they are": tests} | changed(tests.reshape(-1, 12, 12))
+    cleaning = Cleaning.measure(images, model.config)
+    for name, others in ways.items():
+        given = read(others.reshape(-1, 144), model.config, cleaning, "auto").images
+        found, usual = answers(given)
+        assert (found == truth - 1).mean() > 0.9, name
+        assert (usual >= TYPICAL).mean() > 0.8, name
+    textures = np.random.default_rng(2).integers(0, 256, (50, 144)).astype(np.uint8)
+    _, usual = answers(textures)
+    assert (usual < TYPICAL).mean() > 0.3
+
+
+def test_a_head_without_a_measure_of_strangeness_says_so():
+    model = headed()
+    answer = class_answers(model, small_models.tensor(model.config, 2))
+    assert (answer[:, -1] == -1).all()

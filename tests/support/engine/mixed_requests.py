@@ -128,7 +128,7 @@ class Answers:
                 self._add(event.index, (event.image, *map(repr, weights), event.label))
             case Scored():
                 steps = event.steps and event.steps.arrays
-                self._add(event.index, (event.bits, event.intervals, steps, event.logits))
+                self._add(event.index, (event.bits, event.intervals, steps, event.answer))
             case Pixels():
                 for index, first, data in event.painted:
                     # An image that lost its slots starts anew, with the same bytes.
