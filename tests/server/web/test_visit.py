@@ -7,10 +7,8 @@ import signal
 from base64 import b64encode, urlsafe_b64encode
 from os import kill
 
-import httpx
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
 from scanline.model.formats.checkpoint import save_model
@@ -220,7 +218,7 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit, classif
         0
         <= visitor.see("#complete-meter").evaluate(TOP)
         < visitor.see("#results").evaluate(TOP)
-        < 422
+        < 740  # in sight
     )
 
 
@@ -231,29 +229,3 @@ def test_pictures_leave_with_their_model(visit, classified):
     expect(visitor.see("#live-row button").first).to_be_enabled()
     # in one task: nothing of the next model can have come
     assert visitor.see("#model").evaluate(CHANGE) == 0
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_number_is_written_in_a_row_and_its_link_writes_it_again(visit, digits_directory, size):
-    with serve(digits_directory, "--slots", "64") as digits, digits.client() as client:
-        visitor = visit("about:blank", *SIZES[size])
-        visitor.page.add_init_script(OBSERVE)
-        visitor.page.goto(digits.url)
-        visitor.expect_done(32)
-        rows = []
-        for _ in range(2):
-            visitor.fill("#write", "2026")
-            visitor.press("Enter")
-            visitor.expect_done(4)
-            rows.append(np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0])
-            seed = int(httpx.URL(visitor.page.url).params["seed"])
-            images = painted(client, prompt="2026", seed=seed)
-            assert (rows[-1] == np.concatenate([*images], axis=1)).all()
-        assert (rows[0] != rows[1]).any()  # another hand
-        assert shift(visitor) <= MAX_SHIFT
-        assert Image.open(visitor.saved("#save-film")).size == (160, 56)
-        visitor.page.reload()
-        visitor.expect_done(4)
-        assert (np.asarray(Image.open(visitor.saved("#save-sheet")))[::4, ::4, 0] == rows[1]).all()
-        visitor.page.goto(f"{digits.url}/?write=2x&seed=3")
-        visitor.expect_notice("This model cannot write “x”, only 2 0 6.")

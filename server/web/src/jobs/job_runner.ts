@@ -7,7 +7,7 @@ import { redraw } from "../pictures/redraw";
 import { showError } from "../base/notice";
 import { Meter } from "./meter";
 
-const IN_SIGHT = 0.6; // of the window's height: what is above has room for pictures below it
+const IN_SIGHT = 0.85; // of the window's height: pictures that begin below that are out of sight
 
 /** What a tab does with the messages of its requests; images of the second follow those of the first. */
 export interface JobView {
@@ -27,7 +27,7 @@ export class JobRunner {
     return this.control !== undefined;
   }
 
-  /** Scrolls to the progress, with the pictures below it, unless it is well in sight. */
+  /** Scrolls to the progress, with the pictures below it, where they are below the fold or above the window. */
   follow(): void {
     const { top } = this.bar.getBoundingClientRect();
     if (top >= 0 && top < window.innerHeight * IN_SIGHT) return;

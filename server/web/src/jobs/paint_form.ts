@@ -17,13 +17,16 @@ export interface PaintRequest {
   n: number;
   class?: string | undefined; // "any": one for each image, drawn; none without it
   guidance?: number | undefined; // 1, which is none, without it
-  write?: string[] | undefined; // classes of one character: one image of each, in place of n of `class`
+  write?: string[] | undefined; // classes of one character and blanks: one image of each class, in place of n of `class`
 }
 
 export const isSeed = (text: string): boolean => /^\d{1,19}$/.test(text) && BigInt(text) <= LARGEST_SEED;
 
 /** A random seed of 32 bits, short enough to be read out. */
 export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32Array(1))[0]);
+
+/** What is written without its blanks: the classes of the images. */
+export const lettersIn = (write: string[]): string[] => write.filter((character) => character !== " ");
 
 /** The fields of an address that ask for this request. */
 export function toAddress({ write, ...request }: PaintRequest): URLSearchParams {
@@ -77,7 +80,8 @@ export class PaintForm {
   readWriting(write: string[], seed = randomSeed()): PaintRequest {
     if (!isSeed(seed)) throw new Error(`The seed must be an integer from 0 to ${LARGEST_SEED}.`);
     const style = { temperature: this.temperature.read(), guidance: this.guidance.read(true) };
-    return { model: find("model", HTMLSelectElement).value, seed, ...style, n: write.length, write };
+    const n = lettersIn(write).length;
+    return { model: find("model", HTMLSelectElement).value, seed, ...style, n, write };
   }
 
   /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a

@@ -3,9 +3,10 @@
 
 import type { FinishedImage } from "../api/websocket";
 import { find, make, pixelScale } from "../base/elements";
-import { Picture, type Size } from "../pictures/picture";
+import { Picture, type Box, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
-import { Sheet } from "./sheet";
+import { Sheet, type Place } from "./sheet";
+import { layOut } from "./writing";
 
 export interface Tile {
   picture: Picture;
@@ -18,12 +19,13 @@ const CAPTIONED = 64; // CSS pixels: narrower images have no caption
 const CAPTION = 18; // CSS pixels, its height
 const LARGEST = 224;
 const HIGHEST = 640; // CSS pixels: a gallery that is higher is seen in parts
+const WRITTEN = 0.5; // of the window's height: what is written is not higher
 const MAX_COLUMNS = 64;
 
 export class Gallery {
   tiles: Tile[] = [];
   private columns = 1;
-  private isRow = false; // the images are what is written, one character each
+  private written: string[] | undefined; // the images are its characters that are no blanks
   private readonly box = find("gallery", HTMLElement);
   private readonly sheet = new Sheet();
 
@@ -37,9 +39,9 @@ export class Gallery {
     return this.tiles.map(({ picture }) => picture);
   }
 
-  /** Replaces all images by `n` empty ones; `isRow`: side by side, as one writes. */
-  reset(n: number, size: Size, isRow = false): void {
-    this.isRow = isRow;
+  /** Replaces all images by `n` empty ones, which are the characters of what is `written`. */
+  reset(n: number, size: Size, written?: string[]): void {
+    this.written = written;
     for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
       const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 });
@@ -58,9 +60,15 @@ export class Gallery {
     return this.tiles[index]!.picture.paint(first, bytes);
   }
 
-  /** Draws what is painted without waiting for the next redraw. */
+  /** Draws what is painted without waiting for the next redraw; what is written is put in its place. */
   draw(): void {
-    this.sheet.draw();
+    if (this.written) this.fit();
+    else this.sheet.draw();
+  }
+
+  /** The images as they are seen, `scale` times enlarged. */
+  copy(scale: number): HTMLCanvasElement {
+    return this.sheet.copy(scale);
   }
 
   /** Shows class and likelihood of a finished image. */
@@ -83,11 +91,9 @@ export class Gallery {
     const n = this.tiles.length;
     if (!n || !room) return;
     const { width, height } = this.tiles[0]!.picture.size;
+    if (this.written) return this.fitWriting(this.written, room, pixelScale(width, LARGEST));
     const layoutOf = (columns: number) => {
       const scale = Math.min(pixelScale(width, LARGEST), pixelScale(columns * (width + 1) - 1, room + 1));
-      if (this.isRow && columns === n && n * width * scale <= room) {
-        return { columns, scale, gap: 0, rows: 1, isCaptioned: width * scale >= CAPTIONED, score: Infinity };
-      }
       const spare = columns > 1 ? Math.floor((room / scale - columns * width) / (columns - 1)) : 1;
       const gap = Math.max(1, Math.min(spare, Math.round(GAP / scale)));
       const rows = Math.ceil(n / columns);
@@ -102,17 +108,34 @@ export class Gallery {
     this.columns = columns;
     const across = width + gap;
     const down = height + gap + (isCaptioned ? Math.ceil(CAPTION / scale) : 0);
-    this.sheet.arrange(this.pictures, { columns: this.columns, across, down }, scale);
-
-    this.tiles.forEach(({ button }, index) => {
-      button.style.left = `${(index % this.columns) * across * scale}px`;
-      button.style.top = `${Math.floor(index / this.columns) * down * scale}px`;
+    const places = this.pictures.map(({ box }, index) => {
+      return { left: (index % columns) * across, top: Math.floor(index / columns) * down, seen: box };
     });
-    const { style } = this.box;
-    style.setProperty("--wide", `${width * scale}px`);
-    style.setProperty("--high", `${height * scale}px`);
-    style.height = `${((rows - 1) * down + height) * scale + (isCaptioned ? CAPTION : 0)}px`;
+    const boxes = places.map(({ left, top }) => ({ left, top, right: left + width, bottom: top + height }));
+    const high = (rows - 1) * down + height;
+    this.place(places, boxes, (columns - 1) * across + width, high, scale, []);
+    if (isCaptioned) this.box.style.height = `${high * scale + CAPTION}px`;
     this.box.classList.toggle("captioned", isCaptioned);
+  }
+
+  /** Lays out what is written, in about the upper half of the window. */
+  private fitWriting(written: string[], room: number, largest: number): void {
+    const highest = Math.min(HIGHEST, WRITTEN * window.innerHeight);
+    const layout = layOut(written, this.pictures, { room, highest, largest });
+    this.columns = this.tiles.length; // for the arrow keys
+    this.place(layout.places, layout.buttons, layout.width, layout.height, layout.scale, layout.grounds);
+    this.box.classList.remove("captioned");
+  }
+
+  private place(places: Place[], boxes: Box[], width: number, height: number, scale: number, grounds: Box[]): void {
+    this.sheet.arrange(this.pictures, places, width, height, scale, grounds);
+    this.tiles.forEach(({ button: { style } }, index) => {
+      const { left, top, right, bottom } = boxes[index]!;
+      style.transform = `translate(${left * scale}px, ${top * scale}px)`; // no shift of the page's layout
+      style.width = `${(right - left) * scale}px`;
+      style.height = `${(bottom - top) * scale}px`;
+    });
+    this.box.style.height = `${height * scale}px`;
   }
 
   private moveFocus(event: KeyboardEvent): void {

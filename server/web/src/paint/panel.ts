@@ -7,10 +7,10 @@ import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
-import { fromAddress, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
-import { array, save, sheet, zipOf } from "../pictures/files";
-import { onAddress, onModel } from "../shell/model";
-import { clearNotice, showError } from "../base/notice";
+import { fromAddress, lettersIn, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
+import { array, png, save, sheet, zipOf } from "../pictures/files";
+import { onAddress, onModel, selectModel, servedModels } from "../shell/model";
+import { clearNotice, showError, showNotice } from "../base/notice";
 import { goTo, isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
@@ -23,6 +23,7 @@ let last: PaintRequest; // the one that the gallery shows
 let runner: JobRunner;
 let form: PaintForm;
 let writing: WriteField;
+let isChanging = false; // the model, for what is to be written
 
 const gallery = new Gallery((index) => openViewer(index));
 
@@ -37,13 +38,10 @@ export function setUpPaint(): void {
     clearNotice();
     paintForm();
   });
-  writing = new WriteField(
-    (classes) => {
-      clearNotice();
-      paint(form.readWriting(classes));
-    },
-    (error) => showError(error, "paint"),
-  );
+  writing = new WriteField(() => {
+    clearNotice();
+    write();
+  });
   let pending: ReturnType<typeof setTimeout>;
   form.classes.onChange(() => {
     form.showGuidance(model);
@@ -54,7 +52,8 @@ export function setUpPaint(): void {
   onClick("copy-link", () => void copyLink());
   onClick("save-sheet", async () => {
     const scale = Number(find("sheet-scale", HTMLSelectElement).value);
-    save(await sheet(gallery.pictures, scale, last.write?.length), `${nameOfFile()}.png`);
+    const file = last.write ? png(gallery.copy(scale)) : sheet(gallery.pictures, scale);
+    save(await file, `${nameOfFile()}.png`);
   });
   onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
@@ -64,15 +63,41 @@ export function setUpPaint(): void {
   onModel((selected, isChosen) => {
     model = selected;
     form.classes.fill(model.classes);
-    writing.fill(model.classes);
+    writing.fill(model);
+    if (isChanging) return;
     if (!isChosen) return restore();
-    const { guidance, temperature } = model.defaults;
-    form.fill({ guidance, temperature });
-    form.showGuidance(model);
-    if (isShown("paint")) paintForm();
+    fillDefaults();
+    if (!isShown("paint")) return;
+    if (last?.write && writing.canWrite && !writing.missing.length) write();
+    else paintForm();
   });
   onAddress(restore);
   window.addEventListener("tab", () => model && restore());
+}
+
+function fillDefaults(): void {
+  const { guidance, temperature } = model.defaults;
+  form.fill({ guidance, temperature });
+  form.showGuidance(model);
+}
+
+/** Writes what is typed: with another model, and a notice, where this one lacks a character that the other has. */
+function write(seed?: string, isNew = true): void {
+  try {
+    const [missing] = writing.missing;
+    const other = missing && writing.otherOf(servedModels());
+    if (other) {
+      const { id } = model;
+      isChanging = true;
+      selectModel(other);
+      isChanging = false;
+      fillDefaults();
+      showNotice(`${id} has no ${missing}: ${other.id} writes it.`);
+    }
+    paint(form.readWriting(writing.read(), seed), isNew);
+  } catch (error) {
+    showError(error, "paint");
+  }
 }
 
 /** Shows what the address says, if the tab is shown and the gallery does not show it already. */
@@ -82,6 +107,8 @@ function restore(): void {
   const fields = new URLSearchParams(location.search);
   const asked = { guidance, temperature, ...fromAddress(fields) };
   const text = fields.get("write");
+  const isBare = !["seed", "class", "n"].some((name) => fields.has(name));
+  if (text === null && isBare && writing.canWrite && !writing.missing.length) return write(undefined, false);
   if (text === null) {
     form.fill(asked);
     form.showGuidance(model);
@@ -90,11 +117,7 @@ function restore(): void {
   form.fill({ guidance: asked.guidance, temperature: asked.temperature }); // seed and class are not those of the form
   form.showGuidance(model);
   writing.show(text);
-  try {
-    paint(form.readWriting(writing.read(), asked.seed), false);
-  } catch (error) {
-    showError(error);
-  }
+  write(asked.seed, false);
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
@@ -109,11 +132,11 @@ function paintForm(isNew = true): void {
 function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
-  gallery.reset(request.n, model, request.write !== undefined);
+  gallery.reset(request.n, model, request.write);
   if (isNew) runner.follow();
   find("after", HTMLElement).hidden = true;
   const { write, ...fields } = request;
-  void runner.runOnServer([{ type: "generate", ...fields, ...(write && { class: write }) }], request.n, request.n * bytesOf(model), {
+  void runner.runOnServer([{ type: "generate", ...fields, ...(write && { class: lettersIn(write) }) }], request.n, request.n * bytesOf(model), {
     frame: ({ index, first, bytes }) => gallery.paint(index, first, bytes),
     image: (index, finished) => gallery.finish(index, finished),
     ended: () => {
@@ -126,7 +149,7 @@ function paint(request: PaintRequest, isNew = true): void {
 /** The request of the gallery as the API has it: what the form leaves open is said. */
 function asked(): CodeRequest {
   const { class: name = "none", guidance = 1, write, ...fields } = last;
-  if (write) return { ...fields, class: write as unknown as string, guidance }; // JSON, as every language has a list
+  if (write) return { ...fields, class: lettersIn(write) as unknown as string, guidance }; // JSON, as every language has a list
   return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }
 
@@ -155,7 +178,7 @@ const linkTo = (request: PaintRequest): string => `${location.pathname}?${toAddr
 /** The name of a file of the gallery's images, without the ending. */
 function nameOfFile(): string {
   const { model, seed, class: name, write } = last;
-  if (write) return `${model}-${write.join("")}-seed-${seed}`;
+  if (write) return `${model}-${write.join("").replaceAll(" ", "-")}-seed-${seed}`;
   return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }
 

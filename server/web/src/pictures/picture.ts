@@ -9,6 +9,14 @@ export interface Size {
   channels: number;
 }
 
+/** A part of a picture, in its pixels: from `left` and `top` to before `right` and `bottom`. */
+export interface Box {
+  left: number;
+  top: number;
+  right: number;
+  bottom: number;
+}
+
 const OPAQUE = 255 << 24; // alpha: a pixel is a little endian number, as every browser stores it
 
 interface Surface {
@@ -59,6 +67,11 @@ export class Picture {
     return Math.floor(this.painted / this.size.channels);
   }
 
+  /** All of it. */
+  get box(): Box {
+    return { left: 0, top: 0, right: this.size.width, bottom: this.size.height };
+  }
+
   /** Writes bytes from position `first` on; its canvas, if there is one, is redrawn. Returns how many bytes are new. */
   paint(first: number, bytes: Uint8Array): number {
     this.bytes.set(bytes, first);
@@ -74,16 +87,18 @@ export class Picture {
   }
 
   /** Writes the pixels from `first` up to `end` as RGBA into `target`, where rows are `stride` pixels apart and the
-   * picture's first pixel is at `origin`. */
-  write(target: Uint32Array, first: number, end: number, stride = this.size.width, origin = 0): void {
+   * picture's first pixel is at `origin`; only those in the box `seen`. */
+  write(target: Uint32Array, first: number, end: number, stride = this.size.width, origin = 0, seen = this.box): void {
     const { bytes } = this;
     const { width, channels } = this.size;
     const next = channels === 3 ? 1 : 0; // from one colour to the next: a grey pixel has one byte for all three
     for (let pixel = first; pixel < end; pixel++) {
       const row = Math.floor(pixel / width);
+      const column = pixel - row * width;
+      if (column < seen.left || column >= seen.right || row < seen.top || row >= seen.bottom) continue;
       const at = pixel * channels;
       const [red, green, blue] = [bytes[at]!, bytes[at + next]!, bytes[at + 2 * next]!];
-      target[origin + row * stride + pixel - row * width] = OPAQUE | (blue << 16) | (green << 8) | red;
+      target[origin + row * stride + column] = OPAQUE | (blue << 16) | (green << 8) | red;
     }
   }
 

@@ -12,6 +12,7 @@ type Listener = (model: Model, isChosen: boolean) => void;
 const listeners: Listener[] = [];
 const addressListeners: (() => void)[] = [];
 let selected: Model | undefined;
+let served: Model[] = []; // those that are ready
 
 /** Calls `listener` with the selected model, as soon as there is one, and after each change. `isChosen`: by the user,
  * and not by the address. */
@@ -25,6 +26,14 @@ export function onAddress(listener: () => void): void {
   addressListeners.push(listener);
 }
 
+export const servedModels = (): Model[] => served;
+
+/** Selects a model for a tab that changes to it; the address says nothing new yet. */
+export function selectModel({ id }: Model): void {
+  find("model", HTMLSelectElement).value = id;
+  change(false);
+}
+
 /** The name of the model in the address: of its tab, otherwise of the gallery. */
 function nameInAddress(): string | null {
   const named = TABS_WITH_MODEL.map((tab) => detailsOf(tab).get("model")).find((name) => name !== null);
@@ -36,6 +45,7 @@ export function setUpModels(all: Model[]): void {
   const models = all.filter(({ state }) => state === "ready");
   const failed = all.find(({ state }) => state === "failed");
   if (failed) showNotice(`${failed.id} could not be loaded: ${failed.failure}.`);
+  served = models;
   if (!models.length) return;
   const select = find("model", HTMLSelectElement);
   select.replaceChildren(...models.map(({ id }) => make("option", { value: id }, id)));
@@ -44,12 +54,6 @@ export function setUpModels(all: Model[]): void {
   if (wanted !== null && !isKnown) showNotice(`There is no model ${wanted}; using ${models[0]!.id}.`);
   select.value = isKnown ? wanted! : models[0]!.id;
   select.disabled = false;
-  const change = (isChosen: boolean) => {
-    selected = models.find(({ id }) => id === select.value)!;
-    find("facts", HTMLElement).replaceChildren(...facts(selected));
-    find("main", HTMLElement).inert = false;
-    for (const listener of listeners) listener(selected, isChosen);
-  };
   select.addEventListener("change", () => change(true));
   window.addEventListener("popstate", () => {
     const name = nameInAddress();
@@ -61,6 +65,14 @@ export function setUpModels(all: Model[]): void {
     }
   });
   change(false);
+}
+
+function change(isChosen: boolean): void {
+  const { value } = find("model", HTMLSelectElement);
+  selected = served.find(({ id }) => id === value)!;
+  find("facts", HTMLElement).replaceChildren(...facts(selected));
+  find("main", HTMLElement).inert = false;
+  for (const listener of listeners) listener(selected, isChosen);
 }
 
 /** Two digits of a number: 1.8M. Intl, which writes the same, takes milliseconds while the page loads. */

@@ -1,4 +1,4 @@
-import{A as e,F as t,M as n,N as r,O as i,P as a,a as o,c as s,d as c,f as l,g as u,h as d,j as f,k as p,l as m,m as h,o as g,p as _,s as ee,u as v,w as y,x as te}from"./index-D81tnbDL.js";var ne=`<div class="controls">
+import{A as e,F as t,M as n,N as r,O as i,P as a,a as o,c as s,d as c,f as l,g as u,h as d,j as f,k as p,l as m,m as h,o as g,p as _,s as ee,u as v,w as y,x as te}from"./index-DUo19GpG.js";var ne=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
