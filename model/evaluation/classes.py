@@ -35,6 +35,7 @@ CLASSIFIED = {"mnist": 10_000, "cifar10": 1_000}  # test images; each is read un
 EACH = 1_000  # samples of each class
 OTHERS = 2_000  # test images, each changed in several ways
 SURE = 0.99  # the probability above which an answer counts as sure
+BINS = 10  # of the probability of the most likely class
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ class Answers:
             figures["temperature"] = self.temperature
             rest = slice(1, None, 2)
         posterior = self.posterior[rest]
+        is_right = posterior.argmax(axis=1) == self.true[rest]
         sure = posterior.max(axis=1) > SURE
         if self.named is not None:
             figures["named"] = float(self.named.mean())
             sure &= self.named
-        sure_and_right = (posterior.argmax(axis=1) == self.true[rest])[sure]
+        sure_and_right = is_right[sure]
         return figures | {
             "accuracy": right / count,
             "standard_error": sqrt(right * (count - right) / count) / count,
@@ -102,8 +104,28 @@ class Answers:
                 "images": int(sure.sum()),
                 "right": float(sure_and_right.mean()) if sure.any() else None,
             },
+            "reliability": reliability(posterior.max(axis=1), is_right),
             "confusion": self.confusion.tolist(),
         }
+
+
+def reliability(confidence: np.ndarray, is_right: np.ndarray) -> dict[str, Any]:
+    """Return how often answers are right that are so sure, [n] each, in BINS bins of equal width
+    that have any, and the mean distance of both (the expected calibration error)."""
+    numbers = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    bins = []
+    for number in np.unique(numbers).tolist():
+        inside = numbers == number
+        bins.append(
+            {
+                "from": number / BINS,
+                "answers": int(inside.sum()),
+                "confidence": float(confidence[inside].mean()),
+                "right": float(is_right[inside].mean()),
+            }
+        )
+    apart = sum(row["answers"] * abs(row["confidence"] - row["right"]) for row in bins)
+    return {"calibration_error": apart / len(confidence), "bins": bins}
 
 
 @dataclass(frozen=True)
@@ -111,6 +133,7 @@ class ClassMeasurements:
     """The measurements; None for those that were not requested."""
 
     names: tuple[str, ...]  # of K classes
+    labels: np.ndarray  # [m], the class of each test image, from 0
     true_class: np.ndarray  # [m] float64, bits/dim of the test images with their class
     by_bits: Answers | None  # of the first test images
     samples: ClassSamples | None
@@ -187,6 +210,7 @@ def measure_classes(
     readings = first * classification.readings(model.config)
     return ClassMeasurements(
         names,
+        classes,
         true,
         by_bits,
         unguided,
@@ -203,6 +227,7 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
     result: dict[str, Any] = {
         "names": list(measured.names),
         "true_class": bits_figures(measured.true_class),
+        "by_class": [_of_class(measured, number) for number in range(len(measured.names))],
     }
     if measured.any_class is not None:
         result["any_class"] = bits_figures(measured.any_class)
@@ -224,6 +249,25 @@ def class_figures(measured: ClassMeasurements) -> dict[str, Any]:
             "confusion": counts.tolist(),
         }
     return result
+
+
+def _of_class(measured: ClassMeasurements, number: int) -> dict[str, Any]:
+    """Return what is known of one class: the bits of its test images, how many of them are read
+    rightly, and how many samples are as asked for."""
+    bits = measured.true_class[measured.labels == number]
+    row: dict[str, Any] = {"name": measured.names[number], "images": len(bits)}
+    if len(bits):
+        row["bits_per_dim"] = float(bits.mean())
+    confusions = {
+        "by_head": measured.by_head,
+        "by_bits": measured.by_bits,
+        "samples_as_asked": measured.samples,
+    }
+    for key, seen in confusions.items():
+        if seen is not None:
+            counts = seen.confusion[number]
+            row[key] = float(counts[number] / max(1, counts.sum()))
+    return row
 
 
 def answers_by_head(

@@ -164,7 +164,10 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
         if figures:
             share = f"{figures['accuracy']:.1%} +- {figures['standard_error']:.1%}"
             images = f"{figures['images']:,} test images"
-            rows[f"classification by {way}"] = f"{share} of {images}{sure_share(figures)}"
+            words = f"{share} of {images}{sure_share(figures)}"
+            if "reliability" in figures:
+                words += f"; calibration error {figures['reliability']['calibration_error']:.3f}"
+            rows[f"classification by {way}"] = words
     guidance = evaluation.get("guidance", {"rows": ()})
     samples = classes.get("samples")
     if samples and not guidance["rows"]:

@@ -156,6 +156,9 @@ def _print(evaluation: dict[str, Any]) -> None:
     print(f"{bits} on {evaluation['images']} test images of {evaluation['dataset']}")
     for name, value in tested_rows(evaluation).items():
         print(f"{name}: {value}")
+    for row in evaluation.get("classes", {}).get("by_class", ()):
+        figures = [f"{name} {value:.4g}" for name, value in row.items() if name != "name"]
+        print(f"class {row['name']}: {', '.join(figures)}")
     if quality := evaluation.get("quality"):
         _print_quality(quality)
 

@@ -116,6 +116,7 @@ def test_the_figures_are_shares_of_rows_and_of_all():
     figures = class_figures(
         ClassMeasurements(
             CLASSES["mnist"],
+            np.array([3, 7]),
             np.array([1.0, 2.0]),
             answers,
             samples,
@@ -134,10 +135,30 @@ def test_the_figures_are_shares_of_rows_and_of_all():
     assert figures["samples"]["as_asked"] == pytest.approx(10 / 19)
     assert figures["samples"]["as_asked_of_each"] == pytest.approx([10 / 19] * 10)
     assert figures["samples"]["each"] == 19
+    assert figures["by_class"][7] == {
+        "name": "7",
+        "images": 1,
+        "bits_per_dim": 2.0,
+        "by_head": 1.0,
+        "by_bits": 1.0,
+        "samples_as_asked": pytest.approx(10 / 19),
+    }
+    assert figures["by_class"][3]["by_head"] == 0.8
+    assert "bits_per_dim" not in figures["by_class"][0]
     fitted = replace(answers, temperature=0.01).figures()
     assert fitted["temperature"] == 0.01
     assert fitted["sure"]["images"] == 25  # of every second one
     assert sure_share(fitted) == "; of 25 answers above 0.99 at temperature 0.01, 100.00% are right"
+
+
+def test_answers_are_as_often_right_in_a_bin_as_they_are_sure():
+    confidence = np.array([0.35, 0.31, 0.9, 1.0, 1.0])
+    found = classes.reliability(confidence, np.array([True, False, True, True, False]))
+    low, high = found["bins"]
+    assert low == {"from": 0.3, "answers": 2, "confidence": pytest.approx(0.33), "right": 0.5}
+    assert (high["from"], high["answers"], high["right"]) == (0.9, 3, pytest.approx(2 / 3))
+    error = (2 * (0.5 - 0.33) + 3 * (2.9 / 3 - 2 / 3)) / 5
+    assert found["calibration_error"] == pytest.approx(error)
 
 
 def test_each_row_of_guidance_is_of_the_samples_of_its_way(found):
