@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from scanline.model import zoo
+from scanline.model.evaluation.metrics import way_words
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs/figures"
@@ -157,7 +158,8 @@ def guidance() -> str:
         for row in _evaluation(name)["guidance"]["rows"]:
             shares = (_share(row["as_asked"]), _share(row["recognisable"]))
             distance = f"{row['frechet_distance']:.1f}"
-            rows.append([MODELS[name][0], f"{row['guidance']:g}", *shares, distance])
+            way = way_words(row).removeprefix("guidance ")
+            rows.append([MODELS[name][0], way, *shares, distance])
     return _table(names, rows)
 
 

@@ -14,6 +14,7 @@ import torch
 from scanline.model import datasets
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.device import AUTO, resolve_backend
+from scanline.model.base.inputs import MAX_SEED
 from scanline.model.base.precision import DEFAULT
 from scanline.model.base.sampling_options import SamplingParams, check_guidance
 from scanline.model.datasets.classes import Labels
@@ -26,7 +27,7 @@ from scanline.model.evaluation.comparison import LabelledData, Stage, check_coun
 from scanline.model.evaluation.guidance import guidance_figures
 from scanline.model.evaluation.inpainting import inpainting_figures
 from scanline.model.evaluation.likelihood import bits_per_dim
-from scanline.model.evaluation.metrics import quality, test_figures
+from scanline.model.evaluation.metrics import quality, seed_figures, test_figures
 from scanline.model.evaluation.unlike import other_pictures, unlike_figures
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import read_defaults, write_evaluation
@@ -53,6 +54,7 @@ def evaluate(
     unlike: Sequence[Path] = (),
     cache: Path | None = None,
     seed: int = 0,
+    seeds: int = 1,
     precision: str = DEFAULT,
     backend: str = AUTO,
     device: torch.device | str = "auto",
@@ -70,7 +72,8 @@ def evaluate(
     each class are painted again with each of these weights, and as the best of so many candidates,
     each a row of a table (`ways_of`). completed: how many of the first test images to complete with
     parts hidden. unlike: other pictures, to be told from test images, as many of each. cache:
-    directory of trained classifiers. save: also write evaluation.json in the model directory. stage: called at the
+    directory of trained classifiers. seeds: how often samples are painted and compared, with
+    `seed` and those after it. save: also write evaluation.json in the model directory. stage: called at the
     start of each stage, returns a function that is called with its progress. ValueError or
     OSError, before any work, for invalid arguments.
     """
@@ -141,19 +144,25 @@ def evaluate(
         )
         result["classes"] = classes.class_figures(measured)
     if classifier is not None and labelled is not None:
-        if samples:
-            compared = compare(
+        compared = [
+            compare(
                 model,
                 classifier,
                 labelled,
                 bits,
                 samples,
-                seed=seed,
+                seed=(seed + number) % (MAX_SEED + 1),
                 defaults=defaults,
                 stage=stage,
                 **options,
             )
-            result["quality"] = quality(compared)
+            for number in range(seeds if samples else 0)
+        ]
+        qualities = [quality(of_seed) for of_seed in compared]
+        if samples:
+            result["quality"] = qualities[0]
+        if seeds > 1 and samples:
+            result["seeds"] = seed_figures(qualities)
         if len(ways) > 1 and measured is not None:
             tests = classify(classifier, test)
             result["guidance"] = guidance_figures(measured, test_labels, tests, seed, default)

@@ -1,7 +1,7 @@
 """The numbers of a comparison, as evaluation.json holds them under "quality": of samples and of
 test images."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -45,6 +45,23 @@ def quality(compared: Comparison) -> dict[str, Any]:
         ),
         "classifier": {"recipe": RECIPE, "features": FEATURES, "test_accuracy": float(accuracy)},
     }
+
+
+def seed_figures(qualities: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return mean and standard deviation over samples of several seeds."""
+    values = {
+        "frechet_distance": [figures["frechet_distance"]["samples"] for figures in qualities],
+        "recognisable": [figures["recognisable"]["samples"] for figures in qualities],
+        "bits_per_dim": [figures["sample_bits_per_dim"]["mean"] for figures in qualities],
+    }
+    spread = {
+        name: {
+            "mean": float(np.mean(numbers)),
+            "standard_deviation": float(np.std(numbers, ddof=1)),
+        }
+        for name, numbers in values.items()
+    }
+    return {"seeds": [figures["seed"] for figures in qualities], **spread}
 
 
 def bits_figures(bits: np.ndarray) -> dict[str, Any]:
@@ -189,6 +206,16 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
             f" ({tests['precision']:.1%}), recall {row['recall']:.1%} ({tests['recall']:.1%}); distance"
             f" within classes {row['within_class_distance']:.3f} ({tests['within_class_distance']:.3f})"
         )
+    seeds = evaluation.get("seeds")
+    if seeds:
+        spreads = [
+            f"{name.replace('_', ' ')} {seeds[name]['mean']:.4g} +- {seeds[name]['standard_deviation']:.2g}"
+            for name in seeds
+            if name != "seeds"
+        ]
+        rows[f"samples of {len(seeds['seeds'])} seeds"] = (
+            f"{', '.join(spreads)} (standard deviations)"
+        )
     for row in evaluation.get("unlike", ()):
         rows[f"{row['images']:,} pictures of {row['name']}"] = (
             f"{row['bits_per_dim']:.3f} bits/dim; AUROC against test images {row['auroc_of_bits']:.4f} +-"
@@ -200,7 +227,7 @@ def tested_rows(evaluation: dict[str, Any]) -> dict[str, str]:
         name = f"{completions['images']:,} test images without {row['hidden']}, {row['particles']} particles"
         rows[name] = f"{row['bits_per_known_dim']:.4f} bits/dim of the known pixels"
         if "as_original" in row:
-            share = f"{row['as_original']:.1%} +- {row['error_as_original']:.1%}"
+            share = f"{row['as_original']:.1%} +- {row['error_as_original'] or 0:.1%}"
             rows[name] += f", {share} completed to the original's class"
     return rows
 

@@ -89,6 +89,10 @@ def evaluate(
         typer.Option(help="Directory of trained classifiers.", show_default="the user's cache"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Random seed of the samples.")] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(min=1, help="Compare samples of so many seeds, that one and those after it."),
+    ] = 1,
     fetch: Fetch = False,
     device: Device = "auto",
     precision: Precision = DEFAULT,
@@ -131,6 +135,7 @@ def evaluate(
             unlike=unlike or (),
             cache=cache,
             seed=seed,
+            seeds=seeds,
             precision=precision,
             backend=backend,
             device=device,

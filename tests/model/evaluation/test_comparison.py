@@ -17,6 +17,7 @@ from scanline.model.evaluation.metrics import (
     frechet_distance,
     precision_recall,
     quality,
+    seed_figures,
 )
 from scanline.model.evaluation.neighbours import nearest
 from scanline.model.tasks.offline import paint
@@ -66,6 +67,17 @@ def test_test_images_as_samples_have_the_numbers_of_test_images(found):
     assert distance["of_samples"] == pytest.approx(distance["of_test_images"])
     assert near["samples_median"] == near["test_images_median"]
     assert near["samples_close"] == pytest.approx(0.01, abs=0.01)
+
+
+def test_seeds_have_the_spread_of_their_figures(found):
+    first = quality(found)
+    second = quality(compare(MODEL, CLASSIFIER, DATA, found.test_bits, 60, seed=5))
+    figures = seed_figures([first, second])
+    assert figures["seeds"] == [4, 5]
+    both = [numbers["frechet_distance"]["samples"] for numbers in (first, second)]
+    assert figures["frechet_distance"]["mean"] == pytest.approx(sum(both) / 2)
+    deviation = abs(both[0] - both[1]) / 2**0.5
+    assert figures["frechet_distance"]["standard_deviation"] == pytest.approx(deviation)
 
 
 def test_memorised_images_are_found(found):

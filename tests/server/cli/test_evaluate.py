@@ -60,7 +60,8 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     save_model(small_models.model(replace(CONFIG, **OF_CLASSES)), tmp_path / "ten")
     few = ("--samples", SAMPLES, "--classified", 3, "--class-samples", 2)
     weights = ("--guidance", 1, "--guidance", 2, "--guidance", 1.5, "--guidance", 2)
-    lines = done("evaluate", tmp_path / "ten", "--data", data, *few, *weights, "--save")
+    more = ("--seeds", 2, "--completed", 1, "--unlike", data)
+    lines = done("evaluate", tmp_path / "ten", "--data", data, *few, *weights, *more, "--save")
     result = model_directory.read_evaluation(tmp_path / "ten")
     saved = load_model(tmp_path / "ten")
     test = blobs.images(TESTS, seed=1).reshape(TESTS, 784)
@@ -71,6 +72,14 @@ def test_a_model_that_knows_the_classes_is_measured_by_class_and_with_each_guida
     assert (true["images"], result["classes"]["classification"]["images"]) == (TESTS, 3)
     assert result["classes"]["samples"]["each"] == 2
     assert [row["guidance"] for row in result["guidance"]["rows"]] == [1, 2, 1.5]
+    assert result["seeds"]["seeds"] == [0, 1]
+    assert [row["particles"] for row in result["completions"]["rows"]] == 3 * [1, 16, 64]
+    assert "1 test images without a band, 16 particles: " in lines
+    # half of the area: the same images
+    (unlike,) = result["unlike"]
+    assert unlike["auroc_of_bits"] == 0.5
+    said = refused("evaluate", tmp_path / "ten", "--data", data, "--best-of", 2)
+    assert said == "--best-of needs a class head, which the model does not have"
     assert re.search(
         r"^test bits/dim with the true class: \d+\.\d{3} \+- \d\.\d{4} on \d+ test images$",
         lines,
