@@ -5,6 +5,8 @@
 import { clearNotice, showNotice } from "../base/notice";
 import { ApiError, apiUrl, backOff, callOnce, isTemporary, readError, Unreachable, wait } from "./http";
 import { keyProtocols } from "./key";
+import type { JobListener, JobRequest } from "./job";
+import { local } from "./local";
 import { allModels } from "./models";
 
 const LOST = "Connection lost. Reconnecting; the same seed continues the same images.";
@@ -12,34 +14,6 @@ const FRAME_HEADER = 12; // bytes
 // Codes of errors after which the same job succeeds: the server loads its model, shuts down, or has replaced its engine.
 const TEMPORARY = ["not_ready", "shutting_down", "model_changed"];
 const PAUSE = 1; // seconds before a job is sent again after such an error
-
-/** A job's request; the seed is text, because it can exceed what a number holds exactly. */
-export interface JobRequest {
-  type: "generate" | "complete";
-  seed: string;
-  [field: string]: unknown;
-}
-
-/** Bytes of one image, from position `first` on. */
-export interface Frame {
-  index: number;
-  first: number;
-  bytes: Uint8Array;
-}
-
-/** What the server reports of an image that is finished; null also stands for infinite. */
-export interface FinishedImage {
-  class: string | null; // asked for, or drawn; null where no class was asked for
-  bitsPerDim: number | null;
-  evidenceBits: number | null; // this and the next are null where nothing was completed
-  effectiveParticles: number | null;
-}
-
-/** Called as the messages of a job arrive. */
-export interface JobListener {
-  frame?(frame: Frame): void;
-  image?(index: number, finished: FinishedImage): void;
-}
 
 interface Job {
   id: number;
@@ -59,6 +33,7 @@ const framed = new Map<number, Job>(); // by the number in their frames
 
 /** Runs a job to its end. Returns whether it was cancelled, by the server or by aborting `signal`; throws ApiError. */
 export function runJob(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+  if (local) return local.run(request, listener, signal);
   return new Promise((resolve, reject) => {
     const job = { id: nextId++, request, listener, cancelled: false, isWaiting: false, resolve, reject };
     jobs.set(job.id, job);

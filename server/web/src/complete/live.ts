@@ -2,7 +2,8 @@
 // The next stroke cancels them, and at most one job is in flight: the next begins when the one before has ended.
 
 import { ApiError, backOff, wait } from "../api/http";
-import { runJob, type Frame } from "../api/websocket";
+import type { Frame } from "../api/job";
+import { runJob } from "../api/websocket";
 import { freePool } from "../device/panel";
 import { enlarge, find, make, pixelScale, setText } from "../base/elements";
 import { randomSeed, type PaintRequest } from "../jobs/paint_form";

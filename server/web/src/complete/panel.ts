@@ -3,7 +3,7 @@
 // kept for this tab's session.
 
 import type { Model } from "../api/models";
-import type { Frame } from "../api/websocket";
+import type { Frame } from "../api/job";
 import { StoredText } from "../base/browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";

@@ -4,7 +4,7 @@
 
 import { call } from "../api/http";
 import type { Model } from "../api/models";
-import type { FinishedImage } from "../api/websocket";
+import type { FinishedImage } from "../api/job";
 import { find, make, pixelScale } from "../base/elements";
 import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";

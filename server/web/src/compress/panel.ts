@@ -1,6 +1,7 @@
 // Compress: a picture, the code that paints it, and what the model paints when bits of the code are flipped. Row by row,
 // the picture appears and the bits that it took fade. The address has the code that is shown: it is the whole picture.
 
+import { local } from "../api/local";
 import { bytesOf, type Model } from "../api/models";
 import { fromBase64, toBase64, toBase64Url } from "../base/base64";
 import { copied } from "../base/browser";
@@ -167,7 +168,7 @@ async function offer(): Promise<void> {
 function chooseCodec(): void {
   const pool = openedPool();
   const by = document.querySelector<HTMLInputElement>("#coded-by :checked")!;
-  codec = by.value === "device" && pool ? new DeviceCodec(model, pool) : new ServerCodec(model);
+  codec = (by.value === "device" || local) && pool ? new DeviceCodec(model, pool) : new ServerCodec(model);
 }
 
 /** Asks for the code of a picture, and paints it. `changed` says what was changed of the file that it was. */

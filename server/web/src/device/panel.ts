@@ -1,7 +1,8 @@
 // On your device: downloads the model on request, paints with it in this browser, and compares with the server.
 
 import { bytesOf, type Model } from "../api/models";
-import { runJob, type Frame } from "../api/websocket";
+import type { Frame } from "../api/job";
+import { runJob } from "../api/websocket";
 import { need } from "../base/browser";
 import { find, make, onClick, pixelScale } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
@@ -18,6 +19,7 @@ const GAP = 6;
 
 let model: Model;
 let pool: WorkerPool | undefined; // has loaded the model
+let held: WorkerPool | undefined; // of a page without a server
 let request: PaintRequest; // what the pictures show
 let pictures: Picture[] = [];
 let runner: JobRunner;
@@ -50,10 +52,15 @@ export function setUpDevice(): void {
 }
 
 /** The workers, if they have loaded the selected model. */
-export const openedPool = (): WorkerPool | undefined => pool;
+export const openedPool = (): WorkerPool | undefined => held ?? pool;
 
 /** The same, unless this tab paints with them. */
 export const freePool = (): WorkerPool | undefined => (runner.isRunning ? undefined : pool);
+
+/** Takes the workers of a page without a server, which has one model. */
+export function hold(opened: WorkerPool): void {
+  held = opened;
+}
 
 /** Shows the size of the download on the button. */
 async function labelButton(): Promise<void> {

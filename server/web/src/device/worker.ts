@@ -1,7 +1,7 @@
 // A web worker: loads a model once, then runs one command after another: it paints images and posts the bytes as it goes, or
 // writes or reads the code of a picture.
 
-import type { Frame } from "../api/websocket";
+import type { Frame } from "../api/job";
 import { coded, decoded, type CodedPicture } from "./codec/codes";
 import { Kernel } from "./kernel/kernel";
 import type { ModelFile } from "./kernel/model_file";

@@ -1,10 +1,11 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
-import type { Frame } from "../api/websocket";
+import type { Frame } from "../api/job";
 import type { CodedPicture } from "./codec/codes";
 import { compiled } from "./kernel/kernel";
 import { readModelFile, type ModelFile } from "./kernel/model_file";
 import type { DeviceJob } from "./painting/painter";
+import { startWorker } from "./start_worker";
 import type { Command, Reply } from "./worker";
 
 const MAX_WORKERS = 4; // each has a copy of the weights
@@ -69,7 +70,7 @@ export class WorkerPool {
 
 /** One worker and the command that it runs; others wait for its end. */
 class PoolWorker {
-  private readonly worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
+  private readonly worker = startWorker();
   private last: Promise<unknown> = Promise.resolve(); // settled when all commands have ended
   private isClosed = false;
   private reject = (_: Error) => {};

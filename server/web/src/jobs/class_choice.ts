@@ -9,9 +9,17 @@ import { drawnLabel } from "../device/painting/philox";
 const [ANY, NONE] = ["any", "none"]; // as the server names them
 
 interface Asked {
-  class?: string | undefined;
+  class?: string | string[] | undefined; // of all images, or of each
   seed: string;
   n: number;
+}
+
+/** The label of each image: 0 for no class. */
+export function labelsOf(names: string[], { class: asked, seed, n }: Asked): number[] {
+  const isDrawn = asked === ANY && !names.includes(ANY);
+  const nameOf = (index: number) => (Array.isArray(asked) ? asked[index] : asked) ?? "";
+  const labelOf = (index: number) => (isDrawn ? drawnLabel(names.length, BigInt(seed), index) : names.indexOf(nameOf(index)) + 1);
+  return Array.from({ length: n }, (_, index) => labelOf(index));
 }
 
 interface Choice {
@@ -78,10 +86,8 @@ export class ClassChoice {
   }
 
   /** The label of each image of a request that this browser paints: 0 for no class. */
-  labelsOf({ class: name, seed, n }: Asked): number[] {
-    const isDrawn = name === ANY && !this.names.includes(ANY);
-    const label = this.names.indexOf(name ?? "") + 1;
-    return Array.from({ length: n }, (_, index) => (isDrawn ? drawnLabel(this.names.length, BigInt(seed), index) : label));
+  labelsOf(asked: Asked): number[] {
+    return labelsOf(this.names, asked);
   }
 
   private get radios(): HTMLInputElement[] {

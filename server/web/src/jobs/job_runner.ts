@@ -1,7 +1,8 @@
 // Runs the jobs of one tab, one at a time: its Stop button, its progress line and bar (#<tab>-meter, #<tab>-progress) and
 // its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
-import { runJob, type FinishedImage, type Frame, type JobRequest } from "../api/websocket";
+import type { FinishedImage, Frame, JobRequest } from "../api/job";
+import { runJob } from "../api/websocket";
 import { find, onClick, setText } from "../base/elements";
 import { redraw } from "../pictures/redraw";
 import { showError } from "../base/notice";

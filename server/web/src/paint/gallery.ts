@@ -1,7 +1,7 @@
 // The gallery: one canvas for all images, and beneath it one button for each, which opens it; the arrow keys move
 // between them.
 
-import type { FinishedImage } from "../api/websocket";
+import type { FinishedImage } from "../api/job";
 import { find, make, pixelScale } from "../base/elements";
 import { Picture, type Box, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";

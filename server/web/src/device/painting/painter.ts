@@ -1,7 +1,7 @@
 // Paints images of one network, side by side: what the engine of the server places in slots, the kernel paints. Knows neither
 // the page nor the worker.
 
-import type { Frame } from "../../api/websocket";
+import type { Frame } from "../../api/job";
 import { Slots, type Network } from "../kernel/network";
 import { uniforms } from "./philox";
 

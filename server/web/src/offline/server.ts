@@ -1,0 +1,128 @@
+// Answers in place of a server, by the model in the page: it paints, completes, and says what pixels cost. All else needs a
+// server, and says so. Jobs run one after the other, each by all workers.
+
+import kernelFile from "../../../../kernels/cpu/wasm/step.wasm?url";
+import { ApiError } from "../api/http";
+import { setLocal, type LocalServer } from "../api/local";
+import type { Model } from "../api/models";
+import type { JobListener, JobRequest } from "../api/job";
+import { fromBase64 } from "../base/base64";
+import { hold } from "../device/panel";
+import { WorkerPool } from "../device/worker_pool";
+import { labelsOf } from "../jobs/class_choice";
+
+const NEEDS_SERVER = "This page has no server, which this needs.";
+
+const textOf = (id: string): string => document.getElementById(id)!.textContent!;
+
+/** The kernel's URL is its content, in this page. */
+async function openPool(): Promise<WorkerPool> {
+  const kernel = await (await fetch(kernelFile)).arrayBuffer();
+  return WorkerPool.open(kernel, fromBase64(textOf("offline-model")).buffer);
+}
+
+class PageServer implements LocalServer {
+  private readonly model: Model = JSON.parse(textOf("offline-card"));
+  private readonly opening = openPool();
+  private last: Promise<unknown> = Promise.resolve(); // settled when all jobs have ended
+
+  async answer(path: string, body: unknown): Promise<Response> {
+    const pool = await this.opening;
+    if (path === "v1/models") {
+      hold(pool);
+      return Response.json({ data: [this.model] });
+    }
+    if (path !== "v1/images/likelihoods") throw new ApiError(NEEDS_SERVER, 501);
+    const images = [(body as { image: string | string[] }).image].flat();
+    const data = await Promise.all(images.map((image) => this.scored(pool, image)));
+    return Response.json({ typical_bits_per_dim: null, data });
+  }
+
+  run(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+    const ended = this.last.then(() => (signal.aborted ? true : this.paint(request, listener, signal)));
+    this.last = ended.catch(() => {});
+    return ended;
+  }
+
+  private async scored(pool: WorkerPool, image: string): Promise<object> {
+    const { width, height, channels } = this.model;
+    const bytes = Uint8Array.from(await this.bytesOf(image));
+    const { bits } = await pool.code({ type: "encode", bytes });
+    const pixels = Array.from({ length: width * height }, (_, pixel) => bits.slice(pixel * channels, (pixel + 1) * channels));
+    return {
+      bits_per_dim: bits.reduce((sum, each) => sum + each) / bits.length,
+      typical: null,
+      tail_probability: null,
+      per_pixel: Array.from({ length: height }, (_, row) => pixels.slice(row * width, (row + 1) * width)),
+    };
+  }
+
+  private async paint(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+    const pool = await this.opening;
+    const { classes, height, width, channels } = this.model;
+    const { seed, n, class: name, temperature = 1, guidance = 1 } = request as JobRequest & Asked;
+    const labels = labelsOf(classes, { class: name, seed, n });
+    const known = request.type === "complete" ? await this.known(request as unknown as Known) : undefined;
+    const bytes = height * width * channels;
+    const stop = () => pool.stop();
+    signal.addEventListener("abort", stop);
+    const job = { seed: BigInt(seed), first: 0, labels, temperature, guidance, ...(known && { known }) };
+    await pool.paint(job, (frames, bits, first) => {
+      for (const frame of frames) {
+        listener.frame?.(frame);
+        if (frame.first + frame.bytes.length < bytes) continue;
+        const label = labels[frame.index]!;
+        listener.image?.(frame.index, {
+          class: label ? classes[label - 1]! : null,
+          bitsPerDim: bits[frame.index - first]! / bytes,
+          evidenceBits: null,
+          effectiveParticles: null,
+        });
+      }
+    });
+    signal.removeEventListener("abort", stop);
+    return signal.aborted;
+  }
+
+  /** The bytes of a completion that are known; -1 for others. */
+  private async known({ image, keep_rows, mask }: Known): Promise<Int16Array> {
+    const { width, channels } = this.model;
+    const bytes = await this.bytesOf(image);
+    const kept = mask === undefined ? undefined : await this.pixelsOf(mask);
+    const isKnown = (pixel: number) => (kept ? kept[4 * pixel + 3]! > 0 : pixel < keep_rows! * width);
+    return Int16Array.from(bytes, (byte, at) => (isKnown(Math.floor(at / channels)) ? byte : -1));
+  }
+
+  private async bytesOf(png: string): Promise<number[]> {
+    const pixels = await this.pixelsOf(png);
+    const ofPixel = (at: number) => at % 4 < this.model.channels;
+    return [...pixels].filter((_, at) => ofPixel(at));
+  }
+
+  /** The pixels of a PNG that this page has made, four bytes each. */
+  private async pixelsOf(png: string): Promise<Uint8ClampedArray> {
+    const { width, height } = this.model;
+    const image = await createImageBitmap(new Blob([fromBase64(png)], { type: "image/png" }));
+    const context = new OffscreenCanvas(width, height).getContext("2d")!;
+    context.drawImage(image, 0, 0);
+    return context.getImageData(0, 0, width, height).data;
+  }
+}
+
+interface Asked {
+  n: number;
+  class?: string | string[];
+  temperature?: number;
+  guidance?: number;
+}
+
+interface Known {
+  image: string;
+  keep_rows?: number;
+  mask?: string;
+}
+
+// Fewer images than a server paints in a moment; completions have one particle here.
+document.querySelector<HTMLInputElement>("#count")!.value = "8";
+document.querySelector<HTMLInputElement>("#particles [value='1']")!.checked = true;
+setLocal(new PageServer());

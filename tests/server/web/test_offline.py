@@ -1,0 +1,72 @@
+"""The page that `scanline export --page` writes, opened from its file: what it paints, completes
+and codes, byte for byte, is what this machine does."""
+
+import numpy as np
+import pytest
+
+import scanline
+from tests.server.web.test_compress import SAME
+from tests.support import shapes, small_models
+from tests.support.commands import done, refused
+
+CLASSES = (("7", "seven"), ("8", "eight"))
+COLOUR = small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The model's directory, and the address of its page."""
+    root = tmp_path_factory.mktemp("offline")
+    shapes.save(root / "colour", COLOUR)
+    wrote = done("export", root / "colour", root / "page", "--page", "--precision", "int8")
+    assert wrote.startswith(f"{root / 'page' / 'index.html'}: the page and colour in ")
+    return root / "colour", (root / "page" / "index.html").as_uri()
+
+
+def test_it_paints_writes_and_codes(visit, exported):
+    directory, address = exported
+    asked = "seed=7&temperature=0.9&guidance=1.5"
+    visitor = visit(f"{address}?{asked}&n=3&class=any", done=3, reduced_motion="reduce")
+    model = scanline.load(directory, precision="int8", device="cpu")
+    options = {"seed": 7, "temperature": 0.9, "guidance": 1.5}
+    any_class = model.sample(3, class_name="any", **options)
+    assert np.array_equal(visitor.saved_images(), any_class.array)
+    for tab in ("device", "how"):
+        visitor.expect_hidden(f"#tab-{tab}")
+
+    # The picture of a link is that of its code, which is this machine's.
+    visitor.click("#tab-compress")
+    visitor.expect_text("#coded-status", SAME)
+    file = visitor.saved("#code-save").read_bytes()
+    assert file == model.compress(any_class.array[:1], images_a_code=1)
+    visitor.page.reload()
+    visitor.expect_contains("#coded-status", "The link is this picture: its code of ")
+
+    visitor.page.goto(f"{address}?{asked}&write=7887")
+    visitor.page.reload()  # of the same file, an address of its own
+    visitor.expect_done(4)
+    written = model.sample(class_name=["7", "8", "8", "7"], **options)
+    assert np.array_equal(visitor.saved_images(), written.array)
+    visitor.click(".tile >> nth=0")
+    visitor.click("#viewer-complete")
+    visitor.expect_text("#live-status", "Four completions of this drawing.")
+    seed = 5
+    visitor.unfold()
+    visitor.fill("#complete-count", "1")
+    visitor.fill("#complete-seed", str(seed))
+    visitor.click("#complete-form .primary")
+    visitor.expect_done(1, "#complete-meter")
+    rows = int(visitor.see("#rows").input_value())
+    completed = model.complete(written.array[0], keep_rows=rows, seed=seed, particles=1)
+    found = visitor.pixels("#results canvas >> nth=4")
+    shown = completed.array.reshape(*found.shape[:2], -1)
+    assert np.array_equal(found[..., :3], shown)
+
+
+def test_what_cannot_be_written_is_refused(grey_directory, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file; name a folder" in refused(
+        "export", grey_directory, tmp_path / "file", "--page"
+    )
+    sentence = refused("export", grey_directory, tmp_path / "a.pth", "--precision", "int8")
+    assert sentence == "--precision is for a page: add --page"
