@@ -372,6 +372,19 @@ def test_a_mask_of_another_size_has_the_nearest_pixels():
     assert_array_equal(known_by_picture(mask, GREY, "mask"), (LARGE[3:29:4, 2::4] > 99).reshape(-1))
 
 
+def test_a_telephones_photo_is_decoded_with_fewer_pixels():
+    side = 4096
+    assert side**2 == pictures.MAX_REDUCED_PIXELS
+    photo = open_picture(encode(np.zeros((side, side), np.uint8), "JPEG"), GREY, "image", True)
+    assert photo.size == (side // 4, side // 4)
+    for refused in (
+        encode(np.zeros((side, side), np.uint8)),
+        encode(np.zeros((side, side + 1), np.uint8), "JPEG"),
+    ):
+        with pytest.raises(InvalidInput, match="are resized to the model's size"):
+            open_picture(refused, GREY, "image", True)
+
+
 @pytest.mark.parametrize(
     ("file", "resize", "code"),
     [

@@ -20,9 +20,9 @@ export interface Painted {
 }
 
 interface ClassifiedImage {
+  class: string | null;
   posterior: Record<string, number>;
   typical: boolean | null;
-  noisy: boolean;
   tail_probability: number | null;
 }
 
@@ -50,7 +50,7 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
 
 function showAnswer(image: ClassifiedImage, readBy: string): void {
   const { posterior, typical, tail_probability: tail } = image;
-  const all = typical === false && !image.noisy ? [] : Object.entries(posterior);
+  const all = image.class === null ? [] : Object.entries(posterior);
   const shown = all.length <= MAX_CLASSES ? all : all.sort((a, b) => b[1] - a[1]).slice(0, MAX_CLASSES);
   find("posterior", HTMLElement).replaceChildren(
     ...shown.map(([name, probability]) => {
@@ -67,9 +67,9 @@ function percent(probability: number): string {
   return `${(100 * probability).toFixed(1)} %`;
 }
 
-function unusual({ typical, noisy }: ClassifiedImage, tail: number): string {
+function unusual(image: ClassifiedImage, tail: number): string {
   const share = `${(100 * tail).toLocaleString("en", { maximumSignificantDigits: 2 })} %`;
-  if (typical) return `A usual picture for this model: up to ${share} of its test images are as unusual.`;
-  if (noisy) return `The picture has noise: at most ${share} of the test images are as unusual.`;
+  if (image.typical) return `A usual picture for this model: up to ${share} of its test images are as unusual.`;
+  if (image.class !== null) return `The picture has noise: at most ${share} of the test images are as unusual.`;
   return `Unlike what the model knows: at most ${share} of its test images are as unusual. It names no class.`;
 }
