@@ -45,6 +45,7 @@ from scanline.model.images.cleaning import Clean, Cleaned, read
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.given_images import Picture, Pictures, read_completion, read_images
+from scanline.model.images.recipe import Recipe
 from scanline.model.likelihood.classification import Classification, check_classes
 from scanline.model.likelihood.marginal_likelihood import DEFAULT_REPEATS, Estimate
 from scanline.model.network.transformer import Transformer
@@ -56,6 +57,7 @@ from scanline.model.tasks.encode import EncodeValues
 from scanline.model.tasks.estimate import EstimateValues
 from scanline.model.tasks.offline import RunOptions, after, engine_for, progressing, run_tasks
 from scanline.model.tasks.paint import CompleteValues, PaintedImages, PaintTask, PaintValues
+from scanline.model.tasks.recipe import recipe_of
 from scanline.model.tasks.score import Scores, ScoreValues
 from scanline.model.tasks.task import Task
 
@@ -81,9 +83,11 @@ class Images(DrawingParams):
     known: np.ndarray | None = None  # bool [n, H, W], of completions: the pixels that were given
     # of a sheet: one row of images of a list of classes; None: nearly square
     columns: int | None = None
+    # the request that paints them again, which files of them carry (docs/api.md)
+    recipe: Recipe | None = None
 
     @classmethod
-    def of(cls, painted: PaintedImages, config: ModelConfig) -> "Images":
+    def of(cls, painted: PaintedImages, config: ModelConfig, recipe: Recipe | None) -> "Images":
         """Return the images of a task."""
         return cls(
             painted.images.reshape(-1, *config.image_shape),
@@ -94,6 +98,7 @@ class Images(DrawingParams):
             painted.class_names(config),
             painted.known,
             None if painted.sampling.listed is None else len(painted.images),
+            recipe,
             **painted.sampling.used,
         )
 
@@ -133,7 +138,8 @@ class Images(DrawingParams):
     ) -> None:
         """Write a .png or .webp contact sheet, a .npy array, or one PNG per image into a
         folder; by the name. The classes of images, where they are known, are in a table beside
-        an array, or in the folder: classes.csv.
+        an array, or in the folder: classes.csv. Pictures carry their recipe, which `scanline recipe`
+        prints.
 
         A .gif or .apng, and a .webp or .png where `film` or one of the next two is given, is a film
         of the painting: frames, 2 to 256 (32); seconds until the last of them, 0.1 to 60 (3).
@@ -148,6 +154,7 @@ class Images(DrawingParams):
             known=self.known,
             scale=int(scale or 1),
             classes=self.classes,
+            recipe=self.recipe,
         )
 
 
@@ -210,9 +217,20 @@ class Model:
     @cached_property
     def codings(self) -> tuple[str, ...]:
         """That digest, and those of files that earlier versions made with this model."""
-        generator = Generator(self.network, 1, self.threads, self.precision, self.backend)
-        with closing(generator):
+        with closing(self._generator()) as generator:
             return generator.codings
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of what paints: models with an equal one paint the same bytes for a seed."""
+        with closing(self._generator()) as generator:
+            return generator.digest
+
+    def recipe_of(self, tasks: Sequence[PaintTask]) -> Recipe | None:
+        """Return the recipe of the images of tasks that differ in class or picture only, which
+        files of them carry."""
+        requests = [task.request for task in tasks]
+        return recipe_of(requests, self.config, self.name, self.digest)
 
     @spelled_out
     def sample(
@@ -491,7 +509,10 @@ class Model:
     ) -> Images:
         task = self._planned(values, picture)
         self.run([task], "painting", progress)
-        return Images.of(task.result(), self.config)
+        return Images.of(task.result(), self.config, self.recipe_of([task]))
+
+    def _generator(self) -> Generator:
+        return Generator(self.network, 1, self.threads, self.precision, self.backend)
 
     def decode(
         self, file: CodeFile, wanted: Sequence[int] | None, param: str, progress: Progress = False

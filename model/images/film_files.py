@@ -6,6 +6,7 @@ import io
 import numpy as np
 from PIL import Image
 
+from scanline.model.images import recipe as recipes
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.film import Film
 from scanline.model.images.pictures import MAX_THOROUGH_PIXELS, RUNS
@@ -13,9 +14,15 @@ from scanline.model.images.pictures import MAX_THOROUGH_PIXELS, RUNS
 COLOURS = 255  # of a GIF's 256; the last marks what does not change
 
 
-def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -> bytes:
+def encode(
+    picture: np.ndarray,
+    appearance: np.ndarray,
+    film: Film,
+    kind: str,
+    recipe: recipes.Recipe | None = None,
+) -> bytes:
     """Return the file, of a kind of MEDIA_TYPES, of a finished picture [H, W] or [H, W, 3] uint8
-    whose pixels appear in frames `appearance` [H, W]."""
+    whose pixels appear in frames `appearance` [H, W], with its recipe in it."""
     height, width = appearance.shape
     film.check_size(width, height, picture.size // appearance.size, kind)
     palette = None
@@ -29,7 +36,9 @@ def encode(picture: np.ndarray, appearance: np.ndarray, film: Film, kind: str) -
         shown = np.where(is_painted, picture, np.uint8(blank))
         frames.append(_enlarged(shown, scale, palette))
     first = frames[0]
+    recipe = recipes.of_film(recipe, film, scale)
     options = {
+        **recipes.options(recipe, kind),
         "save_all": True,
         "append_images": frames[1:],
         "duration": film.durations,

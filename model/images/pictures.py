@@ -17,6 +17,7 @@ from PIL import Image, ImageOps
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput, whole_number
+from scanline.model.images import recipe as recipes
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.picture_files import FORMATS, SlowError, open_file
@@ -333,36 +334,45 @@ def resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return np.asarray(Image.fromarray(image).resize(size, Image.Resampling.NEAREST))
 
 
-def encode(picture: Image.Image, output_format: str) -> bytes:
-    """Return a lossless file of the picture."""
+def encode(picture: Image.Image, output_format: str, recipe: recipes.Recipe | None = None) -> bytes:
+    """Return a lossless file of the picture, with its recipe in it."""
     out = io.BytesIO()
     is_large = picture.width * picture.height > MAX_THOROUGH_PIXELS
-    less_effort: dict[str, int] = {}
+    options = recipes.options(recipe, output_format)
     if output_format == "webp":
         if is_large:
-            less_effort = {"method": 0, "quality": 0}
-        picture.save(out, "WEBP", lossless=True, exact=True, **less_effort)
+            options |= {"method": 0, "quality": 0}
+        picture.save(out, "WEBP", lossless=True, exact=True, **options)
     else:
         if is_large:
-            less_effort = {"compress_type": RUNS}
-        picture.save(out, "PNG", **less_effort)
+            options["compress_type"] = RUNS
+        picture.save(out, "PNG", **options)
     return out.getvalue()
 
 
-def encode_image(image: np.ndarray, output_format: str) -> bytes:
+def encode_image(
+    image: np.ndarray, output_format: str, recipe: recipes.Recipe | None = None
+) -> bytes:
     """Return a lossless file of one image [H, W] or [H, W, 3] uint8."""
-    return encode(Image.fromarray(image), output_format)
+    return encode(Image.fromarray(image), output_format, recipe)
 
 
-def to_base64(image: np.ndarray, output_format: str) -> str:
+def to_base64(image: np.ndarray, output_format: str, recipe: recipes.Recipe | None = None) -> str:
     """Return the same file as base64 text."""
-    return base64.b64encode(encode_image(image, output_format)).decode()
+    return base64.b64encode(encode_image(image, output_format, recipe)).decode()
 
 
-def encode_sheet(images: np.ndarray, output_format: str, columns: int | None = None) -> bytes:
+def encode_sheet(
+    images: np.ndarray,
+    output_format: str,
+    columns: int | None = None,
+    recipe: recipes.Recipe | None = None,
+) -> bytes:
     """Return a lossless file of images [n, ...]: the picture itself for one, a contact sheet for
     more."""
-    return encode(sheet(images, columns), output_format)
+    return encode(
+        sheet(images, columns), output_format, recipes.of_sheet(recipe, len(images), columns)
+    )
 
 
 def npy_chunks(images: np.ndarray, resize: Callable[[np.ndarray], np.ndarray]) -> Iterator[bytes]:

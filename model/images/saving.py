@@ -17,6 +17,7 @@ from scanline.model.images.contact_sheet import class_sheet, gap_of, grid, sheet
 from scanline.model.images.film import Film, check_sides
 from scanline.model.images.film_files import encode as encode_film
 from scanline.model.images.pictures import encode, encode_image, encode_npy
+from scanline.model.images.recipe import Recipe, of_image, of_sheet
 
 SHEETS = (".png", ".webp")
 # the last two where a film is asked for
@@ -122,21 +123,25 @@ def save_classes(
     titles: Sequence[str] = (),
     known: np.ndarray | None = None,
     classes: Sequence[str | None] = (),
+    recipe: Recipe | None = None,
 ) -> None:
     """Write images [K, n, H, W] or [K, n, H, W, 3] uint8 of K classes by the name `out`, as
     `save_images` does; a sheet or a film has a row for each class, after its name. titles: see
-    `class_sheet`; known, classes: `save_images`."""
+    `class_sheet`; known, classes, recipe: `save_images`."""
     film = check_out(out, film)
     kind = _form(out)
     if kind not in FILMS:
-        save_images(images.reshape(-1, *images.shape[2:]), out, classes=classes)
+        flat = images.reshape(-1, *images.shape[2:])
+        save_images(flat, out, classes=classes, recipe=recipe)
         return
     rows, n, height, width = images.shape[:4]
     appearance = None
     if film is not None:
         appearance = film.appearance_frame(rows * n, (height, width), known)
         scale = 1  # its own comes later
-    _write(out, class_sheet(images, names, scale, titles), appearance, n, film)
+    if recipe:
+        recipe = {**recipe, "scale": scale}
+    _write(out, class_sheet(images, names, scale, titles), appearance, n, film, recipe)
 
 
 def save_images(
@@ -149,6 +154,7 @@ def save_images(
     count: int | None = None,
     scale: int = 1,
     classes: Sequence[str | None] = (),
+    recipe: Recipe | None = None,
 ) -> None:
     """Write images [n, H, W] or [n, H, W, 3] uint8 as a sheet, a film, an
     array or a folder, by the name `out`.
@@ -156,6 +162,7 @@ def save_images(
     columns: of a sheet or a film, by default the nearest square. known: see `Film.appearance_frame`. numbers: of the
     images among `count`, which name the files of a folder; by default 0 to n - 1 of n. scale: of a sheet, see `sheet`.
     classes: of each image, where any is known; a folder and an array have them in a table, see `classes_file`.
+    recipe: of all images, which the files carry.
     """
     film = check_out(out, film)
     kind = _form(out)
@@ -168,14 +175,17 @@ def save_images(
         if film is not None:
             appearance = film.appearance_frame(n, (height, width), known)
             scale = 1  # its own comes later
-        _write(out, sheet(images, columns, scale), appearance, columns, film)
+        recipe = of_sheet(recipe, n, columns, scale)
+        _write(out, sheet(images, columns, scale), appearance, columns, film, recipe)
     else:
         count = count or len(images)
         check_folder(out, count)
         out.mkdir(exist_ok=True)
         names = [file_name(number, count) for number in numbers or range(len(images))]
-        for name, image in zip(names, images, strict=True):
-            write_file(out / name, encode_image(image, "png"), durable=False)
+        labels = classes or [None] * len(images)
+        for place, (name, image) in enumerate(zip(names, images, strict=True)):
+            own_recipe = of_image(recipe, place, labels[place])
+            write_file(out / name, encode_image(image, "png", own_recipe), durable=False)
         write_classes(out, names, classes)
 
 
@@ -226,18 +236,19 @@ def _write(
     appearance: np.ndarray | None,
     columns: int | None,
     film: Film | None,
+    recipe: Recipe | None,
 ) -> None:
     """Write a sheet, or a film of it by the `appearance` frames of its images; what is above and on
     the left of these is there from the start."""
     kind = _form(out)
     if film is None or appearance is None:
-        data = encode(picture, kind[1:])
+        data = encode(picture, kind[1:], recipe)
     else:
         frames = np.asarray(sheet(appearance, columns))
         above = picture.height - frames.shape[0]
         left = picture.width - frames.shape[1]
         frames = np.pad(frames, ((above, 0), (left, 0)))
-        data = encode_film(np.asarray(picture), frames, film, FILMS[kind])
+        data = encode_film(np.asarray(picture), frames, film, FILMS[kind], recipe)
     write_output(out, data)
 
 

@@ -18,6 +18,7 @@ from scanline.server.cli.commands import (
     import_,
     models,
     push,
+    recipe,
     sample,
     score,
     serve,
@@ -49,6 +50,7 @@ for command in (serve.serve, sample.sample, complete.complete, score.score, clas
     app.command()(command)
 app.command()(compress.compress)
 app.command()(decompress.decompress)
+app.command()(recipe.recipe)
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command("models")(models.list_models)

@@ -11,7 +11,7 @@ import logging
 import socket
 from array import array
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,10 +28,13 @@ from scanline.model.base.named_files import read_file
 from scanline.model.base.sampling_options import GenerationOptions
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
+from scanline.model.images.recipe import Recipe as FileRecipe
+from scanline.model.images.recipe import of_image
 from scanline.model.images.saving import file_name, write_classes
 from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest
 from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
+from scanline.model.tasks.recipe import recipe_of
 from scanline.model.tasks.task import Task
 from scanline.server.cluster.application import INGRESS
 from scanline.server.engine.job import EngineFailedError, Job
@@ -82,13 +85,21 @@ class FolderTask(Task):
     request: GenerateRequest
 
     def __init__(
-        self, request: GenerateRequest, out: Path, shape: tuple[int, ...], progress: Progress
+        self,
+        request: GenerateRequest,
+        out: Path,
+        shape: tuple[int, ...],
+        progress: Progress,
+        recipe: FileRecipe | None = None,
+        names: Sequence[str | None] = (),  # of the labels
     ) -> None:
         self.request = request
         self.count = len(request.indices)
         self.out = out
         self.shape = shape
         self.progress = progress
+        self.recipe = recipe
+        self.names = names
         self.finished: deque[Finished] = deque()  # that are not written yet
         self.bits_per_dim = array("d")  # of the images that this run painted
 
@@ -112,8 +123,11 @@ class FolderTask(Task):
         return PaintedFolder(self.bits_per_dim.tolist())
 
     def _write(self, event: Finished) -> None:
-        image = encode_image(np.frombuffer(event.image, np.uint8).reshape(self.shape), "png")
-        write_file(self.out / file_name(event.index, self.request.n), image, durable=False)
+        image = np.frombuffer(event.image, np.uint8).reshape(self.shape)
+        class_name = self.names[self.request.label_of(event.index)] if self.names else None
+        recipe = of_image(self.recipe, event.index, class_name)
+        path = self.out / file_name(event.index, self.request.n)
+        write_file(path, encode_image(image, "png", recipe), durable=False)
         self.bits_per_dim.append(event.bits_per_dim)
 
 
@@ -217,7 +231,10 @@ def folder_task(
     values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=names, sampling=recipe.sampling)
     request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
     request.largest_kind.check_slots(replicas.max_slots_per_image)
-    return FolderTask(request, out, model.config.image_shape, progress)
+    config = model.config
+    file_recipe = recipe_of([request], config, recipe.model, request.digest)
+    labels = (None, *config.class_names)
+    return FolderTask(request, out, config.image_shape, progress, file_recipe, labels)
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import sheet
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
+from scanline.model.images.recipe import of_sheet
 from scanline.model.tasks.score import Scores
 from scanline.server.api.base.cancellation import deadline, until_disconnect
 from scanline.server.api.base.errors import ApiError, ClientGoneError
@@ -158,7 +159,8 @@ def _json(answer: BaseModel, items: Iterable[Iterator[bytes]]) -> Iterator[bytes
 
 def _sheet(images: np.ndarray, output: ImageOutput) -> bytes:
     resized = np.stack([output.resized(image) for image in images])
-    return pictures.encode_sheet(resized, KINDS[output.media_type], output.columns)
+    kind = KINDS[output.media_type]
+    return pictures.encode_sheet(resized, kind, output.columns, output.recipe)
 
 
 def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: ImageOutput) -> bytes:
@@ -167,7 +169,9 @@ def _film(images: np.ndarray, known: np.ndarray | None, film: Film, output: Imag
         sheet(np.stack([output.resized(image) for image in kind]), output.columns)
         for kind in (images, appearance)
     )
-    return encode_film(np.asarray(picture), np.asarray(appear), film, KINDS[output.media_type])
+    recipe = of_sheet(output.recipe, len(images), output.columns)
+    kind = KINDS[output.media_type]
+    return encode_film(np.asarray(picture), np.asarray(appear), film, kind, recipe)
 
 
 def _image_data(
@@ -183,7 +187,7 @@ def _image_data(
         else film.appearance_frame(len(images), images.shape[1:3], known)
     )
     for image, appear, fields in zip(images, appearance, metadata, strict=True):
-        data = ImageData(**output.data(image, appear), **fields)
+        data = ImageData(**output.data(image, appear, fields), **fields)
         yield iter([data.model_dump_json(exclude_unset=True).encode()])
 
 

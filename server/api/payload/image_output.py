@@ -7,25 +7,29 @@ so, as it does of uploads that were resized.
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isfinite, prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from fastapi import Request
 
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.inputs import InvalidInput
+from scanline.model.formats.model_dir import model_name
 from scanline.model.images import film as films
 from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import grid
 from scanline.model.images.film import Film
 from scanline.model.images.film_files import encode as encode_film
+from scanline.model.images.recipe import Recipe, of_image
 from scanline.model.tasks.paint import PaintTask
+from scanline.model.tasks.recipe import recipe_of
 from scanline.server.api.base.errors import MAX_QUOTED, ApiError, quoted
 from scanline.server.api.payload.accept import JSON, NPY, accepted, takes_json
 from scanline.server.api.payload.schemas import OutputFields
+from scanline.server.models.registry import ServedModel
 
 MEDIA_TYPES = {**pictures.MEDIA_TYPES, **films.MEDIA_TYPES}  # of stills and films
 KINDS = {media_type: kind for kind, media_type in MEDIA_TYPES.items()}
@@ -53,6 +57,7 @@ class ImageOutput:
     film: Film | None = None  # of each image in JSON, of all together in a file
     columns: int | None = None  # of a sheet; None: nearly square
     media_type: str = JSON  # of the answer
+    recipe: Recipe | None = None  # of all images, which their files carry
 
     @property
     def is_json(self) -> bool:
@@ -86,20 +91,41 @@ class ImageOutput:
         """Return an image [H, W] or [H, W, 3] uint8 of the size that the answer has."""
         return image if self.size is None else pictures.resized(image, self.size)
 
-    def base64(self, image: np.ndarray, appearance: np.ndarray | None = None) -> str:
-        """Return the file of an image of the model's size, as base64 text.
-        appearance: its `Film.appearance_frame`.
-        """
+    def of(self, task: PaintTask, model: ServedModel, uploaded: tuple[str, ...]) -> Self:
+        """Return the output of a task that runs or has run, whose uploads have been read."""
+        ready = model.engine.ready
+        digest = "" if ready is None else ready.digest
+        # The command line knows the directory's name, too.
+        own_name = model_name(model.engine.options.directory)
+        name = own_name if own_name in model.names else model.id
+        recipe = recipe_of([task.request], task.config, name, digest)
+        if recipe and self.size is not None:
+            recipe["size"] = self.fields["size"]
+        return replace(self, uploaded=uploaded, recipe=recipe)
+
+    def base64(
+        self,
+        image: np.ndarray,
+        appearance: np.ndarray | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return the file of an image of the model's size, as base64 text. appearance: its
+        `Film.appearance_frame`; metadata: its number and class, where it is finished."""
+        recipe = None
+        if metadata is not None and self.recipe is not None:
+            recipe = of_image(self.recipe, metadata["index"], metadata["class"])
         if self.film is None or appearance is None:
-            return pictures.to_base64(self.resized(image), self.output_format)
+            return pictures.to_base64(self.resized(image), self.output_format, recipe)
         file = encode_film(
-            self.resized(image), self.resized(appearance), self.film, self.output_format
+            self.resized(image), self.resized(appearance), self.film, self.output_format, recipe
         )
         return b64encode(file).decode()
 
-    def data(self, image: np.ndarray, appearance: np.ndarray | None) -> dict[str, str]:
+    def data(
+        self, image: np.ndarray, appearance: np.ndarray | None, metadata: Mapping[str, Any]
+    ) -> dict[str, str]:
         """Return the field of an answer's item that holds the image; see `base64`."""
-        text = self.base64(image, appearance)
+        text = self.base64(image, appearance, metadata)
         if self.as_url:
             return {"url": f"data:{MEDIA_TYPES[self.output_format]};base64,{text}"}
         return {"b64_json": text}

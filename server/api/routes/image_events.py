@@ -71,9 +71,8 @@ class EventStream(Response):
                 async with deadline(self.models.request_timeout):
                     work = running(self.models, self.model, self.task, self.pictures)
                     job = await stack.enter_async_context(work)
-                self.output = replace(
-                    self.output, uploaded=self.pictures.resized if self.pictures else ()
-                )
+                uploaded = self.pictures.resized if self.pictures else ()
+                self.output = self.output.of(self.task, self.model, uploaded)
                 failure = await self._respond(send, job, stack)
         except ClientGoneError:
             return
@@ -129,23 +128,25 @@ class EventStream(Response):
             for row in part.finished:
                 if row not in shown:
                     continue
-                event = await self._event(
-                    "completed", row, task.images[row].reshape(config.image_shape)
-                )
+                metadata = {"index": shown[row], **image_metadata(task, row)}
+                picture = task.images[row].reshape(config.image_shape)
+                event = await self._event("completed", row, picture, metadata)
                 size = config.bytes * task.request.best_of
                 usage = Usage.of(task.request.known_bytes_of(row), size).model_dump()
-                event |= {**task.used, **image_metadata(task, row), "usage": usage}
+                event |= {**task.used, **metadata, "usage": usage}
                 if await _send_event(send, event["type"], event):
                     partials.merge()
 
-    async def _event(self, name: str, row: int, picture: np.ndarray) -> dict[str, Any]:
-        """Return the fields that partial_image and completed have in common. A
-        WebP takes milliseconds to encode.
+    async def _event(
+        self, name: str, row: int, picture: np.ndarray, metadata: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the fields that partial_image and completed have in common. metadata: of a
+        finished image. A WebP takes milliseconds to encode.
         """
         encoding = offload.run_long if self.output.takes_long else offload.run
         return {
             "type": f"{self.kind}.{name}",
-            "b64_json": await encoding(lambda: self.output.base64(picture)),
+            "b64_json": await encoding(lambda: self.output.base64(picture, None, metadata)),
             "created_at": int(time.time()),
             **self.output.fields,
             "background": "opaque",

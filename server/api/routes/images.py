@@ -1,7 +1,6 @@
 """POST /v1/images/generations, /v1/images/edits and /v1/images/decodings."""
 
 import time
-from dataclasses import replace
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
@@ -93,7 +92,7 @@ def _respond(
         return EventStream(request, models, model, task, fields, output, pictures)
 
     async def whole_answer() -> Answer:
-        done = replace(output, uploaded=pictures.resized if pictures else ())
+        done = output.of(task, model, pictures.resized if pictures else ())
         shown = task.shown
         config = model.config
         images = (await _shown_images(task)).reshape(-1, *config.image_shape)
@@ -108,7 +107,7 @@ def _respond(
         )
         metadata = ({"index": number, **image_metadata(task, row)} for row, number in shown.items())
         known = task.request.known_pixels(config) if output.film else None
-        chunks = painted_chunks(whole, images, metadata, output, known)
+        chunks = painted_chunks(whole, images, metadata, done, known)
         headers = {"content-type": output.media_type, **done.headers, **seed_headers(task)}
         return chunks, headers
 

@@ -120,10 +120,13 @@ def complete(
     images = images.reshape(len(inputs), -1, *config.image_shape)
     kept = kept.reshape(-1, config.height, config.width)
     classes = [name for one in painted for name in one.class_names(config)]
+    recipe = loaded.recipe_of(tasks)
+    if recipe and labels:
+        recipe["labels"] = True
     if labels:
         rows = [Path(picture.name).stem for picture in found] if len(found) > 1 else ()
         columns = ("occluded", *map(str, range(1, n + 1)), "original")
-        save_classes(images, rows, out, shown_film, scale, columns, kept, classes)
+        save_classes(images, rows, out, shown_film, scale, columns, kept, classes, recipe)
     else:
         save_images(
             images.reshape(-1, *config.image_shape),
@@ -133,6 +136,7 @@ def complete(
             kept,
             scale=scale,
             classes=classes,
+            recipe=recipe,
         )
 
     bits = np.concatenate([one.bits_per_dim for one in painted])

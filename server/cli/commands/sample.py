@@ -136,10 +136,23 @@ def sample(
     images = np.stack([batch.images for batch in painted]).reshape(-1, n, *config.image_shape)
     shown = [name for batch in painted for name in batch.class_names(config)]
     images = 255 - images if invert else images
+    recipe = loaded.recipe_of(tasks)
+    if recipe and invert:
+        recipe["invert"] = True
     if each_class:
-        save_classes(images, config.class_names, out, shown_film, scale or 1, classes=shown)
+        save_classes(
+            images, config.class_names, out, shown_film, scale or 1, classes=shown, recipe=recipe
+        )
     else:
-        save_images(images[0], out, columns, film=shown_film, scale=scale or 1, classes=shown)
+        save_images(
+            images[0],
+            out,
+            columns,
+            film=shown_film,
+            scale=scale or 1,
+            classes=shown,
+            recipe=recipe,
+        )
     bits = np.concatenate([batch.bits_per_dim for batch in painted])
     more: dict[str, object] = {**tasks[0].used}
     if shown:

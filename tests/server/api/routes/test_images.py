@@ -177,9 +177,13 @@ def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client):
 
 
 def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(client):
-    assert (
-        edit(client, image=FILE, keep_rows=0, n=2)["data"] == generate(client, seed=4, n=2)["data"]
-    )
+    edited = edit(client, image=FILE, keep_rows=0, n=2)
+    generated = generate(client, seed=4, n=2)
+    np.testing.assert_array_equal(painted(edited), painted(generated))
+    for answer in (edited, generated):
+        for image in answer["data"]:
+            del image["b64_json"]  # whose recipes differ
+    assert edited["data"] == generated["data"]
     greys = noise(2, 7, 5)
     found = painted(edit(client, image=[text(encode(image)) for image in greys], keep_rows=4, n=3))
     np.testing.assert_array_equal(found[:, :4], greys[[0, 0, 0, 1, 1, 1], :4])
