@@ -1,10 +1,13 @@
 // The page draws and codes as the server does: compared with vectors of the Python code (tests/support/page/vectors.py). What
 // the kernel computes is compared in a browser.
 
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { Decoder, encode, type Interval } from "../src/device/codec/coder";
 import { intervalOf, startsOf } from "../src/device/codec/codes";
+import { compiled, Kernel } from "../src/device/kernel/kernel";
 import { readModelFile } from "../src/device/kernel/model_file";
+import { Network } from "../src/device/kernel/network";
 import { firstByte } from "../src/device/painting/painter";
 import { drawnLabel, philox, uniforms } from "../src/device/painting/philox";
 import vectors from "./vectors.json";
@@ -55,4 +58,15 @@ test("a model's file, whose halves become float32 numbers, and one that was cut 
   for (const size of [0, 7, 100, whole.byteLength - 1]) {
     expect(() => readModelFile(whole.slice(0, size))).toThrow("The model's file is damaged or was cut off: load it again.");
   }
+});
+
+test("a browser without SIMD, and a file for another kernel, get one sentence", async () => {
+  const unknown = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, 99);
+  await expect(compiled(unknown)).rejects.toThrow("This browser cannot run the model: it has no WebAssembly with SIMD.");
+  const code = readFileSync(new URL("../../../kernels/cpu/wasm/step.wasm", import.meta.url));
+  const kernel = await Kernel.open(await compiled(code));
+  const file = readModelFile(new Uint8Array(Buffer.from(vectors.model.file, "base64")).buffer);
+  expect(new Network(kernel, file).bytes).toBe(2);
+  const other = { ...file, abi: file.abi + 1 };
+  expect(() => new Network(kernel, other)).toThrow("The model's file is for another version of this page: reload the page.");
 });
