@@ -18,6 +18,7 @@ from benchmarks.gpu.launches import launches
 from benchmarks.gpu.painting import bench, rates
 from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.results import Finding
+from benchmarks.gpu.same_bytes import same_bytes
 from benchmarks.gpu.setup import Sizes
 from benchmarks.gpu.tests_here import run_tests
 from benchmarks.gpu.update_profile import update_profile
@@ -50,6 +51,7 @@ PARTS = (
         "4,096 images by 1, 2 and 4 streams, beside the copy: the streams of all later parts",
     ),
     Part("one", one, 10, "1, 8 and 64 images, with deferred steps one by one and at once"),
+    Part("same_bytes", same_bytes, 30, "int8: the CPU kernel's bits, and rates beside exact"),
     Part("ahead", ahead, 40, "painting ahead beside steps: bytes, bits, states, passes, rates"),
     Part("update_profile", update_profile, 90, "the compiled update, and its kernels by kind"),
     Part(

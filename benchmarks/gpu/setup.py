@@ -142,6 +142,7 @@ def make_generator(
     *,
     chained: bool = True,
     narrow: bool = False,
+    int8_weights: bool = False,
     ready: bool = True,
     **options: Any,
 ) -> Generator:
@@ -152,7 +153,7 @@ def make_generator(
     """
     if model.device.type == "cpu":
         options = {**DRY_OPTIONS, **options}
-    backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options), narrow)
+    backend = CudaBackend(model, state_dtype, chained, CudaOptions(**options), narrow, int8_weights)
     pool = SlotPool.empty(model.config, slots, model.device, state_dtype, backend.deferred)
     if ready:
         backend.warm_up(pool)

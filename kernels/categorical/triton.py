@@ -41,6 +41,7 @@ def sample(
     # [S] int64: not 0 where kernels/codec/triton.py has decoded the byte
     code_range: Tensor | None = None,
     at: Tensor | None = None,  # [B] int64: the byte of each row; see below
+    ordered: bool = False,  # with the bits of the CPU kernel: see kernels/triton/ordered.py
 ) -> None:
     """Paint the byte of `images` at `position` of the chosen slots, unless it is known, add its
     cost at temperature 1 to `bits`, and to `known_bits` if it is known, and 1 to `position`, all IN
@@ -65,7 +66,8 @@ def sample(
         VALUES,
         LN2,
         IMAGES,
-        num_warps=IMAGES,
+        ordered,
+        num_warps=2 * IMAGES if ordered else IMAGES,
         **options(chained),
     )
 
@@ -92,6 +94,7 @@ def _sample(
     values: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
+    ordered: tl.constexpr,
     chained: tl.constexpr,
 ):
     # Parameters come from the previous kernel, and images and positions of this
@@ -112,12 +115,17 @@ def _sample(
     is_with = (tl.load(label + slot, mask=live, other=0) != 0)[:, None]
     with_class = tl.where(is_with, logits, other)
     without = tl.where(is_with, other, logits)
-    weight = tl.load(guidance + slot, mask=live, other=1.0)
-    mixed = tl.where(guided[:, None], without + weight[:, None] * (with_class - without), logits)
+    weight = tl.load(guidance + slot, mask=live, other=1.0)[:, None]
+    if ordered:
+        mixed = tl.fma(weight, with_class - without, without)
+    else:
+        mixed = without + weight * (with_class - without)
+    mixed = tl.where(guided[:, None], mixed, logits)
 
     # The first uniform of the byte picks it; the second is not used.
     u, _ = slot_uniforms(seed, index, slot, place, live)
-    picked = pick(mixed / image_temperature[:, None], u, value < values, values)
+    there = value < values
+    picked = pick(mixed, image_temperature, u, there, values, ordered)
     at = slot * length + place
     drawn = picked.to(tl.float32)
     if code_range is not None:
@@ -128,7 +136,8 @@ def _sample(
     # The cost of the byte at temperature 1. Registers cannot be indexed:
     # its logit is picked by a masked sum.
     logit = tl.sum(tl.where(value == byte.to(tl.int32)[:, None], logits, 0.0), axis=1)
-    cost = in_bits(log_sum_exp(logits) - logit, wrong(logits) | wrong(mixed), ln2)
+    nats = log_sum_exp(logits, there, ordered) - logit
+    cost = in_bits(nats, wrong(logits) | wrong(mixed), ln2, ordered)
     total, known_total = totals(bits, known_bits, owner, live)
     known_total += tl.where(is_known, cost, 0.0)
     total += cost

@@ -1,6 +1,7 @@
 """The causal convolution on a GPU: the norm of x, if any, and the sum over painted neighbours, in
 one launch before the product that reads them. Reference: `reference.causal_conv`; the neighbours
-are added together first, then to the pixel's own.
+are added together first, then to the pixel's own. `ordered`, each is added to the pixel's own in
+turn, with the bits of the CPU kernel (kernels/triton/ordered.py).
 
 A program is one row. Painting takes neighbours from `conv_state` alone, which only `causal_conv` of the same block or
 layer writes, a step before: they are fetched while the previous kernel still runs. Reading has many pixels of an image
@@ -16,6 +17,7 @@ from scanline.kernels import BEYOND
 from scanline.kernels.causal_conv.reference import NEIGHBOURS, OFFSETS
 from scanline.kernels.triton.layer_norm import EPSILON
 from scanline.kernels.triton.moments import blocks, mean_and_rstd
+from scanline.kernels.triton.ordered import mean_and_factor, normed_rows
 from scanline.kernels.triton.pdl import options, wait
 
 Norm = tuple[Tensor, Tensor]  # weight and bias [D]
@@ -35,8 +37,10 @@ def causal_conv(
     channels: int,
     out: Tensor,  # [B, D], a result; rows whose slot is -1 are not written
     norm: Norm | None = None,  # of x
-    moments: Tensor | None = None,  # [B, blocks(D), 2] of x, given with `norm`
+    # [B, blocks(D), 2] of x, given with `norm`, but not read where `ordered`
+    moments: Tensor | None = None,
     chained: bool = False,  # by programmatic dependent launch: see kernels/triton/pdl.py
+    ordered: bool = False,
 ) -> None:
     """Write y of one pixel of each slot, all slots different, and keep what later pixels need."""
     _check(x, conv_weight, slots, conv_state, norm, moments)
@@ -52,6 +56,7 @@ def causal_conv(
         moments,
         0,
         chained,
+        ordered,
         (conv_weight, out, False),
     )
 
@@ -67,6 +72,7 @@ def causal_conv_sequence(
     norm: Norm | None = None,
     moments: Tensor | None = None,
     chained: bool = False,
+    ordered: bool = False,
 ) -> None:
     """As `causal_conv` of successive pixels, bit for bit, in two launches."""
     _check(x, conv_weight, slots, conv_state, norm, moments)
@@ -83,9 +89,10 @@ def causal_conv_sequence(
         moments,
         batch,
         chained,
+        ordered,
         (conv_weight, out, True),
     )
-    _run(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ())
+    _run(_keep, x, slots, at, conv_state, channels, norm, moments, batch, chained, ordered, ())
 
 
 def _check(
@@ -120,6 +127,7 @@ def _run(
     moments: Tensor | None,
     batch: int,
     chained: bool,
+    ordered: bool,
     more: tuple[object, ...],
 ) -> None:
     depth = x.shape[1]
@@ -143,6 +151,7 @@ def _run(
         triton.next_power_of_2(depth),
         triton.next_power_of_2(blocks(depth)),
         EPSILON,
+        ordered,
         num_warps=WARPS,
         **options(chained),
     )
@@ -160,10 +169,17 @@ def _normed(
     block: tl.constexpr,
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
+    ordered: tl.constexpr,
 ):
     """Return rows [1, block] of x as the fused product reads them; zeros or of no meaning where not
     `there` [1]."""
     d = tl.arange(0, block)
+    if ordered:
+        mean = None
+        factor = None
+        if weight is not None:
+            mean, factor = mean_and_factor(x, row, there, depth)
+        return normed_rows(x, row, d, there, mean, factor, weight, bias, depth)
     value = tl.load(
         x + row[:, None] * depth + d[None, :], mask=there[:, None] & (d[None, :] < depth), other=0.0
     )
@@ -199,6 +215,7 @@ def _causal_conv(
     block: tl.constexpr,
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
+    ordered: tl.constexpr,
     chained: tl.constexpr,
 ):
     # Slots come from the L2, where the kernel before the previous one wrote them.
@@ -211,13 +228,19 @@ def _causal_conv(
     d = tl.arange(0, block)
     slot_state = conv_state + slot * size * depth
     in_depth = (d < depth)[None, :]
-    if reads:
+    if reads or ordered:
         wait(chained)
 
     # The sum over neighbours, each from `conv_state` unless it is among the rows. When
     # painting, it is added up before the pixel's own numbers are there, which the
     # previous kernel may still be computing.
-    total = tl.zeros((1, block), tl.float32)
+    if ordered:
+        own = _normed(
+            x, moments, weight, bias, row, live, depth, block, padded_blocks, epsilon, ordered
+        )
+        total = own
+    else:
+        total = tl.zeros((1, block), tl.float32)
     for k in tl.static_range(COUNT):
         column = pixel % width - LEFTS[k]
         inside = live & (pixel >= UPS[k] * width) & (column >= 0) & (column < width)
@@ -236,20 +259,28 @@ def _causal_conv(
         )
         if reads:
             fresh = _normed(
-                x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon
+                x, moments, weight, bias, near, here, depth, block, padded_blocks, epsilon, ordered
             )
             value = tl.where(here[:, None], fresh, value)
-        total += tl.load(conv_weight + k * depth + d, mask=d < depth, other=0.0)[None, :] * value
+        factor = tl.load(conv_weight + k * depth + d, mask=d < depth, other=0.0)[None, :]
+        if ordered:
+            total = tl.where(inside[:, None], tl.fma(value, factor, total), total)
+        else:
+            total += factor * value
 
     # x is written by the previous kernel: nothing of it may be read before this line.
-    if not reads:
-        wait(chained)
-    value = _normed(x, moments, weight, bias, row, live, depth, block, padded_blocks, epsilon)
+    if not ordered:
+        if not reads:
+            wait(chained)
+        own = _normed(
+            x, moments, weight, bias, row, live, depth, block, padded_blocks, epsilon, ordered
+        )
+        total += own
     in_row = live[:, None] & in_depth
-    tl.store(out + row[:, None] * depth + d[None, :], value + total, mask=in_row)
+    tl.store(out + row[:, None] * depth + d[None, :], total, mask=in_row)
     if not reads:  # no neighbour of this pixel is in that place
         tl.store(
-            slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], value, mask=in_row
+            slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], own, mask=in_row
         )
 
 
@@ -271,6 +302,7 @@ def _keep(
     block: tl.constexpr,
     padded_blocks: tl.constexpr,
     epsilon: tl.constexpr,
+    ordered: tl.constexpr,
     chained: tl.constexpr,
 ):
     # The last `size` rows of each image: those so many pixels after which there is none.
@@ -283,6 +315,8 @@ def _keep(
     pixel = tl.load(position + row, mask=last, other=0) // channels
     wait(chained)  # the previous kernel reads `conv_state`
     d = tl.arange(0, block)
-    value = _normed(x, moments, weight, bias, row, last, depth, block, padded_blocks, epsilon)
+    value = _normed(
+        x, moments, weight, bias, row, last, depth, block, padded_blocks, epsilon, ordered
+    )
     place = conv_state + (slot * size + pixel % size)[:, None] * depth + d[None, :]
     tl.store(place, value, mask=last[:, None] & (d < depth)[None, :])

@@ -13,6 +13,7 @@ from torch import Tensor
 from scanline.kernels import LN2
 from scanline.kernels.categorical.reference import VALUES
 from scanline.kernels.pixel_logistics.reference import MIN_PROBABILITY, PixelLogistics
+from scanline.kernels.triton import ordered as ordered_functions
 from scanline.kernels.triton.pdl import options, wait
 from scanline.kernels.triton.sampling import (
     Guiding,
@@ -26,6 +27,7 @@ from scanline.kernels.triton.sampling import (
     owners,
     pick,
     put,
+    real_of,
     slot_uniforms,
     slots_of_program,
     totals,
@@ -33,6 +35,7 @@ from scanline.kernels.triton.sampling import (
 )
 
 IMAGES = 4  # of a program of one warp: nearly all of its time is memory latency
+ELU_LEAST = tl.constexpr(1.00010001659393310546875 - 1)  # in float32, as the CPU kernel has it
 # of the program of one guided image, which computes 256 values from all components
 GUIDED_WARPS = 16
 
@@ -51,6 +54,7 @@ def sample(
     # [S] int64: not 0 where kernels/codec/triton.py has decoded the bytes
     code_range: Tensor | None = None,
     at: Tensor | None = None,  # [B] int64: the first byte of each row; see below
+    ordered: bool = False,  # with the bits of the CPU kernel: see kernels/triton/ordered.py
 ) -> None:
     """Paint the C bytes of `images` from `position` on of the chosen slots, except known ones, add
     their cost at temperature 1 to `bits`, that of the known ones to `known_bits`, and C to
@@ -75,9 +79,12 @@ def sample(
         components,
         channels,
         distribution.width,
-        triton.next_power_of_2(components),
+        max(16, triton.next_power_of_2(components))
+        if ordered
+        else triton.next_power_of_2(components),
         triton.next_power_of_2(channels),
         distribution.scale,
+        ordered,
     )
     partner = None
     if guiding is not None:
@@ -168,13 +175,25 @@ def _means(
 
 @triton.jit
 def _scales(
-    first, k, channel: tl.constexpr, components, channels: tl.constexpr, inside, scale: tl.constexpr
+    first,
+    k,
+    channel: tl.constexpr,
+    components,
+    channels: tl.constexpr,
+    inside,
+    scale: tl.constexpr,
+    ordered: tl.constexpr,
 ):
     """Return the scales [b, K] of a channel at temperature 1, and where they are not finite
     numbers."""
     raw = raw_scales(first, k, channel, components, channels, inside)
-    elu = tl.where(raw > 0, raw + 1.0001, tl.exp(raw) + 0.0001)
-    return tl.exp(tl.maximum(raw, -7.0)) if scale == "exp" else elu, inside & wrong(raw)
+    least = tl.maximum(raw, -7.0) if scale == "exp" else raw
+    power = ordered_functions.exponential(least) if ordered else tl.exp(least)
+    if scale == "exp":
+        scales = power
+    else:
+        scales = tl.where(raw > 0, raw + 1.0001, power + (ELU_LEAST if ordered else 0.0001))
+    return scales, inside & wrong(raw)
 
 
 @triton.jit(do_not_specialize=["batch"])  # one program code for all batches
@@ -202,6 +221,7 @@ def _sample(
     block_k: tl.constexpr,
     block_c: tl.constexpr,
     scale: tl.constexpr,
+    ordered: tl.constexpr,
     ln2: tl.constexpr,
     block: tl.constexpr,
     chained: tl.constexpr,
@@ -213,7 +233,6 @@ def _sample(
         slots, position, temperature, batch, block, row_places
     )
     owner = owners(slot, b, row_places)
-    image_temperature = image_temperature[:, None]
     # Whose bytes the launch before this one has painted: those of guided images, and decoded ones.
     painted = tl.zeros_like(live)
     if partner is not None:
@@ -234,14 +253,20 @@ def _sample(
     # The log-weight of each component, times what it gave to the earlier bytes: at the
     # image's temperature, from which later bytes draw theirs, and at 1, for the cost. What a
     # byte adds to the latter's sum is its cost.
-    weights = logits / image_temperature
+    if ordered:
+        weights = tl.div_rn(logits, image_temperature[:, None])
+    else:
+        weights = logits / image_temperature[:, None]
     cost_weights = logits
-    log_earlier = log_sum_exp(cost_weights)
+    log_earlier = log_sum_exp(cost_weights, there, ordered)
     total, known_total = totals(bits, known_bits, owner, live)
     unusable = inside & wrong(logits)
     seen = tl.zeros((block, block_c), tl.float32)
     for channel in tl.static_range(channels):
-        scales, unusable_scales = _scales(first, k, channel, components, channels, inside, scale)
+        scales, unusable_scales = _scales(
+            first, k, channel, components, channels, inside, scale, ordered
+        )
+        own_scales = scales * image_temperature[:, None]
         means, unusable_means = _means(
             first, image_base, k, c, seen, channel, components, channels, inside, live
         )
@@ -250,11 +275,11 @@ def _sample(
         # Draw a component by its weight given the earlier bytes, then a value from its logistic:
         # masked sums pick the chosen component's mean and scale.
         u, w = slot_uniforms(seed, index, slot, place + channel, live)
-        chosen = k == pick(weights, u, there, components)[:, None]
+        chosen = k == pick(weights, None, u, there, components, ordered)[:, None]
         mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
-        spread = tl.sum(tl.where(chosen, scales * image_temperature, 0.0), axis=1)
+        spread = tl.sum(tl.where(chosen, own_scales, 0.0), axis=1)
         at = slot * length + place + channel
-        drawn = draw_logistic(mean, spread, w)
+        drawn = draw_logistic(mean, spread, w, ordered)
         if partner is not None or code_range is not None:
             drawn = tl.where(
                 painted, tl.load(images + at, mask=painted, other=0).to(tl.float32), drawn
@@ -263,11 +288,11 @@ def _sample(
 
         # What each component gives the byte, known or painted,
         # decides the components of the later ones.
-        weights += log_bin(byte, means, scales * image_temperature)
-        cost_weights += log_bin(byte, means, scales)
-        seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
-        log_painted = log_sum_exp(cost_weights)
-        cost = in_bits(log_earlier - log_painted, unusable, ln2)
+        weights += log_bin(byte, means, own_scales, ordered)
+        cost_weights += log_bin(byte, means, scales, ordered)
+        seen = tl.where(c == channel, real_of(byte, ordered)[:, None], seen)
+        log_painted = log_sum_exp(cost_weights, there, ordered)
+        cost = in_bits(log_earlier - log_painted, unusable, ln2, ordered)
         if costs is not None:
             tl.store(costs + b * channels + channel, cost, mask=live)
         total += cost
@@ -312,6 +337,7 @@ def _sample_guided(
     block_k: tl.constexpr,
     block_c: tl.constexpr,
     scale: tl.constexpr,
+    ordered: tl.constexpr,
     values: tl.constexpr,
     least: tl.constexpr,
     chained: tl.constexpr,
@@ -349,22 +375,36 @@ def _sample_guided(
             means_u, wrong_u = _means(
                 first_u, base_u, k, c, seen, channel, components, channels, inside, live
             )
-            scales_c, odd_c = _scales(first_c, k, channel, components, channels, inside, scale)
-            scales_u, odd_u = _scales(first_u, k, channel, components, channels, inside, scale)
+            scales_c, odd_c = _scales(
+                first_c, k, channel, components, channels, inside, scale, ordered
+            )
+            scales_u, odd_u = _scales(
+                first_u, k, channel, components, channels, inside, scale, ordered
+            )
             unusable |= wrong_c | wrong_u | odd_c | odd_u
-            with_class = _log_probabilities(weights_c, means_c, scales_c, value, least)
-            without = _log_probabilities(weights_u, means_u, scales_u, value, least)
-            mixed = (without + weight * (with_class - without)) / image_temperature[:, None]
 
             # The first uniform of the byte picks it; the second is not used.
             u, _ = slot_uniforms(seed, index, slot, place + channel, live)
-            picked = pick(mixed, u, value[None, :] < values, values)
+            in_byte = value[None, :] < values
+            if ordered:
+                with_class = _ordered_log_probabilities(
+                    weights_c, means_c, scales_c, there, components, value, least
+                )
+                without = _ordered_log_probabilities(
+                    weights_u, means_u, scales_u, there, components, value, least
+                )
+                mixed = tl.fma(weight, with_class - without, without)
+            else:
+                with_class = _log_probabilities(weights_c, means_c, scales_c, value, least)
+                without = _log_probabilities(weights_u, means_u, scales_u, value, least)
+                mixed = without + weight * (with_class - without)
+            picked = pick(mixed, image_temperature, u, in_byte, values, ordered)
             byte, _ = put(
                 images, known, slot * length + place + channel, picked.to(tl.float32), live
             )
-            weights_c += log_bin(byte, means_c, scales_c)
-            weights_u += log_bin(byte, means_u, scales_u)
-            seen = tl.where(c == channel, (byte / 127.5 - 1)[:, None], seen)
+            weights_c += log_bin(byte, means_c, scales_c, ordered)
+            weights_u += log_bin(byte, means_u, scales_u, ordered)
+            seen = tl.where(c == channel, real_of(byte, ordered)[:, None], seen)
         failed = tl.max(unusable.to(tl.int32), axis=1) > 0
         owner = owners(slot, b, row_places)
         tl.store(bits + owner, tl.full((1,), float("nan"), tl.float64), mask=live & failed)
@@ -375,8 +415,52 @@ def _log_probabilities(log_weights, means, scales, value, least: tl.constexpr):
     """Return the logarithms [1, 256] of the probabilities of all values of a byte, of components
     [1, K]."""
     logs = (
-        log_bin(value.to(tl.float32), means, scales)
+        log_bin(value.to(tl.float32), means, scales, False)
         + log_weights
-        - log_sum_exp(log_weights)[:, None]
+        - log_sum_exp(log_weights, None, False)[:, None]
     )
     return tl.log(tl.maximum(tl.sum(tl.exp(logs), axis=1), least))[None, :]
+
+
+@triton.jit
+def _ordered_log_probabilities(
+    log_weights, means, scales, there, components, value, least: tl.constexpr
+):
+    """As _log_probabilities, with the operations of log_probabilities of pixel_logistics.h: a sum
+    over components in their order, without those of next to no weight."""
+    half_bin: tl.constexpr = 1 / 255
+    least_weight: tl.constexpr = 2**-66
+    farthest: tl.constexpr = -35.0
+    lowest: tl.constexpr = -0.996078431606292724609375  # half_bin - 1 in float32
+    _, weights, _, total = ordered_functions.weigh(log_weights, None, there)
+    weights = tl.div_rn(tl.reshape(weights, log_weights.shape), total[:, None])
+    k = tl.arange(0, log_weights.shape[1])[None, :]
+    half = tl.div_rn(half_bin, scales)
+    halves = ordered_functions.exponential(-half)
+    rates = tl.div_rn(1.0, scales)
+    shares = weights * ordered_functions.one_minus_exponential(2 * half)
+    below = ordered_functions.exponential(-tl.div_rn(lowest - means, scales))
+    above = ordered_functions.exponential(-tl.div_rn(lowest + means, scales))
+    blacks = tl.div_rn(weights, below + 1.0)
+    whites = tl.div_rn(weights, above + 1.0)
+    real = ordered_functions.real_of(value.to(tl.float32))[None, :]
+    total = tl.zeros(real.shape, tl.float32)
+    black = tl.zeros((1,), tl.float32)
+    white = tl.zeros((1,), tl.float32)
+    for component in range(components):
+        own = k == component
+        counts = tl.sum(tl.where(own, weights, 0.0), axis=1) >= least_weight
+        mean = tl.sum(tl.where(own, means, 0.0), axis=1)
+        rate = tl.sum(tl.where(own, rates, 0.0), axis=1)
+        share = tl.sum(tl.where(own, shares, 0.0), axis=1)
+        tail = tl.sum(tl.where(own, halves, 0.0), axis=1)[:, None]
+        away = (real - mean[:, None]) * rate[:, None]
+        away = tl.where(away > 0.0, -away, away)
+        a = ordered_functions.exponential(ordered_functions.larger(away, farthest))
+        inner = tl.div_rn(share[:, None] * a, (a + tail) * (a * tail + 1.0))
+        total = tl.where(counts[:, None], total + inner, total)
+        black = tl.where(counts, black + tl.sum(tl.where(own, blacks, 0.0), axis=1), black)
+        white = tl.where(counts, white + tl.sum(tl.where(own, whites, 0.0), axis=1), white)
+    total = tl.where(value[None, :] == 0, black[:, None], total)
+    total = tl.where(value[None, :] == 255, white[:, None], total)
+    return ordered_functions.logarithm(ordered_functions.larger(total, least))

@@ -18,7 +18,9 @@ def embed(
     images: Tensor,  # [S, N] uint8
     position: Tensor,  # [S] int64: the byte to predict
     values: Tensor,  # [V, W] float32
-    places: Tensor,  # [N - first, W] float32: of the positions from `first` on
+    # [N - first, W] float32: of the positions from `first` on; or [P, N - first, W]: their parts,
+    # which are added one by one
+    places: Tensor,
     # [B, W] where value and place are added, [B, 2 W] where they are concatenated: the result
     x: Tensor,
     # [B] int64, the other result: slots, but -1 where the image is done (its position is N)
@@ -32,7 +34,8 @@ def embed(
     """Write x, active and moments; x is zero where active is -1."""
     width = values.shape[1]
     length = images.shape[1]
-    if x.shape[1] not in (width, 2 * width) or places.shape[1] != width or len(slots) != len(x):
+    *parts, count, _ = places.shape
+    if x.shape[1] not in (width, 2 * width) or places.shape[-1] != width or len(slots) != len(x):
         raise ValueError(
             f"tables {list(values.shape)}, places {list(places.shape)} and x {list(x.shape)} do not fit"
         )
@@ -51,8 +54,10 @@ def embed(
         classes,
         labels,
         length,
-        length - len(places),
+        length - count,
+        count,
         len(values) - 1,
+        parts[0] if parts else 1,
         width,
         x.shape[1],
         max(BLOCK.value, triton.next_power_of_2(x.shape[1])),
@@ -88,7 +93,9 @@ def _embed(
     labels,
     length,
     first,
+    count,
     start,
+    parts: tl.constexpr,
     width: tl.constexpr,
     columns: tl.constexpr,
     block: tl.constexpr,
@@ -113,11 +120,10 @@ def _embed(
     d = tl.arange(0, block)[None, :]
     after: tl.constexpr = columns - width
     inside = live[:, None] & (d < columns)
-    value = tl.load(values + byte[:, None] * width + d, mask=inside & (d < width), other=0.0)
-    where = tl.load(
-        places + (place - first)[:, None] * width + d - after, mask=inside & (d >= after), other=0.0
-    )
-    vector = value + where
+    vector = tl.load(values + byte[:, None] * width + d, mask=inside & (d < width), other=0.0)
+    for part in tl.static_range(parts):
+        row = (part * count + place - first)[:, None]
+        vector += tl.load(places + row * width + d - after, mask=inside & (d >= after), other=0.0)
     if classes is not None:
         label = tl.load(labels + slot, mask=live, other=0)
         vector += tl.load(classes + label[:, None] * columns + d, mask=inside, other=0.0)

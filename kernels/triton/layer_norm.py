@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from scanline.kernels.triton.ordered import mean_and_factor
 from scanline.kernels.triton.pdl import options, wait
 
 EPSILON = 1e-5  # added to the variance, as torch.nn.LayerNorm does
@@ -17,6 +18,7 @@ def layer_norm(
     weight: Tensor,  # [D]
     bias: Tensor,  # [D]
     chained: bool = False,  # by programmatic dependent launch: see pdl.py
+    ordered: bool = False,  # with the bits of the CPU kernel: see ordered.py
 ) -> None:
     """Compute x = (x - mean) / sqrt(variance + 1e-5) weight + bias, row by row, IN PLACE."""
     batch, width = x.shape
@@ -28,7 +30,17 @@ def layer_norm(
     block = triton.next_power_of_2(width)
     grid = (triton.cdiv(batch, ROWS),)
     _layer_norm[grid](
-        x, weight, bias, batch, width, EPSILON, ROWS, block, num_warps=ROWS, **options(chained)
+        x,
+        weight,
+        bias,
+        batch,
+        width,
+        EPSILON,
+        ROWS,
+        block,
+        ordered,
+        num_warps=ROWS,
+        **options(chained),
     )
 
 
@@ -42,6 +54,7 @@ def _layer_norm(
     epsilon: tl.constexpr,
     rows: tl.constexpr,
     block: tl.constexpr,
+    ordered: tl.constexpr,
     chained: tl.constexpr,
 ):
     wait(chained)
@@ -53,11 +66,15 @@ def _layer_norm(
     # square would be added for each of them.
     places = x + b[:, None] * width + d[None, :]
     value = tl.load(places, mask=inside, other=0.0)
-    mean = tl.sum(value, axis=1) / width
-    centred = tl.where(inside, value - mean[:, None], 0.0)
-    variance = tl.sum(centred * centred, axis=1) / width
-    rstd = 1.0 / tl.sqrt(variance + epsilon)
-    factor = tl.load(weight + d, mask=d < width, other=0.0)
-    scaled = centred * rstd[:, None] * factor[None, :]
-    shift = tl.load(bias + d, mask=d < width, other=0.0)
-    tl.store(places, scaled + shift[None, :], mask=inside)
+    factor = tl.load(weight + d, mask=d < width, other=0.0)[None, :]
+    shift = tl.load(bias + d, mask=d < width, other=0.0)[None, :]
+    if ordered:
+        mean, rstd = mean_and_factor(x, b, b < batch, width)
+        result = tl.fma((value - mean[:, None]) * rstd[:, None], factor, shift)
+    else:
+        mean = tl.sum(value, axis=1) / width
+        centred = tl.where(inside, value - mean[:, None], 0.0)
+        variance = tl.sum(centred * centred, axis=1) / width
+        rstd = 1.0 / tl.sqrt(variance + epsilon)
+        result = centred * rstd[:, None] * factor + shift
+    tl.store(places, result, mask=inside)

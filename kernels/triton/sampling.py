@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from scanline.kernels.triton import ordered as ordered_functions
+
 DRAWS = 128  # of a program
 Guiding = tuple[Tensor, Tensor, Tensor]  # label, partner [S] int64 (0: not guided), guidance [S]
 
@@ -132,22 +134,31 @@ def slot_uniforms(seed, index, slot, place, live):
 
 
 @triton.jit
-def log_sum_exp(x):
-    """Return log(sum(exp(x))) over the last axis; minus infinity where all of x are."""
-    largest = tl.max(x, axis=1)
-    safe = tl.where(largest == -float("inf"), 0.0, largest)
-    total = tl.sum(tl.exp(x - safe[:, None]), axis=1)
-    return safe + tl.log(total)
+def log_sum_exp(x, there, ordered: tl.constexpr):
+    """Return log(sum(exp(x))) over the last axis; minus infinity where all of x are. ordered: as
+    float64, of those that are `there`."""
+    if ordered:
+        result = ordered_functions.log_sum_exp(x, there)
+    else:
+        largest = tl.max(x, axis=1)
+        safe = tl.where(largest == -float("inf"), 0.0, largest)
+        total = tl.sum(tl.exp(x - safe[:, None]), axis=1)
+        result = safe + tl.log(total)
+    return result
 
 
 @triton.jit
-def pick(log_weights, uniform, there, count):
+def pick(log_weights, temperature, uniform, there, count, ordered: tl.constexpr):
     """Return which of the first `count` values each uniform chooses, int32;
-    log-weights beyond are minus infinity.
+    log-weights beyond are minus infinity; temperature: None or [b].
 
     The cumulative weights are not normalised, so the uniform is scaled by their sum; it may round
     up to the sum itself, which the clamp turns into the last value.
     """
+    if ordered:
+        return ordered_functions.pick(log_weights, temperature, uniform, there, count)
+    if temperature is not None:
+        log_weights = log_weights / temperature[:, None]
     largest = tl.max(log_weights, axis=1)
     weights = tl.exp(log_weights - largest[:, None])
     cumulative = tl.cumsum(weights, axis=1)
@@ -158,9 +169,13 @@ def pick(log_weights, uniform, there, count):
 
 
 @triton.jit
-def draw_logistic(mean, scale, uniform):
+def draw_logistic(mean, scale, uniform, ordered: tl.constexpr):
     """Return bytes, as float32: the logistic inverted at the uniform, and rounded."""
-    standard = tl.log(uniform) - tl.log(1 - uniform)
+    if ordered:
+        standard = ordered_functions.logarithm(uniform)
+        standard -= ordered_functions.logarithm(1 - uniform)
+    else:
+        standard = tl.log(uniform) - tl.log(1 - uniform)
     value = (mean + scale * standard + 1) * 127.5
     value = tl.minimum(tl.maximum(value, 0.0), 255.0)
     return (value + 12582912.0) - 12582912.0  # 1.5 * 2^23: the nearest integer, ties to even
@@ -180,10 +195,12 @@ def _one_less_exp(a):
 
 
 @triton.jit
-def log_bin(byte, means, scales):
+def log_bin(byte, means, scales, ordered: tl.constexpr):
     """Return the log-probability [b, K] that each logistic gives the bin of a byte
     [b], float32, by the stable factors of the reference; the first and the last bin
     drop the factors that the tails make 1."""
+    if ordered:
+        return ordered_functions.log_bin(byte, means, scales)
     is_black = (byte == 0)[:, None]
     is_white = (byte == 255)[:, None]
     half_bin = 1 / 255
@@ -193,6 +210,12 @@ def log_bin(byte, means, scales):
     has_tail = is_black | is_white
     width = tl.where(has_tail, 0.0, tl.log(_one_less_exp(2 * half_bin / scales)))
     return inner + outer + width
+
+
+@triton.jit
+def real_of(byte, ordered: tl.constexpr):
+    """Return the real numbers of bytes, float32."""
+    return (tl.div_rn(byte, 127.5) if ordered else byte / 127.5) - 1
 
 
 @triton.jit
@@ -214,12 +237,12 @@ def wrong(x):
 
 
 @triton.jit
-def in_bits(nats, wrong_parameters, ln2):
+def in_bits(nats, wrong_parameters, ln2, ordered: tl.constexpr):
     """Return costs [b] in bits, float64; NaN where one of the image's parameters, [b, K] of which
-    are `wrong`, is."""
+    are `wrong`, is. ordered: as the CPU kernel computes them."""
     failed = tl.max(wrong_parameters.to(tl.int32), axis=1) > 0
     nats = tl.where(failed, float("nan"), nats)
-    return nats.to(tl.float64) / ln2
+    return nats * (1.0 / ln2) if ordered else nats.to(tl.float64) / ln2
 
 
 @triton.jit

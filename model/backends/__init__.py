@@ -30,6 +30,8 @@ from scanline.model.network.transformer import Transformer
 log = logging.getLogger("scanline.model")
 
 TRITON = ("cuda", "cuda-unchained", "cuda-narrow")  # in Triton's interpreter on a CPU, for tests
+# all with the bits of the last one; of few images the first two have narrow products anyway
+INT8 = ("cuda", "cuda-unchained", "cpu")
 
 
 class NoRoomError(ValueError):
@@ -106,6 +108,8 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
         names = ON_GPU if device == "cuda" else ON_CPU
     candidates = [(name, "cpu" if name == "cpu" else device) for name in names]
     chosen = precision(precision_name)
+    if backend is None and device == "cuda":
+        candidates += [(name, "cpu") for name in ON_CPU]
     if chosen.bfloat16_state:
         candidates = [(name, on) for name, on in candidates if name in TRITON and on == "cuda"]
         if not candidates:
@@ -114,11 +118,11 @@ def _candidates(device: str, backend: str | None, precision_name: str) -> list[t
                 needed = "a GPU"
             raise ValueError(f"precision {precision_name!r} needs {needed}")
     elif chosen.int8_weights:
-        candidates = [(name, on) for name, on in candidates if name == "cpu"]
+        candidates = [(name, on) for name, on in candidates if name in INT8]
         if not candidates:
-            raise ValueError(f"precision {precision_name!r} needs the cpu kernel")
-    elif backend is None and device == "cuda":
-        candidates += [(name, "cpu") for name in ON_CPU]
+            raise ValueError(
+                f"precision {precision_name!r} needs one of the backends {', '.join(INT8)}"
+            )
     return candidates
 
 
@@ -173,7 +177,11 @@ def _new_backend(name: str, model: Transformer, threads: int | None, chosen: Pre
         from scanline.model.backends.cuda import CudaBackend
 
         return CudaBackend(
-            model, chosen.state_dtype, chained=name == "cuda", narrow=name == "cuda-narrow"
+            model,
+            chosen.state_dtype,
+            chained=name == "cuda",
+            narrow=name == "cuda-narrow",
+            int8_weights=chosen.int8_weights,
         )
     if name == "eager":
         from scanline.model.backends.eager import EagerBackend

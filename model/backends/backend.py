@@ -55,6 +55,9 @@ class Backend:
     # the part of it that their parameters' bits depend on, which
     # a new version of a library may keep
     arithmetic: str
+    # Whether its results are those of the cpu kernel, bit for bit, on whichever
+    # device it computes them
+    has_cpu_bits = False
     rows: int  # a pool's number of slots must be a multiple of this
     state_dtype: torch.dtype  # in which s is stored between steps
     deferred: int = 0  # steps at most that a state keeps beside s and z

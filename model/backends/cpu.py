@@ -46,6 +46,7 @@ class CpuBackend(Backend):
     and a single image costs one row.
     """
 
+    has_cpu_bits = True
     rows = 1
     state_dtype = torch.float32
     is_asynchronous = False

@@ -25,6 +25,7 @@ from scanline.kernels.triton.sampling import draw_uniforms
 from scanline.model.backends import particles
 from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.backend import Backend, Painted
+from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.cuda_ahead import KernelAhead, Pass, can_paint_ahead
 from scanline.model.backends.cuda_graph import Replay, recorded
 from scanline.model.backends.cuda_prefill import KernelPrefill
@@ -84,7 +85,7 @@ def copy_particles(pool: SlotPool, sources: torch.Tensor, targets: torch.Tensor)
 
 class CudaBackend(Backend):
     """Triton kernels in CUDA graphs; s is stored in `state_dtype` (float32, float16 or bfloat16)
-    between steps."""
+    between steps. With int8 weights, all of its bits are the cpu kernel's."""
 
     rows = 1
     is_asynchronous = True
@@ -97,6 +98,7 @@ class CudaBackend(Backend):
         chained: bool = True,
         options: CudaOptions = CudaOptions(),
         narrow: bool = False,
+        int8_weights: bool = False,
     ) -> None:
         """See KernelSequence for `chained`, which a GPU before Hopper is not, and `narrow`."""
         self.model = model
@@ -108,6 +110,10 @@ class CudaBackend(Backend):
         )
         self.prefill_images, self.prefill_steps = passes[-1]
         self.deferred = options.deferred
+        if int8_weights and (self.config.first or self.config.steps % (DEFERRED + 1)):
+            # A digest and the self-test read states between two writings of s and z, which
+            # State.complete rounds otherwise.
+            self.deferred = 0
         self.device = device = model.device
         self.on_gpu = device.type == "cuda"
         processor = "interpreter"
@@ -118,13 +124,22 @@ class CudaBackend(Backend):
         if narrow:
             processor += ", narrow programs"
         self.name = f"triton ({processor})"
-        # Triton's compiler decides the bits of all kernels
-        self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
+        self.has_cpu_bits = int8_weights
+        if int8_weights:
+            self.name = f"triton ({processor}, weights int8)"
+            self.build = CpuBackend.build
+            self.arithmetic = CpuBackend.arithmetic
+        else:
+            # Triton's compiler decides the bits of all kernels
+            self.build = self.arithmetic = f"triton {triton.__version__}, {processor}, bits {BITS}"
         with torch.inference_mode():
             chainable = self.on_gpu and torch.cuda.get_device_capability(device) >= HOPPER
-            self.kernels = KernelSequence(model, chained and chainable, narrow, options.at_once)
+            self.kernels = KernelSequence(
+                model, chained and chainable, narrow, options.at_once, int8_weights
+            )
             prefill_rows = [images * steps for images, steps in passes]
-            passes_ahead = options.ahead if can_paint_ahead(self.config) else ()
+            can_ahead = can_paint_ahead(self.config) and not int8_weights
+            passes_ahead = options.ahead if can_ahead else ()
             ahead_rows = [each.rows for each in passes_ahead]
             rows = max(options.sizes[-1], *prefill_rows, *ahead_rows)
             self.buffers = Buffers.of(self.config, rows, device)
@@ -166,9 +181,10 @@ class CudaBackend(Backend):
 
     def _warm_up_prefill(self) -> None:
         """Record the graphs that prefill, and one that also writes intervals."""
-        self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(
-            self.state_dtype, self.deferred
-        )
+        if not self.has_cpu_bits:  # else both are one function
+            self.kernel_prefill.in_one_launch = self.kernel_prefill.one_launch_is_exact(
+                self.state_dtype, self.deferred
+            )
         if not self.kernel_prefill.in_one_launch:
             log.warning(
                 "known bytes are prefilled with a launch for each: one for all rounds differently here"

@@ -19,6 +19,7 @@ from scanline.kernels.categorical.reference import range_bits
 from scanline.kernels.causal_conv.triton import Norm, causal_conv_sequence
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.ordered_triton import ordered_recurrence
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.known_rows import write_rows
 from scanline.model.backends.cuda_graph import Replay, recorded
@@ -210,7 +211,7 @@ class KernelPrefill:
         def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
             causal_conv_sequence(
                 buffers.x, conv_weight, buffers.active, at, state.conv_state[number], self.config.channels,
-                buffers.convolved, norm, buffers.moments, self.kernels.chained,
+                buffers.convolved, norm, buffers.moments, self.kernels.chained, self.kernels.ordered,
             )  # fmt: skip
 
         recurrence = self._recurrence(state, buffers, at, first, last)
@@ -258,6 +259,13 @@ class KernelPrefill:
                 buffers.projected, *arrays, at, first, last, *how, buffers.attended
             )
 
+        def ordered(i: int) -> None:
+            arrays = state.s[i], state.z[i], state.deferred[i]
+            ordered_recurrence(
+                buffers.projected, *arrays, at, buffers.active, self.config.step_bytes, buffers.attended,
+                last,
+            )  # fmt: skip
+
         def steps(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
             for begin in range(0, len(buffers.slots), batch):
@@ -275,6 +283,8 @@ class KernelPrefill:
                     chained=False,
                 )
 
+        if self.kernels.ordered:
+            return ordered
         return sequence if self.in_one_launch else steps
 
 

@@ -15,10 +15,12 @@ from scanline.kernels.codec.triton import decode, write_intervals
 from scanline.kernels.pixel_logistics import PixelLogistics
 from scanline.kernels.pixel_logistics.triton import sample as sample_pixel_logistics
 from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.ordered_triton import ordered_recurrence
 from scanline.kernels.triton.embedding import embed
 from scanline.kernels.triton.layer_norm import layer_norm
 from scanline.kernels.triton.linear import NARROW, Halves, Tiling, linear
 from scanline.kernels.triton.moments import blocks, row_moments
+from scanline.kernels.triton.ordered_linear import OrderedWeight, ordered_linear
 from scanline.kernels.triton.sampling import SlotArrays
 from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
@@ -94,6 +96,7 @@ class Rows:
 class _Launches:
     chained: bool
     tiling: Tiling | None  # of all products; None: of each by its size
+    ordered: bool = False  # with the bits of the CPU kernel, and int8 weights
 
 
 class KernelSequence:
@@ -101,21 +104,28 @@ class KernelSequence:
     the previous one ends (triton/pdl.py).
 
     narrow: products in NARROW programs alone, which need no other program to have their bits.
-    at_once: images up to which a step loads all deferred ones at once.
+    at_once: images up to which a step loads all deferred ones at once. ordered: with the weights
+    of precision int8, and the bits that the CPU kernel has with them.
     """
 
     def __init__(
-        self, model: Transformer, chained: bool, narrow: bool = False, at_once: int = 0
+        self,
+        model: Transformer,
+        chained: bool,
+        narrow: bool = False,
+        at_once: int = 0,
+        ordered: bool = False,
     ) -> None:
         self.config = model.config
         self.distribution = model.distribution
         self.chained = chained
         self.at_once = at_once
-        launches = _Launches(chained, NARROW if narrow else None)
-        self.input = _WindowInput(model, launches) if model.window else _ByteInput(model)
+        self.ordered = ordered
+        launches = _Launches(chained, NARROW if narrow else None, ordered)
+        self.input = _WindowInput(model, launches) if model.window else _ByteInput(model, ordered)
         self.blocks = [_Block(block, model.config.activation, launches) for block in model.blocks]
         self.layers = [_Layer(layer, launches) for layer in model.layers]
-        self.head = _Product.of(model.head, launches)
+        self.head = _Product(model.head.weight, model.head.bias, launches)
         self.norm = _norm(model.norm)
 
     def run(self, slots: SlotPool, buffers: Buffers, decodes: bool = False) -> None:
@@ -124,16 +134,21 @@ class KernelSequence:
         state = slots.state
 
         def recur(i: int) -> None:
+            arrays = state.s[i], state.z[i], state.deferred[i], state.position, buffers.active
+            if self.ordered:
+                ordered_recurrence(
+                    buffers.projected, *arrays, self.config.step_bytes, buffers.attended, chained=self.chained
+                )  # fmt: skip
+                return
             fused_recurrent_step(
-                buffers.projected, state.s[i], state.z[i], state.deferred[i], state.position, buffers.active,
-                self.config.step_bytes, self.config.feature_map, buffers.attended, self.chained,
-                at_once=len(buffers.slots) <= self.at_once,
+                buffers.projected, *arrays, self.config.step_bytes, self.config.feature_map, buffers.attended,
+                self.chained, at_once=len(buffers.slots) <= self.at_once,
             )  # fmt: skip
 
         def conv(number: int, conv_weight: Tensor, norm: Norm | None) -> None:
             causal_conv(
                 buffers.x, conv_weight, buffers.active, state.position, state.conv_state[number],
-                self.config.channels, buffers.convolved, norm, buffers.moments, self.chained,
+                self.config.channels, buffers.convolved, norm, buffers.moments, self.chained, self.ordered,
             )  # fmt: skip
 
         self.input.run(slots.images, state.position, slots.label, buffers)
@@ -152,7 +167,7 @@ class KernelSequence:
             block.run(buffers, i, labels, conv)
         for i, layer in enumerate(self.layers):
             layer.run(buffers, i, labels, recur, conv)
-        if self.config.norm == "post":
+        if self.config.norm == "post" and not self.ordered:
             row_moments(buffers.x, buffers.moments, self.chained)
         self.head(buffers.x, buffers.parameters, self.norm, moments=buffers.moments)
 
@@ -192,12 +207,12 @@ class KernelSequence:
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(
                 buffers.parameters, buffers.base, buffers.active, arrays, self.distribution, costs, self.chained,
-                guiding if can_be_guided else None, code_range, at,
+                guiding if can_be_guided else None, code_range, at, self.ordered,
             )  # fmt: skip
         else:
             sample_categorical(
-                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range, at
-            )
+                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range, at, self.ordered
+            )  # fmt: skip
 
     def write_intervals(self, values: Tensor, buffers: Buffers, intervals: Tensor) -> None:
         """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how
@@ -216,15 +231,26 @@ class KernelSequence:
 class _Product:
     """A linear layer, with what is fused to its product."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, launches: _Launches) -> None:
-        self.weight = Halves.of(weight)
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor,
+        launches: _Launches,
+        in_8_bits: bool = False,
+        mapped: int = 0,
+    ) -> None:
+        """An ordered one may be `in_8_bits`, and let the first `mapped` columns through the feature
+        map, which elsewhere the recurrence does."""
+        ordered = launches.ordered
+        self.weight = OrderedWeight.of(weight, in_8_bits) if ordered else Halves.of(weight)
         self.bias = bias
         self.launches = launches
+        self.mapped = mapped
 
     @classmethod
-    def of(cls, layer: nn.Linear, launches: _Launches) -> "_Product":
+    def of(cls, layer: nn.Linear, launches: _Launches, mapped: int = 0) -> "_Product":
         biases = layer.biases if isinstance(layer, ClassLinear) else None
-        return cls(layer.weight, layer.bias if biases is None else biases, launches)
+        return cls(layer.weight, layer.bias if biases is None else biases, launches, True, mapped)
 
     def __call__(
         self,
@@ -238,21 +264,38 @@ class _Product:
         labels: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         """labels: slots [B] and the label of each [S], read where there is a bias for each label."""
+        chained = self.launches.chained
+        if self.bias.dim() == 1:
+            labels = None
+        if isinstance(self.weight, OrderedWeight):
+            ordered_linear(
+                x, self.weight, self.bias, out, norm, activation, residual, labels, self.mapped, chained
+            )  # fmt: skip
+            return
         linear(
-            x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, self.launches.chained,
-            moments, out_moments, labels if self.bias.dim() == 2 else None,
+            x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, chained, moments,
+            out_moments, labels,
         )  # fmt: skip
 
 
 class _ByteInput:
     """The vector of the previous byte's value, that of the position and that of the label."""
 
-    def __init__(self, model: Transformer) -> None:
-        assert isinstance(model.embedding, Embedding)
-        self.values = model.embedding.value
-        self.places = model.embedding.place(
-            torch.arange(model.config.first, model.config.bytes, device=model.device)
-        )
+    def __init__(self, model: Transformer, ordered: bool) -> None:
+        embedding = model.embedding
+        config = model.config
+        assert isinstance(embedding, Embedding)
+        self.values = embedding.value
+        self.writes_moments = not ordered
+        positions = torch.arange(config.first, config.bytes, device=model.device)
+        self.places = embedding.place(positions)
+        if ordered and config.position == "axial" and config.embedding_join == "sum":
+            # The CPU kernel adds each part to the value, not their sum.
+            pixel = positions // config.channels
+            parts = [embedding.row[pixel // config.width], embedding.column[pixel % config.width]]
+            if config.channels > 1:
+                parts.append(embedding.channel[positions % config.channels])
+            self.places = torch.stack(parts)
         self.classes = _classes(model)
 
     def run(
@@ -266,8 +309,9 @@ class _ByteInput:
         """Write buffers.active, x and its moments, of the position [S] of each image [S, N]
         with labels [S], or of `at` [B]."""
         embed(
-            buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at, buffers.moments,
-            self.classes, None if self.classes is None else labels,
+            buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at,
+            buffers.moments if self.writes_moments else None, self.classes,
+            None if self.classes is None else labels,
         )  # fmt: skip
 
 
@@ -290,13 +334,17 @@ class _WindowInput:
             self._pad(first.weight), first.bias, replace(launches, chained=False)
         )
         self.skip = None
+        # where the references are among the inputs, which are added to an ordered product
+        self.references: slice | None = None
         if model.config.predicts == "pixel_logistics":
-            # The reference is among the inputs, so that reference + skip is one product.
             weight = model.skip.weight.clone()
-            if self.window.centred:
-                weight[:, -self.window.channels :] += torch.eye(
-                    self.window.channels, device=model.device
-                )
+            channels = self.window.channels
+            if self.window.centred and launches.ordered:
+                end = weight.shape[1]
+                self.references = slice(end - channels, end)
+            elif self.window.centred:
+                # The reference is among the inputs, so that reference + skip is one product.
+                weight[:, -channels:] += torch.eye(channels, device=model.device)
             self.skip = _Product(self._pad(weight), model.skip.bias, launches)
 
     def run(
@@ -321,7 +369,8 @@ class _WindowInput:
             out_moments=buffers.moments,
         )
         if self.skip is not None:
-            self.skip(buffers.inputs, buffers.base)
+            references = None if self.references is None else buffers.inputs[:, self.references]
+            self.skip(buffers.inputs, buffers.base, residual=references)
 
     def _pad(self, weight: Tensor) -> Tensor:
         """Return a weight [O, K] of the first K inputs as one of all inputs and their padding: zero
@@ -360,9 +409,10 @@ class _Block:
 class _Layer:
     def __init__(self, layer: Layer, launches: _Launches) -> None:
         self.config = layer.config
-        self.chained = launches.chained
+        self.launches = launches
         self.conv_weight = layer.taps
-        self.query_key_value = _Product.of(layer.query_key_value, launches)
+        mapped = 2 * self.config.heads * self.config.key_width
+        self.query_key_value = _Product.of(layer.query_key_value, launches, mapped)
         self.attention_out = _Product.of(layer.attention_out, launches)
         self.feed_forward_in = _Product.of(layer.feed_forward_in, launches)
         self.feed_forward_out = _Product.of(layer.feed_forward_out, launches)
@@ -400,7 +450,7 @@ class _Layer:
 
     def _normalise(self, x: Tensor, norm: Norm | None) -> None:
         if norm is not None:
-            layer_norm(x, *norm, self.chained)
+            layer_norm(x, *norm, self.launches.chained, self.launches.ordered)
 
 
 def _classes(model: Transformer) -> Tensor | None:

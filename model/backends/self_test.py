@@ -5,11 +5,13 @@ Images of noise, every other step of which is known, are painted alone and in la
 batches: each image must be the same, bit for bit. Then the network in plain torch operations on the
 CPU runs over the bytes that were painted, and must find the same states and the same cost, and draw
 nearly all of the same bytes; `prefill` likewise. The comparison goes along the painted bytes, so
-that a byte on the border of two values is one difference and not many. Particles of made-up weights
+that a byte on the border of two values is one difference and not many. A backend that has the bits
+of the cpu kernel is compared with that instead, bit for bit. Particles of made-up weights
 must be chosen and resampled as they are on the CPU, a guided image must be that of the reference,
 and images must be painted again from codes of the intervals that `prefill` finds.
 """
 
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +28,11 @@ from scanline.model.backends.comparison import (
     assert_close,
     assert_same_slots,
 )
+from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.groups import Groups
 from scanline.model.backends.prefill_batch import PrefillBatch
 from scanline.model.backends.slots import ARRAYS, SlotPool
+from scanline.model.base.precision import PRECISIONS
 from scanline.model.base.state import NUMBERS, State
 from scanline.model.network.transformer import Transformer
 
@@ -101,12 +105,15 @@ def run_self_test(backend: Backend, slots: SlotPool, reference: Transformer) -> 
                 raise WrongResultsError(
                     f"{name} of an image depend on whether {size} or {most} are in flight"
                 )
-    expected = test.expected(largest.images)
-    test.compare_painted(largest, expected, backend)
-    test.compare_prefilled(largest, expected, backend, slots)
+    if backend.has_cpu_bits and not isinstance(backend, CpuBackend):
+        test.compare_bits(largest, backend, slots)
+    else:
+        expected = test.expected(largest.images)
+        test.compare_painted(largest, expected, backend)
+        test.compare_prefilled(largest, expected, backend, slots)
+        if reference.config.can_be_guided and len(slots.images) >= 2:
+            test.compare_guided(backend, slots)
     test.compare_coded(largest.images, backend, slots)
-    if reference.config.can_be_guided and len(slots.images) >= 2:
-        test.compare_guided(backend, slots)
     _compare_resampling(backend, slots)
 
 
@@ -163,6 +170,23 @@ class _Images:
         slots.empty_slots(numbers)
         return outcome
 
+    def compare_bits(self, outcome: Outcome, backend: Backend, slots: SlotPool) -> None:
+        """Raise WrongResultsError where a bit is not the cpu kernel's."""
+        count = len(outcome.images)
+        with closing(CpuBackend(self.reference, precision=PRECISIONS["int8"])) as cpu:
+            pool = SlotPool.empty(self.config, max(2, count))
+            law = self.painted(cpu, pool, count)
+            pairs = [(law.part(count), outcome.part(count))]
+            right = self.read(outcome.images, cpu, pool)
+            pairs.append((right, self.read(outcome.images, backend, slots)))
+            if self.config.can_be_guided and len(slots.images) >= 2:
+                guided = {"guided bytes": self.guided(backend, slots)}
+                pairs.append(({"guided bytes": self.guided(cpu, pool)}, guided))
+        for expected, found in pairs:
+            for name, numbers in expected.items():
+                if not torch.equal(numbers.nan_to_num(), found[name].nan_to_num()):
+                    raise WrongResultsError(f"{name} are not those of the cpu kernel")
+
     def expected(self, images: torch.Tensor) -> Expected:
         """Return what the reference computes along painted images [n, N], and how many bytes it
         draws otherwise.
@@ -210,32 +234,42 @@ class _Images:
     ) -> None:
         """Raise WrongResultsError where a prefill of the painted bytes ends in other states, or at
         other costs."""
-        count = len(outcome.images)
+        result = self.read(outcome.images, backend, slots)
+        reference = expected.states | {"bits": expected.bits}
+        assert_close(reference, result, _bound(backend), "reading")
+
+    def read(
+        self, images: torch.Tensor, backend: Backend, slots: SlotPool
+    ) -> dict[str, torch.Tensor]:
+        """Return the states after a prefill of images [n, N], by the names of NUMBERS, and the
+        bits of each of their bytes."""
+        count = len(images)
         device = slots.images.device
         state = State.zeros(self.config, count, device, backend.state_dtype, backend.deferred)
         stops = np.full(count, self.stop)
         labels = self.label(torch.arange(count)).to(device)
-        batch = PrefillBatch.of(outcome.images.to(device), state, stops, labels)
+        batch = PrefillBatch.of(images.to(device), state, stops, labels)
         bits = backend.prefill(batch).cpu()[:, self.config.first :]
         state = state.complete(self.config.step_bytes)
-        result = {name: getattr(state, name).cpu() for name in NUMBERS} | {"bits": bits}
-        reference = expected.states | {"bits": expected.bits}
-        assert_close(reference, result, _bound(backend), "reading")
+        return {name: getattr(state, name).cpu() for name in NUMBERS} | {"bits": bits}
 
-    def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
-        """Raise WrongResultsError where a guided image in slots 0 and 1 has other bytes than the
-        reference draws."""
+    def guided(self, backend: Backend, slots: SlotPool) -> torch.Tensor:
+        """Return the images [2, N] uint8 of a guided image that was painted in slots 0 and 1."""
         pair = np.arange(2)
-        labels = torch.tensor([1, 0])
         arrivals = self.arrivals(2, slots)
-        arrivals.label.copy_(labels)
+        arrivals.label.copy_(torch.tensor([1, 0]))
         arrivals.partner.copy_(torch.tensor([1, -1]))
         arrivals.guidance.fill_(GUIDANCE)
         backend.place(slots, arrivals)
         backend.advance(slots, pair, self.steps).wait()
         images = torch.from_numpy(backend.fetch(slots, pair).wait().images)
         slots.empty_slots(pair)
+        return images
 
+    def compare_guided(self, backend: Backend, slots: SlotPool) -> None:
+        """Raise WrongResultsError where a guided image has other bytes than the reference draws."""
+        images = self.guided(backend, slots)
+        labels = torch.tensor([1, 0])
         state = State.zeros(self.config, 2)
         size = self.config.step_bytes
         seed = torch.tensor([[SEED]])

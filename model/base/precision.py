@@ -1,8 +1,9 @@
 """The precision of a network's weights, and of its states between two steps.
 
-`exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` needs
-a CPU and `bfloat16-state` a GPU; both move fewer bytes. Their cost in bits/dim is measured per
-model (`scanline evaluate --precision`). The same seed gives the same image within one precision.
+`exact` rounds nothing: weights as they are stored, float32 arithmetic, float32 states. `int8` has
+one arithmetic on CPUs and GPUs, `bfloat16-state` needs a GPU; both move fewer bytes. Their cost in
+bits/dim is measured per model (`scanline evaluate --precision`). The same seed gives the same image
+within one precision.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ PRECISIONS: dict[PrecisionName, Precision] = {
 }
 DEFAULT: PrecisionName = "exact"
 PRECISION_HELP = (
-    "exact, int8 (CPU) or bfloat16-state (GPU): fewer bytes moved, nearly the same bits."
+    "exact, int8 (the same bytes on CPU and GPU) or bfloat16-state (GPU): fewer bytes moved,"
+    " nearly the same bits."
 )
 
 

@@ -44,7 +44,7 @@ def model_digest(model: Transformer, backend: Backend, precision: str) -> str:
         model.state_dict(),
         {
             "config": model.config.to_dict(),
-            "device": model.device.type,
+            "device": "cpu" if backend.has_cpu_bits else model.device.type,
             "backend": backend.build,
             "probe": probe(model, backend),
             "precision": precision,
@@ -101,6 +101,8 @@ def probe(model: Transformer, backend: Backend) -> str:
     bits = backend.prefill(
         PrefillBatch.of(images, state, np.array([stop]), label, intervals=intervals)
     )
+    if backend.has_cpu_bits:  # of the deferred steps that a GPU keeps, none is left
+        state = state.complete(config.step_bytes)
     computed = [getattr(state, name) for name in NUMBERS] + [
         bits[:, config.first : stop],
         intervals,

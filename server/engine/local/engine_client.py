@@ -10,7 +10,8 @@ whose client has left is cancelled in the engine.
 
 Every engine loads the same copy of the model's files, and must report the digest of the first one:
 an engine that would paint other bytes (its GPU is gone, the installed build has changed) never
-continues a request, and is not served.
+continues a request, and is not served. With int8 weights the CPU paints a GPU's bytes, and goes on
+where that is gone.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 
+from scanline.model.base.device import AUTO
+from scanline.model.base.precision import precision
 from scanline.model.sampling.base.messages import (
     Cancel,
     CannotLoad,
@@ -128,8 +131,13 @@ class EngineClient(EngineHandle):
 
     def _started_process(self) -> EngineProcess:
         options = replace(self.options, copy=self.copy.directory, is_copied=self.ready is not None)
-        if self.ready is not None:  # another backend would paint other bytes
-            options = replace(options, device=self.ready.device, backend=self.ready.backend_name)
+        if self.ready is not None:
+            device = self.ready.device
+            backend = self.ready.backend_name
+            if precision(options.precision).int8_weights:
+                device = backend = AUTO
+            # at other precisions another backend would paint other bytes
+            options = replace(options, device=device, backend=backend)
         return EngineProcess(options, self._receive)
 
     def _begin(self, job: Job) -> None:
@@ -184,6 +192,12 @@ class EngineClient(EngineHandle):
             self.failed.set()
             self.process.kill()
             return
+        if self.ready is not None and ready.backend_name != self.ready.backend_name:
+            log.warning(
+                "the engine goes on with the same bytes on %s, no longer on %s",
+                ready.backend,
+                self.ready.backend,
+            )
         self.ready = ready
         self.process.is_loaded = True
         self.load_error = None

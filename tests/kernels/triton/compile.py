@@ -32,6 +32,7 @@ from scanline.kernels.causal_conv.training_triton import normed_causal_conv
 from scanline.kernels.causal_conv.triton import causal_conv, causal_conv_sequence
 from scanline.kernels.step.ahead_triton import add_rows, fused_recurrent_rows
 from scanline.kernels.step.fused_triton import fused_recurrent_step
+from scanline.kernels.step.ordered_triton import ordered_recurrence
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.kernels.triton.copy_slots import copy_slots
 from scanline.kernels.triton.known_rows import write_rows
@@ -48,6 +49,7 @@ from scanline.model.training.presets import PRESETS
 
 # before any kernel
 from tests.support.kernels.compiled_kernels import SHARED, compiling, launched
+from tests.support.kernels.ptx import inexact
 from tests.support.kernels.ttgir import sums
 
 # as the authors' checkpoints are
@@ -81,6 +83,24 @@ def step(config, stored, batch, capability):
         buffers = Buffers.of(config, batch, torch.device("cpu"))
         kernels.run(SlotPool.empty(config, 2, deferred=DEFERRED), buffers)
         codes(kernels, buffers)
+
+
+def int8(config, batch, capability):
+    """Launches a step of a batch, and what reads known bytes, with int8 weights: they have the bits
+    of the CPU kernel, so no operation of theirs may be another than its own."""
+    config = replace(config, layers=1, blocks=min(1, config.blocks), classes=(("7", "seven"),))
+    chained = capability >= 90
+    kernels = KernelSequence(Transformer(config).requires_grad_(False), chained, ordered=True)
+    buffers = Buffers.of(config, batch, torch.device("cpu"))
+    slots = SlotPool.empty(config, 2, deferred=DEFERRED)
+    began = len(launched)
+    kernels.run(slots, buffers)
+    two = torch.arange(2)
+    state = slots.state
+    arrays = state.s[0], state.z[0], state.deferred[0], two, two
+    ordered_recurrence(buffers.projected, *arrays, 1, buffers.attended, two)
+    for kernel in launched[began:]:
+        assert inexact(kernel.asm["ptx"]) == [], kernel
 
 
 def codes(kernels, buffers):
@@ -384,6 +404,12 @@ def compile_all(capability, only):
         f"{name} {batch}": lambda c=config, s=stored, b=batch: step(c, s, b, capability)
         for name, (config, stored) in MODELS.items()
         for batch in BATCHES
+    }
+    parts |= {
+        f"int8 {name} {batch}": lambda c=config, b=batch: int8(c, b, capability)
+        for name, (config, _) in MODELS.items()
+        for batch in (1, 4096)
+        if name in ("mnist-small", "causal_conv", "authors")
     }
     parts |= {
         "states": lambda: states(capability),

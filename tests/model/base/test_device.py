@@ -95,7 +95,7 @@ def test_a_gpu_that_does_not_work_is_an_error_where_asked_for(gpu_of, caplog):
         ("bfloat16-state", None, "precision 'bfloat16-state' needs a GPU"),
         ("bfloat16-state", "cpu", "precision 'bfloat16-state' needs a GPU"),
         ("bfloat16-state", "eager", "precision 'bfloat16-state' needs a GPU"),
-        ("int8", "eager", "precision 'int8' needs the cpu kernel"),
+        ("int8", "eager", "precision 'int8' needs one of the backends cuda, cuda-unchained, cpu"),
     ],
 )
 def test_a_precision_that_cannot_run_here_is_refused(name, backend, sentence):
