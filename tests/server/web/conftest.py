@@ -25,6 +25,9 @@ OPTIONS += [
 # a name over plain HTTP is no secure context
 OPTIONS += ["--host-resolver-rules=MAP scanline.test 127.0.0.1"]
 
+# without motion, nothing draws itself
+STILL = {"reduced_motion": "reduce"}
+
 expect.set_options(timeout=1000 * PATIENCE)
 
 
@@ -44,7 +47,7 @@ def browser():
 @pytest.fixture(scope="package")
 def context(browser):
     """What the pages without options of their own share, such as a cache of the server's files."""
-    return browser.new_context()
+    return browser.new_context(**STILL)
 
 
 @pytest.fixture(scope="package")
@@ -92,7 +95,9 @@ def visit(browser, context, tmp_path):
     visitors = []
 
     def open_page(url, width=1280, height=800, done=0, **options):
-        visitor = Visitor(browser.new_context(**options) if options else context, tmp_path)
+        visitor = Visitor(
+            browser.new_context(**{**STILL, **options}) if options else context, tmp_path
+        )
         visitors.append(visitor)
         visitor.page.set_viewport_size({"width": width, "height": height})
         visitor.page.goto(url)

@@ -89,14 +89,19 @@ export const call = (path: string, body?: unknown, accept?: string): Promise<Res
   retried(() => callOnce(path, body, accept));
 
 /** Like `request`, with an optional JSON body to POST, a value or its text; asks the user for a key when the server
- * requires one. All of the response has arrived. */
-export async function callOnce(path: string, body?: unknown, accept = "application/json"): Promise<Response> {
+ * requires one. All of the response has arrived. `signal` cancels it. */
+export async function callOnce(
+  path: string,
+  body?: unknown,
+  accept = "application/json",
+  signal: AbortSignal | null = null,
+): Promise<Response> {
   if (local) return local.answer(path, body);
   const headers = { "content-type": "application/json", accept };
   const post = { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body), headers };
   for (;;) {
     try {
-      const response = await request(path, body === undefined ? {} : post);
+      const response = await request(path, { ...(body === undefined ? {} : post), signal });
       const whole = await response.arrayBuffer().catch(() => Promise.reject(new Unreachable()));
       return new Response(whole, response);
     } catch (error) {

@@ -10,6 +10,12 @@ const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels
 const STROKE = 2.2; // width in image pixels
 const HIDE_RADIUS = 1.6; // in image pixels
+const PACE = 40; // milliseconds from point to point of the stroke that draws itself
+// of the canvas: what three or four digits begin with
+const STROKE_BY_ITSELF = Array.from({ length: 25 }, (_, step): [number, number] => {
+  const angle = Math.PI * (1.05 + step / 20);
+  return [0.5 + 0.17 * Math.cos(angle), 0.33 + 0.14 * Math.sin(angle)];
+});
 const MAX_UNDO = 30; // drawings that are kept
 
 /** A drawing before a change. */
@@ -24,6 +30,8 @@ export class DrawingCanvas {
   occlusion!: Occlusion;
   image!: Picture; // what the model gets
   isEmpty = true;
+  isDemonstrated = false; // what is seen is a stroke that draws itself; the drawing is empty
+  private demonstration: ReturnType<typeof setInterval> | undefined; // until that stroke has ended
   private before: Before[] = []; // the last change at the end
   private last: [number, number] | undefined; // the pointer's last point, in image pixels
   private readonly canvas = find("drawing", HTMLCanvasElement);
@@ -63,6 +71,7 @@ export class DrawingCanvas {
   fit(size: Size): void {
     const sides = ["width", "height", "channels"] as const;
     if (sides.every((side) => this.ink?.size[side] === size[side])) return;
+    this.endDemonstration();
     this.ink = new Ink(size);
     this.occlusion = new Occlusion(size);
     this.canvas.width = size.width * CELL;
@@ -73,6 +82,36 @@ export class DrawingCanvas {
     this.before = [];
     this.scale();
     this.change(true);
+  }
+
+  /** Draws a stroke by itself, until something is drawn; where motion is unwelcome, none. */
+  demonstrate(): void {
+    const { width, height, channels } = this.ink.size;
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!this.isEmpty || this.isDemonstrated || this.canUndo || channels !== 1 || isStill) return;
+    this.isDemonstrated = true;
+    const points = STROKE_BY_ITSELF.map(([x, y]): [number, number] => [x * width, y * height]);
+    let step = 1;
+    this.demonstration = setInterval(() => {
+      this.ink.stroke(points[step - 1]!, points[step]!, STROKE, "#fff");
+      step++;
+      if (step === points.length) this.endStroke();
+      this.image = this.ink.picture();
+      this.show();
+    }, PACE);
+  }
+
+  private endStroke(): void {
+    clearInterval(this.demonstration);
+    this.demonstration = undefined;
+  }
+
+  /** Takes the stroke that draws itself away. */
+  private endDemonstration(): void {
+    if (!this.isDemonstrated) return;
+    this.endStroke();
+    this.isDemonstrated = false;
+    this.ink.clear();
   }
 
   clear(): void {
@@ -111,7 +150,7 @@ export class DrawingCanvas {
 
   /** Whether a stroke has not ended yet. */
   get isDrawn(): boolean {
-    return this.last !== undefined || this.keyboard.isDown;
+    return this.last !== undefined || this.keyboard.isDown || this.demonstration !== undefined;
   }
 
   get canUndo(): boolean {
@@ -129,6 +168,7 @@ export class DrawingCanvas {
 
   /** Keeps the drawing for `undo`. */
   begin(): void {
+    this.endDemonstration();
     this.before.push({ ink: this.ink.pixels, masked: this.occlusion.masked.slice(), isEmpty: this.isEmpty });
     if (this.before.length > MAX_UNDO) this.before.shift();
   }

@@ -20,6 +20,7 @@ import { DrawingCanvas } from "./canvas";
 import { readDrawing, writeDrawing } from "./drawing_fields";
 import { LiveCompletions, type LiveDrawing } from "./live";
 import { ParticlesChoice } from "./particles";
+import { Reading } from "./reading";
 import { Results } from "./results";
 import { setUpFiles, showThumbnails } from "./sources";
 
@@ -33,6 +34,7 @@ let particles: ParticlesChoice;
 let results: Results;
 let runner: JobRunner;
 let live: LiveCompletions;
+let reading: Reading;
 let code: CodeRequest; // of the completions that are shown
 let shownFields = ""; // of the address, for the completions that are shown
 
@@ -40,6 +42,7 @@ let shownFields = ""; // of the address, for the completions that are shown
 export function setUpComplete(pictures: () => Picture[]): void {
   form = new PaintForm("complete-", false);
   particles = new ParticlesChoice();
+  reading = new Reading();
   canvas = new DrawingCanvas(showDrawing);
   form.classes.onChange(showGuidance);
   particles.onChange(showGuidance);
@@ -51,10 +54,9 @@ export function setUpComplete(pictures: () => Picture[]): void {
   onModel((selected, isChosen) => {
     const isFirst = !model;
     model = selected;
-    runner.drop();
-    runner.showMeter("");
-    results.clear();
-    live.clear(); // they are another model's
+    clearResults(); // they are another model's
+    live.clear();
+    reading.fit(selected);
     canvas.fit(selected);
     live.fit(selected);
     form.classes.fill(selected.classes);
@@ -62,15 +64,18 @@ export function setUpComplete(pictures: () => Picture[]): void {
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
     if (isFirst) restoreDrawing(new URLSearchParams(stored.read() ?? ""));
-    if (!isChosen) restore();
-    live.follow();
+    if (isChosen) forget();
+    else restore();
+    demonstrate();
+    showDrawing();
     offerPictures();
   });
   onAddress(restore);
   window.addEventListener("tab", () => {
     if (!model) return;
     live.fit(model);
-    if (isShown("complete")) live.follow();
+    demonstrate();
+    if (isShown("complete")) showDrawing();
     else live.stop();
     offerPictures();
   });
@@ -84,7 +89,10 @@ export function setUpComplete(pictures: () => Picture[]): void {
   onClick("complete-code", () => showCode(code));
   setUpFilm("complete-film", "complete", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("undo", () => canvas.undo());
-  onClick("clear", () => canvas.clear());
+  onClick("clear", () => {
+    canvas.clear();
+    showNew("");
+  });
   onClick("invert", () => canvas.invert());
   onClick("uncover", () => canvas.uncover());
   document.addEventListener("keydown", (event) => {
@@ -95,20 +103,43 @@ export function setUpComplete(pictures: () => Picture[]): void {
   });
   setUpFiles("complete", "upload", () => model, (opened) => {
     if ("pictures" in opened) completeThis(opened.pictures[0]!);
-    else showChanges(canvas.load(opened.image, opened.width, opened.height));
+    else showNew(canvas.load(opened.image, opened.width, opened.height));
     offerPictures();
   });
 }
 
 /** Copies a picture of the gallery to the canvas. */
 export function completeThis(picture: Picture): void {
-  showChanges(canvas.load(picture.canvas, picture.size.width, picture.size.height));
+  canvas.load(picture.canvas, picture.size.width, picture.size.height);
+  clearResults();
+  shownFields = ""; // the address still brings them back
 }
 
-/** Says what was changed of a file to make it a picture of the model's size. */
-function showChanges(sentence: string): void {
-  setText("adapted", sentence);
-  find("adapted", HTMLElement).hidden = !sentence;
+/** Shows another picture: says what was changed of its file, and drops the completions of the one before. */
+function showNew(changes: string): void {
+  clearResults();
+  forget();
+  setText("adapted", changes);
+  find("adapted", HTMLElement).hidden = !changes;
+}
+
+function clearResults(): void {
+  runner.drop();
+  runner.showMeter("");
+  results.clear();
+  find("adapted", HTMLElement).hidden = true;
+}
+
+/** Has the address ask for nothing but the model: what it asked for is no longer shown. */
+function forget(): void {
+  shownFields = "";
+  const address = addressOf("complete", new URLSearchParams({ model: model.id }));
+  if (isShown("complete")) goTo(address, false);
+}
+
+/** Draws a stroke where the tab is shown with nothing on its canvas. */
+function demonstrate(): void {
+  if (isShown("complete")) canvas.demonstrate();
 }
 
 /** The drawing, if there is one. */
@@ -121,12 +152,16 @@ function showDrawing(): void {
   find("undo", HTMLButtonElement).disabled = !canvas.canUndo;
   find("dark-on-white", HTMLElement).hidden = canvas.isEmpty || !isDarkOnWhite(canvas.image);
   live.follow(canvas.isDrawn);
+  reading.follow(isSeen() && isShown("complete") ? canvas.image : undefined);
 }
+
+/** Whether there is anything on the canvas. */
+const isSeen = (): boolean => !canvas.isEmpty || canvas.isDemonstrated;
 
 /** What is completed while one draws: nothing while the tab has another job or is not shown. */
 function readLive(seed: string): LiveDrawing | undefined {
   if (runner.isRunning || !isShown("complete")) return undefined;
-  if (canvas.isEmpty) throw new Error("Four completions follow each stroke.");
+  if (!isSeen()) throw new Error("Four completions follow each stroke.");
   const { image, occlusion } = canvas;
   if (!occlusion.hidden) throw new Error("No pixel is hidden. Keep fewer rows, or hide some pixels.");
   const request = form.read(seed);
@@ -191,7 +226,7 @@ async function complete(isNew = true): Promise<void> {
   const fields = { image: await base64(original.canvas), ...(await occlusion.fields()) };
 
   results.reset(model, original, occlusion, rows, n);
-  if (isNew) runner.follow();
+  runner.follow();
   const { channels } = original.size;
   const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));
   const paint = ({ index, first, bytes }: Frame) => {

@@ -19,8 +19,8 @@ export interface Painted {
   model: string;
 }
 
-interface ClassifiedImage {
-  class: string | null;
+export interface ClassifiedImage {
+  class: string | null; // of no class: unlike what the model knows
   posterior: Record<string, number>;
   typical: boolean | null;
   tail_probability: number | null;
@@ -48,6 +48,8 @@ export async function showWhatItIs(viewed: Painted): Promise<void> {
   }
 }
 
+export const UNKNOWN = "Unlike what the model knows: it names no class.";
+
 function showAnswer(image: ClassifiedImage, readBy: string): void {
   const { posterior, typical, tail_probability: tail } = image;
   const all = image.class === null ? [] : Object.entries(posterior);
@@ -63,9 +65,7 @@ function showAnswer(image: ClassifiedImage, readBy: string): void {
   setText("unusual", sentences.join(" "));
 }
 
-function percent(probability: number): string {
-  return `${(100 * probability).toFixed(1)} %`;
-}
+export const percent = (probability: number): string => `${(100 * probability).toFixed(1)} %`;
 
 function unusual(image: ClassifiedImage, tail: number): string {
   const share = `${(100 * tail).toLocaleString("en", { maximumSignificantDigits: 2 })} %`;

@@ -1,0 +1,61 @@
+"""One's own drawing is read after each stroke; until the first, a stroke draws itself."""
+
+import re
+
+import numpy as np
+from playwright.sync_api import expect
+
+from tests.server.web.test_complete import upload
+from tests.server.web.test_live import stroke
+from tests.support.page.visitor import Visitor
+from tests.support.pictures import encode, text
+from tests.support.server.json_requests import CLASSIFICATIONS, IMAGE, post
+
+WAITS = "What you draw is read after each stroke."
+READ = re.compile("^Read as ")
+
+
+def says_of(api, image: np.ndarray) -> str:
+    """What the page says of an image of the model `guided`, as the API reads it."""
+    answer = post(api, CLASSIFICATIONS, model="guided", image=text(encode(image)))
+    posterior = answer["data"][0]["posterior"]
+    name = max(posterior, key=posterior.get)
+    return f"Read as {name}, {100 * posterior[name]:.1f} %."
+
+
+def seen(visitor: Visitor) -> np.ndarray:
+    """The picture on the canvas: the middle of its cells, all rows kept."""
+    return visitor.pixels("#drawing")[5::10, 5::10, 0]
+
+
+def test_a_drawing_and_a_file_are_read_as_the_api_reads_them(visit, classified, api):
+    visitor = visit(f"{classified.url}/?model=guided#complete")
+    visitor.expect_text("#reading-says", WAITS)
+    visitor.expect_count("#reading-bars li", 2)
+    visitor.fill("#rows", "7")
+    for start, end in (((0.3, 0.2), (0.7, 0.2)), ((0.7, 0.2), (0.4, 0.8))):
+        stroke(visitor, start, end)
+        visitor.expect_text("#reading-says", says_of(api, seen(visitor)))
+    upload(visitor, encode(IMAGE))
+    visitor.expect_text("#reading-says", says_of(api, IMAGE))
+    heights = visitor.see("#reading-bars i").evaluate_all("all => all.map(e => e.style.height)")
+    assert abs(sum(float(height.rstrip("%")) for height in heights) - 100) < 0.1
+    visitor.click("#clear")
+    visitor.expect_text("#reading-says", WAITS)
+    visitor.see("#model").select_option("plain")
+    visitor.expect_hidden("#reading")
+
+
+def test_a_stroke_draws_itself_until_something_is_drawn(visit, classified):
+    url = f"{classified.url}/?model=guided#complete"
+    visitor = visit(url, reduced_motion="no-preference")
+    expect(visitor.see("#reading-says")).to_have_text(READ)
+    expect(visitor.see("#live-row button").first).to_be_enabled()
+    by_itself = seen(visitor)
+    assert by_itself.any()
+    stroke(visitor, (0.1, 0.05), (0.2, 0.05))
+    visitor.click("#undo")
+    visitor.expect_text("#reading-says", WAITS)
+    assert not seen(visitor)[:3].any()
+    visitor.page.reload()  # which keeps no drawing, as there is none
+    expect(visitor.see("#reading-says")).to_have_text(READ)
