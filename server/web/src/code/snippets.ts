@@ -52,13 +52,12 @@ function python({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRe
   const known = { keep_rows: edit.keep_rows, mask: edit.mask && `picture(${text(edit.mask)})`, particles: edit.particles };
   return `import base64, io
 
-import numpy as np
 from PIL import Image
 import scanline
 
 
 def picture(png):
-    return np.asarray(Image.open(io.BytesIO(base64.b64decode(png))))
+    return Image.open(io.BytesIO(base64.b64decode(png)))
 
 
 ${load}
