@@ -127,7 +127,8 @@ async def test_a_classification_is_read_by_replicas_of_one_class_head(tmp_path):
     assert len({replica for _, replica in handle.sent}) == 2
     heads = [load_model(directory) for directory in directories]
     assert any(
-        np.array_equal(task.logits, class_logits(head, torch.from_numpy(images))) for head in heads
+        np.array_equal(task.answers[:, :-1], class_logits(head, torch.from_numpy(images)))
+        for head in heads
     )
     model.class_head = None
     save_model(model, directories[0])  # without a head: it refuses what was planned with one
