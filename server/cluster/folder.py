@@ -193,19 +193,23 @@ async def paint_folder(
     EngineFailedError where the request failed on it."""
     if recipe.n is not None and not missing_images(out, recipe.n):
         return recipe.n, []
-    # A guided image counts as two.
-    async with connect(
-        address, recipe.model, 2 * (recipe.n or max(default, MAX_LISTED))
-    ) as replicas:
+    # A guided image counts as two, and each of its candidates likewise.
+    best_of = recipe.sampling.get("best_of") or 1
+    slots = 2 * best_of * (recipe.n or max(default, MAX_LISTED))
+    async with connect(address, recipe.model, slots) as replicas:
         config, defaults = await replicas.model()
         n = recipe.n or len(recipe.listed(config)) or default
         missing = missing_images(out, n)
         progress(n - len(missing), n)
         recipe = replace(recipe, n=n)
-        recipe = with_digest(
-            out, recipe, [replicas.digest, *(status.digest for status in replicas.known)]
-        )
-        task = folder_task(recipe, missing, replicas, ModelInfo(config, defaults), out, progress)
+        # the class head decides only which candidates are chosen
+        digest = "whole_digest" if best_of > 1 else "digest"
+        ready = replicas.ready
+        served = [getattr(status, digest) for status in (ready, *replicas.known) if status]
+        recipe = with_digest(out, recipe, served)
+        has_class_head = bool(ready and ready.class_head)
+        model = ModelInfo(config, defaults, has_class_head=has_class_head)
+        task = folder_task(recipe, missing, replicas, model, out, progress)
         names = (None, *config.class_names)
         classes = [names[task.request.label_of(index)] for index in range(n)]
         write_classes(out, [file_name(index, n) for index in range(n)], classes)

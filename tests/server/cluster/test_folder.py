@@ -22,6 +22,7 @@ from scanline.server.cluster.folder import (
     with_digest,
 )
 from scanline.server.engine.job import EngineFailedError
+from tests.support import shapes
 from tests.support.cluster.local_replicas import local_pool
 from tests.support.commands import scanline
 
@@ -137,6 +138,27 @@ async def test_a_written_number_is_a_list(digits_directory, tmp_path, monkeypatc
     ):
         await painted_images(replace(asked, n=6))
     assert await painted_images(Recipe("digits", None, 3, "horse")) == (5, 1)
+
+
+async def test_the_best_of_several_is_that_of_this_machine(tmp_path, monkeypatch):
+    directory = shapes.save(tmp_path / "shapes", shapes.GUIDED, class_head=True)
+
+    @asynccontextmanager
+    async def connect(address, model, images):
+        assert images == 2 * 3 * 4
+        async with local_pool(directory) as (_, pool):
+            yield pool
+
+    monkeypatch.setattr(folders, "connect", connect)
+    recipe = Recipe("shapes", 4, 3, "star", {"best_of": 3})
+    out = tmp_path / "out"
+    n, bits = await folders.paint_folder(
+        "", open_folder(out, recipe, False), out, lambda *now: None, 5
+    )
+    assert (n, len(bits)) == (4, 4)
+    here = load(directory, device="cpu").sample(4, class_name="star", seed=3, best_of=3)
+    for index, image in enumerate(here):
+        np.testing.assert_array_equal(Image.open(out / f"{index}.png"), image)
 
 
 def test_an_unreachable_cluster_is_reported(tmp_path):
