@@ -47,7 +47,7 @@ CASES = {  # a command, run in a folder with everything else that it names: part
     "evaluate digits --data data --samples 49": "--samples must be 0 or at least 50, not 49",
     "evaluate digits --data data --samples 50": "16 test images are too few to compare with; use at least 100",
     "evaluate digits --data data --samples 50 --guidance 2": "This model cannot be guided: it knows no classes",
-    "evaluate ten --data data --samples 0 --guidance 4": "--guidance compares samples of each class; leave out",
+    "evaluate ten --data data --samples 0 --guidance 4": "are about samples of each class; give --class-samples",
     "evaluate horses --data data --samples 50 --guidance 3": "the classes of mnist, which the model does not know",
     "evaluate grey --data data": "no data set has images of 7 x 5 x 1",
     "evaluate digits --data empty": "empty holds no files",
