@@ -110,13 +110,17 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def install(app: FastAPI, needs_key: bool) -> None:
+def install(app: FastAPI, needs_key: bool, max_images: int) -> None:
     """Take FastAPI's 422 out of its description of `app` (we answer 400), and add the bodies'
-    schemas and whether API keys are needed."""
+    schemas, with the images that a request may have, and whether API keys are needed. The list of
+    models comes before their weights."""
     described = app.openapi
 
     def openapi() -> dict[str, Any]:
         description = described()
+        paths = description["paths"]
+        by_use = sorted(paths, key=lambda path: path.endswith("/weights"))
+        description["paths"] = {path: paths[path] for path in by_use}
         for path in description["paths"].values():
             for operation in path.values():
                 operation["responses"].pop("422", None)
@@ -127,6 +131,12 @@ def install(app: FastAPI, needs_key: bool) -> None:
             components["schemas"][schema.__name__] = _described(schema)
         for schema in UPLOADS:
             components["schemas"][_form_name(schema)] = _form(schema)
+        for body in components["schemas"].values():
+            n = body.get("properties", {}).get("n")
+            if n is not None:
+                # of JSON it may be null, too
+                number = n["anyOf"][0] if "anyOf" in n else n
+                number["maximum"] = max_images
         components["securitySchemes"] = {
             "key": {"type": "http", "scheme": "bearer"},
             "key_header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

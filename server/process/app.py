@@ -52,7 +52,10 @@ from scanline.server.settings import Settings
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-DESCRIPTION = "Linear-transformer image models, painted pixel by pixel: thousands at once, constant memory each."
+DESCRIPTION = (
+    "Linear-transformer image models, painted pixel by pixel: thousands at once, constant memory each. The websocket"
+    " /v1/images/stream streams pixels; docs/api.md in the repository describes its messages."
+)
 
 
 def build(
@@ -111,7 +114,7 @@ def build(
     app.state.api_keys = keys
     app.state.reloader = reloader
     errors.install(app)
-    openapi.install(app, needs_key=keys is not None)
+    openapi.install(app, keys is not None, served.max_images)
     routers = [
         images.router(served),
         likelihoods.router(served),

@@ -33,7 +33,7 @@ def router(
     """
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/healthz", responses=errors(503))
+    @routes.get("/healthz", responses=errors(503), summary="Liveness probe")
     async def healthz() -> dict[str, str]:
         """Answer 200 while the process is alive, and the main process where
         that is another one; 503 otherwise.
@@ -45,7 +45,12 @@ def router(
             raise ApiError("main_process_silent", message, headers=RETRY_SOON)
         return {"status": "ok"}
 
-    @routes.get("/readyz", responses=errors(503), response_model_exclude_none=True)
+    @routes.get(
+        "/readyz",
+        responses=errors(503),
+        response_model_exclude_none=True,
+        summary="Readiness probe",
+    )
     async def readyz(request: Request) -> Readiness:
         """Answer 200 with the state of each model if one can paint
         and none is loading; 503 otherwise.

@@ -147,6 +147,19 @@ def test_every_route_is_among_these(description):
     }
 
 
+def test_it_says_how_many_images_a_request_may_have_and_names_probes(description):
+    schemas = description.raw_schema["components"]["schemas"]
+    number, _ = schemas["GenerationRequest"]["properties"]["n"]["anyOf"]
+    form = schemas["EditForm"]["properties"]["n"]
+    assert number["maximum"] == form["maximum"] < 2**31 - 1
+    paths = description.raw_schema["paths"]
+    summaries = [paths[path]["get"]["summary"] for path in ("/healthz", "/readyz")]
+    assert summaries == ["Liveness probe", "Readiness probe"]
+    order = [path for path in paths if path.startswith("/v1/models")]
+    assert order[0] == "/v1/models"
+    assert order[-1] == "/v1/models/{name}/weights"
+
+
 def test_bodies_and_operations_have_the_names_that_generated_clients_take(description):
     raw = description.raw_schema
     for root in ("http://localhost:8000", "https://example.com/below/a/path"):

@@ -48,6 +48,15 @@ def test_the_traps_run_where_python_is_started_as_multiprocessing_starts_it(trap
     assert sorted(path.name for path in traps.iterdir()) == ["engine", "random"]
 
 
+def test_a_clone_in_the_working_directory_hides_no_module(tmp_path):
+    (tmp_path / "scanline" / "model").mkdir(parents=True)
+    program = "import scanline; print(scanline.load.__module__)"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout == "scanline\n"
+
+
 def test_a_server_runs_none_in_its_engines_api_processes_and_exports(traps, grey_directory):
     server = Server(grey_directory, "--api-processes", "2", forked=False)
     try:
