@@ -51,7 +51,7 @@ PARTS = (
         "4,096 images by 1, 2 and 4 streams, beside the copy: the streams of all later parts",
     ),
     Part("one", one, 10, "1, 8 and 64 images, with deferred steps one by one and at once"),
-    Part("same_bytes", same_bytes, 30, "int8: the CPU kernel's bits, and rates beside exact"),
+    Part("same_bytes", same_bytes, 20, "int8: the CPU kernel's bits, and rates beside exact"),
     Part("ahead", ahead, 40, "painting ahead beside steps: bytes, bits, states, passes, rates"),
     Part("update_profile", update_profile, 90, "the compiled update, and its kernels by kind"),
     Part(

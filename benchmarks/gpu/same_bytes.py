@@ -35,22 +35,31 @@ def same_bytes(sizes: Sizes) -> Iterator[Finding]:
 def _same(name: str, sizes: Sizes) -> Iterator[Finding]:
     network = model(name, sizes)
     count = min(AMONG, sizes.most)
-    expected = by_cpu(network, count) if sizes.dry else RECORDED[name]
-    last = painted(network, count, int8_weights=True)[network.config.steps]
+    expected = RECORDED[name]
+    if sizes.dry:
+        expected = by_cpu(network, count)
+    snapshots = painted(network, count, int8_weights=True)
+    last = snapshots[network.config.steps]
     found = hash_of(last.images, last.bits)
-    yield Finding(f"same_bytes/{name}/same", found == expected, "", f"{found}, not {expected}")
+    note = f"computed {found}, recorded {expected}"
+    yield Finding(f"same_bytes/{name}/same", float(found == expected), "", note)
 
 
 def _rate(what: str, name: str, count: int, sizes: Sizes) -> Iterator[Finding]:
-    seconds = {}
-    for int8_weights in (False, True):
-        generator = started(model(name, sizes), count, int8_weights=int8_weights)
-        seconds[int8_weights] = float(np.median(step_seconds(generator, sizes)))
-        steps = generator.config.steps
-        generator.close()
-    rate = count / (steps * seconds[True])
-    yield Finding(f"{what}/step", 1e6 * seconds[True], "us a step", f"{rate:,.0f} images/s")
-    yield Finding(f"{what}/of_exact", seconds[False] / seconds[True], "times as fast")
+    network = model(name, sizes)
+    exact = _step(network, count, sizes, int8_weights=False)
+    seconds = _step(network, count, sizes, int8_weights=True)
+    rate = count / (network.config.steps * seconds)
+    yield Finding(f"{what}/step", 1e6 * seconds, "us a step", f"{rate:,.0f} images/s")
+    yield Finding(f"{what}/of_exact", exact / seconds, "times as fast")
+
+
+def _step(network: Transformer, count: int, sizes: Sizes, int8_weights: bool) -> float:
+    """Return the seconds of a step."""
+    generator = started(network, count, int8_weights=int8_weights)
+    seconds = step_seconds(generator, sizes)
+    generator.close()
+    return float(np.median(seconds))
 
 
 def by_cpu(network: Transformer, count: int) -> str:
@@ -59,11 +68,16 @@ def by_cpu(network: Transformer, count: int) -> str:
     specs = [ImageSpec(seed=1, index=index) for index in range(count)]
     generator.place_many(range(count), specs)
     generator.advance(generator.config.steps)
-    found = hash_of(generator.pool.images[:KEPT], generator.pool.bits[:KEPT])
+    pool = generator.pool
+    images = pool.images[:KEPT]
+    bits = pool.bits[:KEPT]
     generator.close()
-    return found
+    return hash_of(images, bits)
 
 
 def hash_of(images: torch.Tensor, bits: torch.Tensor) -> str:
     """Return 16 hexadecimal digits of images [n, N] uint8 and their bits [n] float64."""
-    return sha256(images.cpu().numpy().tobytes() + bits.cpu().numpy().tobytes()).hexdigest()[:16]
+    hashed = sha256()
+    for numbers in (images, bits):
+        hashed.update(numbers.cpu().numpy().tobytes())
+    return hashed.hexdigest()[:16]

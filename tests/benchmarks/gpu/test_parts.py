@@ -119,6 +119,7 @@ WITHIN_TEN_MINUTES = [
     "same_bits",
     "goals",
     "one",
+    "same_bytes",
     "ahead",
     "update_profile",
     "likelihoods",
