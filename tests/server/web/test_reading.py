@@ -3,6 +3,8 @@
 import re
 
 import numpy as np
+import pytest
+from PIL import Image, ImageDraw
 from playwright.sync_api import expect
 
 from tests.server.web.test_complete import upload
@@ -10,9 +12,16 @@ from tests.server.web.test_live import stroke
 from tests.support.page.visitor import Visitor
 from tests.support.pictures import encode, text
 from tests.support.server.json_requests import CLASSIFICATIONS, IMAGE, post
+from tests.support.server.running_server import serve
 
 WAITS = "What you draw is read after each stroke."
 READ = re.compile("^Read as ")
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    with serve("mnist-small") as server:
+        yield server
 
 
 def says_of(api, image: np.ndarray) -> str:
@@ -59,3 +68,20 @@ def test_a_stroke_draws_itself_until_something_is_drawn(visit, classified):
     assert not seen(visitor)[:3].any()
     visitor.page.reload()  # which keeps no drawing, as there is none
     expect(visitor.see("#reading-says")).to_have_text(READ)
+
+
+def test_a_photo_of_a_digit_becomes_one_until_that_is_undone(visit, mnist):
+    photo = Image.new("L", (300, 400), 200)
+    ImageDraw.Draw(photo).line([(100, 120), (200, 120), (140, 280)], fill=30, width=16)
+    visitor = visit(f"{mnist.url}/#complete")
+    visitor.expect_ready()
+    visitor.fill("#rows", "28")
+    upload(visitor, encode(np.asarray(photo)))
+    visitor.expect_contains("#adapted", "Made it look like a digit.")
+    visitor.expect_text("#reading-says", "Read as 7, 100.0 %.")
+    digit = seen(visitor)
+    assert (digit[:, [0, -1]] == 0).all()  # it stands in the middle, without its paper
+    assert digit.max() > 200
+    visitor.click("#adapted button")
+    visitor.expect_hidden("#adapted")
+    assert (seen(visitor)[0] == 200).all()

@@ -8,10 +8,11 @@ import { StoredText } from "../base/browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
-import { find, onClick, setText } from "../base/elements";
+import { find, make, onClick, setText } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
+import { cleaned } from "../pictures/open";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../base/notice";
@@ -103,7 +104,10 @@ export function setUpComplete(pictures: () => Picture[]): void {
   });
   setUpFiles("complete", "upload", () => model, (opened) => {
     if ("pictures" in opened) completeThis(opened.pictures[0]!);
-    else showNew(canvas.load(opened.image, opened.width, opened.height));
+    else {
+      showNew(canvas.load(opened.image, opened.width, opened.height));
+      void makeDigit(opened.image, opened.width, opened.height);
+    }
     offerPictures();
   });
 }
@@ -121,6 +125,24 @@ function showNew(changes: string): void {
   forget();
   setText("adapted", changes);
   find("adapted", HTMLElement).hidden = !changes;
+}
+
+/** Replaces what was loaded from a file by the digit on it, for a model of digits; the user can take that back. */
+async function makeDigit(image: CanvasImageSource, width: number, height: number): Promise<void> {
+  const isOfDigits = model.classes.length > 1 && model.classes.every((name) => /^\d$/.test(name));
+  if (!isOfDigits || model.channels !== 1) return;
+  const loaded = canvas.image;
+  const asked = model;
+  const digit = await cleaned(image, width, height, model).catch(() => undefined); // without a server: as it is
+  if (!digit || canvas.image !== loaded || model !== asked || String(digit.bytes) === String(loaded.bytes)) return;
+  canvas.load(digit.canvas, digit.size.width, digit.size.height);
+  const undo = make("button", { type: "button" }, "Undo");
+  undo.addEventListener("click", () => {
+    canvas.undo();
+    find("adapted", HTMLElement).hidden = true;
+  });
+  find("adapted", HTMLElement).replaceChildren("Made it look like a digit. ", undo);
+  find("adapted", HTMLElement).hidden = false;
 }
 
 function clearResults(): void {

@@ -5,6 +5,7 @@ import { ApiError, callOnce, retried } from "../api/http";
 import type { Model } from "../api/models";
 import { toBase64 } from "../base/base64";
 import { find, make } from "../base/elements";
+import { base64 } from "./files";
 import { Picture, type Size } from "./picture";
 
 /** What a file has: pictures of the model's size, or one image of any size. */
@@ -15,6 +16,7 @@ class FileError extends Error {}
 
 const [CODE, ARRAY, ARCHIVE, FILM] = ["\x93scan", "\x93NUMPY", "PK\x03\x04", "GIF8"];
 const [LOCAL_HEADER, STORED] = [30, 0]; // bytes of a file's header in an archive; the method of files without compression
+const LONGEST = 1024; // pixels of an image's longer side, as it is sent
 const BYTES = 1 << 20; // of a .scan file that is sent to the server
 
 export async function openFile(file: File, model: () => Model): Promise<Opened> {
@@ -31,6 +33,22 @@ export async function openFile(file: File, model: () => Model): Promise<Opened> 
     if (error instanceof FileError || error instanceof ApiError) throw error;
     throw new FileError(`The browser cannot read ${name} as an image.`);
   }
+}
+
+/** An image as a model of drawings reads it: without its paper, light on black, and in the middle. */
+export async function cleaned(image: CanvasImageSource, width: number, height: number, model: Model): Promise<Picture> {
+  const scale = Math.min(1, LONGEST / Math.max(width, height));
+  const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
+  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const asked = { model: model.id, image: await base64(canvas), clean: "auto", size_policy: "resize" };
+  const { data } = await (await callOnce("v1/images/codes", asked)).json();
+  return pictureOfCode(data[0].code, model);
+}
+
+async function pictureOfCode(code: string, model: Model): Promise<Picture> {
+  const fields = { model: model.id, code: [code], images: [0] };
+  const answer = await callOnce("v1/images/decodings", fields, "application/x-npy");
+  return fromArray(new Uint8Array(await answer.arrayBuffer()), model)[0]!;
 }
 
 /** The first picture of a file of codes. Selects the model that made it, where that is another one. */
