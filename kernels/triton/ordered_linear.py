@@ -67,8 +67,10 @@ def ordered_linear(
     assert x.is_contiguous()
     programs = triton.cdiv(batch, WIDE.rows) * triton.cdiv(width, WIDE.columns)
     tiling = WIDE if programs >= ENOUGH else NARROW
-    step = FLOATS
-    if weight.scale is not None:
+    if weight.scale is None:
+        tiling = NARROW  # the sums of wide float32 products do not fit the registers
+        step = FLOATS
+    else:
         step = min(tiling.depth, max(32, triton.next_power_of_2(depth)))
     norm_weight, norm_bias = norm or (None, None)
     slots, label = labels or (None, None)
