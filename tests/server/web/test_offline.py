@@ -18,7 +18,9 @@ def exported(tmp_path_factory):
     """The model's directory, and the address of its page."""
     root = tmp_path_factory.mktemp("offline")
     shapes.save(root / "colour", COLOUR)
-    wrote = done("export", root / "colour", root / "page", "--page", "--precision", "int8")
+    wrote = done(
+        "export", "--page", root / "page", "--model", root / "colour", "--precision", "int8"
+    )
     assert wrote.startswith(f"{root / 'page' / 'index.html'}: the page and colour in ")
     return root / "colour", (root / "page" / "index.html").as_uri()
 
@@ -66,7 +68,15 @@ def test_it_paints_writes_and_codes(visit, exported):
 def test_what_cannot_be_written_is_refused(grey_directory, tmp_path):
     (tmp_path / "file").write_text("")
     assert "is a file; name a folder" in refused(
-        "export", grey_directory, tmp_path / "file", "--page"
+        "export", grey_directory, "--page", tmp_path / "file"
     )
+    folder = tmp_path / "folder"
+    two_models = refused("export", grey_directory, "--model", grey_directory, "--page", folder)
+    assert two_models == "name one model, as MODEL or after --model"
+    assert refused("export", "--page", folder) == two_models
+    nothing = "name one thing to write: OUT, a checkpoint, or --page FOLDER"
+    assert refused("export", grey_directory) == nothing
+    assert refused("export", grey_directory, tmp_path / "a.pth", "--page", folder) == nothing
+    assert not folder.exists()
     sentence = refused("export", grey_directory, tmp_path / "a.pth", "--precision", "int8")
     assert sentence == "--precision is for a page: add --page"
