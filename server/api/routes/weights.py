@@ -1,5 +1,6 @@
 """GET /v1/models/{id}/weights: what the page's kernel needs to paint on the client's own device."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from urllib.parse import quote
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from scanline.server.api.base.errors import NO_RETRY, ApiError
+from scanline.server.api.middleware.draining import shutting_down
 from scanline.server.api.openapi import Responses, errors
 from scanline.server.api.weights_export import ExportError, Exports
 from scanline.server.engine.handle import EngineUnavailableError
@@ -46,6 +48,8 @@ def router(models: ModelRegistry) -> APIRouter:
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)
             raise ApiError("export_failed", f"{error}.", headers=NO_RETRY) from None
+        except asyncio.CancelledError:  # the server has drained, and does not wait for it
+            raise shutting_down() from None
         headers = {"etag": exported_model.etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == exported_model.etag:
             return Response(status_code=304, headers=headers)

@@ -17,7 +17,13 @@ from scanline.model.tasks.offline import paint
 from scanline.server.process.listening import listen
 from scanline.server.settings import Settings
 from tests.server.engine.remote.conftest import only, wait_for_processes
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import (
+    PATIENCE,
+    Server,
+    command_line,
+    descendants,
+    serve,
+)
 from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import wait_for
@@ -133,3 +139,21 @@ def test_a_closed_unix_socket_leaves_that_of_the_next_server(tmp_path):
         with socket.socket(socket.AF_UNIX) as another:
             another.bind(os.fspath(path))
     assert path.exists()
+
+
+def test_an_export_that_does_not_end_is_ended_with_the_server_without_a_traceback(grey_directory):
+    def export():
+        for process in descendants(server.process.pid):
+            if "-m scanline.server.api.weights_export" in command_line(process):
+                return process
+        return 0
+
+    path = f"/v1/models/{grey_directory.name}/weights"
+    with serve(grey_directory) as server, socket.socket() as connection:
+        address = httpx.URL(server.url)
+        connection.connect((address.host, address.port))
+        connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+        os.kill(wait_for(export, "an export"), signal.SIGSTOP)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.wait_until_exited() == 0
+        assert "Traceback" not in server.log_text
