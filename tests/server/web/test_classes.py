@@ -91,6 +91,22 @@ def test_guided_images_of_a_class_are_the_apis(visit, classified, api):
     visitor.expect_url(r"&class=7&guidance=2\.5#paint$")
 
 
+def test_picky_images_are_the_best_of_several(visit, classified, api):
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse", done=4)
+    visitor.see("#picky").select_option("4")
+    visitor.click("#paint-form .primary")
+    visitor.expect_url("&class=horse&best_of=4#paint$")
+    visitor.expect_done(4)
+    visitor.expect_visible("#after")
+    fields = {"model": "guided", "n": 4, "seed": 3, "class": "horse", "guidance": 1, "best_of": 4}
+    expected = painted(api, **fields)
+    assert (visitor.saved_images() == expected).all()
+    second = visit(visitor.page.url, done=4)
+    second.expect_value("#picky", "4")
+    choose(visitor, "paint", "none")
+    visitor.expect_url("seed=3&temperature=0.97&n=4#paint$")
+
+
 def test_the_page_first_paints_any_class_and_says_which(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided")
     visitor.expect_url(r"&class=any&guidance=2#paint$")

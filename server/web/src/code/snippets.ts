@@ -8,6 +8,7 @@ export interface CodeRequest {
   temperature: number;
   class?: string | undefined; // "none" for no class; this and the next are absent where the model knows none
   guidance?: number | undefined;
+  best_of?: number | undefined;
   edit?: { image: string; keep_rows?: number; mask?: string; particles: number }; // pictures are PNG in base64
 }
 
@@ -44,7 +45,7 @@ const text = (value: string): string => JSON.stringify(value);
 const textOrNone = (value: string | undefined): string | undefined => (value === undefined ? undefined : text(value));
 
 function python({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRequest): string {
-  const common = { n, seed, temperature, class_name: textOrNone(rest.class), guidance };
+  const common = { n, seed, temperature, class_name: textOrNone(rest.class), guidance, best_of: rest.best_of };
   const load = `model = scanline.load(${text(model)})  # a shipped model, a model directory or ORG/NAME`;
   const paint = (first: string, fields: Record<string, string | number | undefined>) =>
     `images = model.${first}${call(fields)})\nimages.save("images.png")`;
@@ -66,6 +67,7 @@ ${paint(`complete(\n    picture(${text(edit.image)}),\n`, { ...common, ...known 
 
 function openai({ edit, model, n, seed, temperature, guidance, ...rest }: CodeRequest, server: string, withKey: boolean): string {
   const extra: Record<string, string | number | undefined> = { seed, temperature, class: textOrNone(rest.class), guidance };
+  extra.best_of = rest.best_of;
   Object.assign(extra, { keep_rows: edit?.keep_rows, particles: edit?.particles });
   const own = Object.entries(extra).filter(([, value]) => value !== undefined);
   const body = `{${own.map(([name, value]) => `"${name}": ${value}`).join(", ")}}`;

@@ -17,6 +17,7 @@ export interface PaintRequest {
   n: number;
   class?: string | undefined; // "any": one for each image, drawn; none without it
   guidance?: number | undefined; // 1, which is none, without it
+  best_of?: number | undefined; // candidates of each image; 1 without it
   write?: string[] | undefined; // classes of one character and blanks: one image of each class, in place of n of `class`
 }
 
@@ -41,7 +42,7 @@ export function toAddress({ write, ...request }: PaintRequest): URLSearchParams 
 export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
   const [seed, name] = [fields.get("seed"), fields.get("class")];
   const number = (name: string) => (fields.has(name) ? { [name]: Number(fields.get(name) || NaN) } : {});
-  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance") };
+  const numbers = { ...number("n"), ...number("temperature"), ...number("guidance"), ...number("best_of") };
   if (seed === null) return { ...numbers, ...(name === null ? {} : { class: name }) };
   return { seed, guidance: 1, ...numbers, class: name ?? undefined };
 }
@@ -53,6 +54,7 @@ export class PaintForm {
   private readonly count: HTMLInputElement;
   private readonly seed: HTMLInputElement;
   private readonly temperature: Slider;
+  private readonly picky: HTMLSelectElement | undefined; // of Paint
 
   /** mayBeDrawn: see ClassChoice. */
   constructor(prefix: "" | "complete-" | "device-", mayBeDrawn: boolean) {
@@ -60,6 +62,7 @@ export class PaintForm {
     this.guidance = new GuidanceSlider(`${prefix}guidance`);
     this.count = find(`${prefix}count`, HTMLInputElement);
     this.seed = find(`${prefix}seed`, HTMLInputElement);
+    if (!prefix) this.picky = find("picky", HTMLSelectElement);
     const allowed = "The temperature must be from 0.01 to 2 with at most two decimals";
     this.temperature = new Slider(`${prefix}temperature`, allowed);
   }
@@ -73,23 +76,31 @@ export class PaintForm {
       n: this.readCount(),
       class: this.classes.read(),
       guidance: this.guidance.read(),
+      best_of: this.classes.chosen === undefined ? undefined : this.bestOf,
     };
+  }
+
+  /** How many candidates each image has; undefined for one. */
+  private get bestOf(): number | undefined {
+    const candidates = Number(this.picky?.value ?? 1);
+    return candidates > 1 ? candidates : undefined;
   }
 
   /** The request to write these classes, one image of each; the form says the rest. Throws for a seed that is none. */
   readWriting(write: string[], seed = randomSeed()): PaintRequest {
     if (!isSeed(seed)) throw new Error(`The seed must be an integer from 0 to ${LARGEST_SEED}.`);
-    const style = { temperature: this.temperature.read(), guidance: this.guidance.read(true) };
+    const style = { temperature: this.temperature.read(), guidance: this.guidance.read(true), best_of: this.bestOf };
     const n = lettersIn(write).length;
     return { model: find("model", HTMLSelectElement).value, seed, ...style, n, write };
   }
 
   /** Writes the fields of a link into the form, invalid ones too: `read` reports them. A link with a seed and without a
    * class asks for none. */
-  fill({ n, seed, temperature, class: name, guidance }: Partial<PaintRequest>): void {
+  fill({ n, seed, temperature, class: name, guidance, best_of }: Partial<PaintRequest>): void {
     if (n !== undefined) this.count.value = Number.isFinite(n) ? String(n) : "";
     if (temperature !== undefined) this.temperature.fill(temperature);
     this.guidance.fill(guidance ?? 1);
+    if (this.picky) this.picky.value = String(best_of ?? 1);
     if (seed !== undefined) this.seed.value = seed;
     if (seed !== undefined || name !== undefined) this.classes.choose(name);
   }
@@ -97,6 +108,7 @@ export class PaintForm {
   /** Shows whether guidance can be used. */
   showGuidance(model: Model, particles = 1): void {
     this.guidance.show(model, { class: this.classes.chosen, particles });
+    if (this.picky) this.picky.closest<HTMLElement>(".field")!.hidden = !model.classes.length;
   }
 
   private readSeed(otherwise: string): string {

@@ -108,16 +108,13 @@ function restore(): void {
   const asked = { guidance, temperature, ...fromAddress(fields) };
   const text = fields.get("write");
   const isBare = !["seed", "class", "n"].some((name) => fields.has(name));
-  if (text === null && isBare && writing.canWrite && !writing.missing.length) return write(undefined, false);
-  if (text === null) {
-    form.fill(asked);
-    form.showGuidance(model);
-    return paintForm(false);
-  }
-  form.fill({ guidance: asked.guidance, temperature: asked.temperature }); // seed and class are not those of the form
+  const isWritten = text !== null || (isBare && writing.canWrite && !writing.missing.length);
+  const { guidance: asksFor, temperature: at, best_of } = asked;
+  form.fill(isWritten ? { guidance: asksFor, temperature: at, best_of } : asked); // of what is written no seed and class
   form.showGuidance(model);
-  writing.show(text);
-  write(asked.seed, false);
+  if (text !== null) writing.show(text);
+  if (isWritten) write(asked.seed, false);
+  else paintForm(false);
 }
 
 /** `isNew`: asked for by the user, and an entry of the history. */
