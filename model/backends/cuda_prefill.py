@@ -210,9 +210,18 @@ class KernelPrefill:
 
         def conv(number: int, conv_weight: torch.Tensor, norm: Norm | None) -> None:
             causal_conv_sequence(
-                buffers.x, conv_weight, buffers.active, at, state.conv_state[number], self.config.channels,
-                buffers.convolved, norm, buffers.moments, self.kernels.chained, self.kernels.ordered,
-            )  # fmt: skip
+                buffers.x,
+                conv_weight,
+                buffers.active,
+                at,
+                state.conv_state[number],
+                self.config.channels,
+                buffers.convolved,
+                norm,
+                buffers.moments,
+                self.kernels.chained,
+                self.kernels.ordered,
+            )
 
         recurrence = self._recurrence(state, buffers, at, first, last)
         self.kernels.predict(buffers, self.labels, recurrence, conv)
@@ -262,9 +271,14 @@ class KernelPrefill:
         def ordered(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]
             ordered_recurrence(
-                buffers.projected, *arrays, at, buffers.active, self.config.step_bytes, buffers.attended,
+                buffers.projected,
+                *arrays,
+                at,
+                buffers.active,
+                self.config.step_bytes,
+                buffers.attended,
                 last,
-            )  # fmt: skip
+            )
 
         def steps(i: int) -> None:
             arrays = state.s[i], state.z[i], state.deferred[i]

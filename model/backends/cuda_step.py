@@ -137,19 +137,37 @@ class KernelSequence:
             arrays = state.s[i], state.z[i], state.deferred[i], state.position, buffers.active
             if self.ordered:
                 ordered_recurrence(
-                    buffers.projected, *arrays, self.config.step_bytes, buffers.attended, chained=self.chained
-                )  # fmt: skip
+                    buffers.projected,
+                    *arrays,
+                    self.config.step_bytes,
+                    buffers.attended,
+                    chained=self.chained,
+                )
                 return
             fused_recurrent_step(
-                buffers.projected, *arrays, self.config.step_bytes, self.config.feature_map, buffers.attended,
-                self.chained, at_once=len(buffers.slots) <= self.at_once,
-            )  # fmt: skip
+                buffers.projected,
+                *arrays,
+                self.config.step_bytes,
+                self.config.feature_map,
+                buffers.attended,
+                self.chained,
+                at_once=len(buffers.slots) <= self.at_once,
+            )
 
         def conv(number: int, conv_weight: Tensor, norm: Norm | None) -> None:
             causal_conv(
-                buffers.x, conv_weight, buffers.active, state.position, state.conv_state[number],
-                self.config.channels, buffers.convolved, norm, buffers.moments, self.chained, self.ordered,
-            )  # fmt: skip
+                buffers.x,
+                conv_weight,
+                buffers.active,
+                state.position,
+                state.conv_state[number],
+                self.config.channels,
+                buffers.convolved,
+                norm,
+                buffers.moments,
+                self.chained,
+                self.ordered,
+            )
 
         self.input.run(slots.images, state.position, slots.label, buffers)
         self.predict(buffers, slots.label, recur, conv)
@@ -174,9 +192,19 @@ class KernelSequence:
     def decode(self, slots: SlotPool, buffers: Buffers) -> None:
         """Paint the bytes of the step of the active slots that have codes; `sample` does the rest."""
         decode(
-            buffers.parameters, buffers.base, buffers.active, slots.images, slots.known, slots.state.position,
-            slots.code, slots.code_at, slots.code_value, slots.code_range, self.distribution, self.chained,
-        )  # fmt: skip
+            buffers.parameters,
+            buffers.base,
+            buffers.active,
+            slots.images,
+            slots.known,
+            slots.state.position,
+            slots.code,
+            slots.code_at,
+            slots.code_value,
+            slots.code_range,
+            self.distribution,
+            self.chained,
+        )
 
     def sample(
         self,
@@ -200,19 +228,41 @@ class KernelSequence:
             at = rows.at
             costs = rows.costs
         arrays = SlotArrays(
-            slots.images, slots.known, bits, known_bits, slots.temperature, slots.seed, slots.index,
+            slots.images,
+            slots.known,
+            bits,
+            known_bits,
+            slots.temperature,
+            slots.seed,
+            slots.index,
             slots.state.position,
-        )  # fmt: skip
+        )
         guiding = slots.label, slots.partner, slots.guidance
         if isinstance(self.distribution, PixelLogistics):
             sample_pixel_logistics(
-                buffers.parameters, buffers.base, buffers.active, arrays, self.distribution, costs, self.chained,
-                guiding if can_be_guided else None, code_range, at, self.ordered,
-            )  # fmt: skip
+                buffers.parameters,
+                buffers.base,
+                buffers.active,
+                arrays,
+                self.distribution,
+                costs,
+                self.chained,
+                guiding if can_be_guided else None,
+                code_range,
+                at,
+                self.ordered,
+            )
         else:
             sample_categorical(
-                buffers.parameters, buffers.active, arrays, guiding, self.chained, code_range, at, self.ordered
-            )  # fmt: skip
+                buffers.parameters,
+                buffers.active,
+                arrays,
+                guiding,
+                self.chained,
+                code_range,
+                at,
+                self.ordered,
+            )
 
     def write_intervals(self, values: Tensor, buffers: Buffers, intervals: Tensor) -> None:
         """Write where the intervals of the bytes `values` [B, C] of the active rows start, and how
@@ -269,13 +319,32 @@ class _Product:
             labels = None
         if isinstance(self.weight, OrderedWeight):
             ordered_linear(
-                x, self.weight, self.bias, out, norm, activation, residual, labels, self.mapped, chained
-            )  # fmt: skip
+                x,
+                self.weight,
+                self.bias,
+                out,
+                norm,
+                activation,
+                residual,
+                labels,
+                self.mapped,
+                chained,
+            )
             return
         linear(
-            x, self.weight, self.bias, out, norm, activation, residual, self.launches.tiling, chained, moments,
-            out_moments, labels,
-        )  # fmt: skip
+            x,
+            self.weight,
+            self.bias,
+            out,
+            norm,
+            activation,
+            residual,
+            self.launches.tiling,
+            chained,
+            moments,
+            out_moments,
+            labels,
+        )
 
 
 class _ByteInput:
@@ -309,10 +378,18 @@ class _ByteInput:
         """Write buffers.active, x and its moments, of the position [S] of each image [S, N]
         with labels [S], or of `at` [B]."""
         embed(
-            buffers.slots, images, position, self.values, self.places, buffers.x, buffers.active, at,
-            buffers.moments if self.writes_moments else None, self.classes,
+            buffers.slots,
+            images,
+            position,
+            self.values,
+            self.places,
+            buffers.x,
+            buffers.active,
+            at,
+            buffers.moments if self.writes_moments else None,
+            self.classes,
             None if self.classes is None else labels,
-        )  # fmt: skip
+        )
 
 
 class _WindowInput:
@@ -358,9 +435,19 @@ class _WindowInput:
         """Write buffers.active, inputs, x and its moments, and base: of the position [S] of each
         image [S, N] with labels [S], or of `at` [B]."""
         read_window(
-            self.window, buffers.slots, images, position, self.table, self.places, buffers.inputs, buffers.x,
-            buffers.active, at, self.classes, None if self.classes is None else labels,
-        )  # fmt: skip
+            self.window,
+            buffers.slots,
+            images,
+            position,
+            self.table,
+            self.places,
+            buffers.inputs,
+            buffers.x,
+            buffers.active,
+            at,
+            self.classes,
+            None if self.classes is None else labels,
+        )
         self.linear(
             buffers.inputs,
             buffers.x,

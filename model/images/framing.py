@@ -34,7 +34,8 @@ class Frame:
     @classmethod
     def measure(cls, drawings: np.ndarray) -> "Frame | None":
         """Return the frame of drawings [n, H, W] uint8 on 0; None where they stand differently."""
-        inked = drawings[(drawings > INK).any(axis=(1, 2))]
+        has_ink = (drawings > INK).any(axis=(1, 2))
+        inked = drawings[has_ink]
         if not len(inked):
             return None
         centres = np.array([_centre(ink) for ink in inked])
@@ -99,7 +100,8 @@ def from_paper(grey: np.ndarray) -> np.ndarray:
         away = values - terms @ surface
     is_dark = (away**3).sum() < 0
     ink = -away if is_dark else away
-    return ink.round().clip(0, 255).astype(np.uint8).reshape(height, width)
+    bytes_of_ink = ink.round().clip(0, 255).astype(np.uint8)
+    return bytes_of_ink.reshape(height, width)
 
 
 def strong(ink: np.ndarray, stroke: int) -> np.ndarray:
@@ -107,7 +109,8 @@ def strong(ink: np.ndarray, stroke: int) -> np.ndarray:
     level = _level(ink)
     if not level or level >= FAINT * stroke:
         return ink
-    return (ink * (stroke / level)).clip(0, stroke).round().astype(np.uint8)
+    stronger = ink * (stroke / level)
+    return stronger.clip(0, stroke).round().astype(np.uint8)
 
 
 def is_drawing(ink: np.ndarray) -> bool:
@@ -129,7 +132,8 @@ def _box(ink: np.ndarray) -> tuple[slice, slice]:
 
 
 def _longer(box: tuple[slice, slice]) -> int:
-    return max(int(side.stop - side.start) for side in box)
+    sides = [int(side.stop - side.start) for side in box]
+    return max(sides)
 
 
 def _centre(ink: np.ndarray) -> tuple[float, float]:

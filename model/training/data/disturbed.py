@@ -34,8 +34,9 @@ def redrawn(
     read."""
     drawings = cleaning.drawings(images, config)
     sizes = SIZES if cleaning.frame else (1.0, 1.0)
-    others = np.stack([disturbed(drawing, sizes, random) for drawing in drawings])
-    return read(cleaning.on_its_ground(others), config, cleaning, "auto").images
+    others = [disturbed(drawing, sizes, random) for drawing in drawings]
+    pictures = cleaning.on_its_ground(np.stack(others))
+    return read(pictures, config, cleaning, "auto").images
 
 
 def disturbed(
@@ -46,7 +47,9 @@ def disturbed(
     """Return a drawing as somebody else might have made it, of a size between these."""
     height, width = drawing.shape
     turn = np.radians(random.normal(0, TURN))
-    turned = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    cosine = np.cos(turn)
+    sine = np.sin(turn)
+    turned = np.array([[cosine, -sine], [sine, cosine]])
     stretch = np.exp(random.normal(0, STRETCH))
     slant = random.normal(0, SLANT)
     slanted = np.array([[stretch, slant], [0, 1 / stretch]])
@@ -91,12 +94,13 @@ def strangers(
         return images[:0]
     sizes = SIZES if cleaning.frame else (1.0, 1.0)
     kinds = (_side_by_side, _halves, _scribble, _texture)
-    pictures = []
+    others = []
     for first, second in zip(drawings[:count], drawings[count:], strict=False):
         kind = kinds[random.integers(len(kinds))]
         picture = kind(first, second, random)
-        pictures.append(disturbed(picture, sizes, random))
-    return read(cleaning.on_its_ground(np.stack(pictures)), config, cleaning, "auto").images
+        others.append(disturbed(picture, sizes, random))
+    pictures = cleaning.on_its_ground(np.stack(others))
+    return read(pictures, config, cleaning, "auto").images
 
 
 def _side_by_side(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -118,20 +122,26 @@ def _halves(first: np.ndarray, second: np.ndarray, random: np.random.Generator) 
 def _scribble(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
     height, width = first.shape
     points = random.integers(*POINTS)
-    turns = random.normal(0, random.uniform(0, TURNS), points)
+    deviation = random.uniform(0, TURNS)
+    turns = random.normal(0, deviation, points)
     direction = turns.cumsum()
-    path = np.stack((np.cos(direction), np.sin(direction)), axis=1).cumsum(axis=0)
+    # Steps of one length, one after the other, moved into the picture and scaled to its size.
+    steps = np.stack((np.cos(direction), np.sin(direction)), axis=1)
+    path = steps.cumsum(axis=0)
     path -= path.min(axis=0)
     path = MARGIN + (1 - 2 * MARGIN) * path / path.max()
     fine = Image.new("L", (FINE * width, FINE * height))
     line = (path * fine.size).reshape(-1).tolist()
     pen = int(random.integers(*WIDTHS))
-    ImageDraw.Draw(fine).line(line, fill=255, width=pen, joint="curve")
-    return np.asarray(fine.resize((width, height), Image.Resampling.BOX))
+    drawer = ImageDraw.Draw(fine)
+    drawer.line(line, fill=255, width=pen, joint="curve")
+    coarse = fine.resize((width, height), Image.Resampling.BOX)
+    return np.asarray(coarse)
 
 
 def _texture(first: np.ndarray, second: np.ndarray, random: np.random.Generator) -> np.ndarray:
     height, width = first.shape
     side = random.integers(3, min(height, width) + 1)
     values = random.integers(0, 256, (side, side)).astype(np.uint8)
-    return np.asarray(Image.fromarray(values).resize((width, height)))
+    texture = Image.fromarray(values)
+    return np.asarray(texture.resize((width, height)))
