@@ -225,6 +225,9 @@ class EngineClient(EngineHandle):
                 try:
                     if process is None:
                         await asyncio.to_thread(self.copy.keep)
+                        # `close` has ended the process before this one, and knows of no other
+                        if self.closing.is_set():
+                            return
                         process = self._started_process()
                     self.process = process
                     how = await process.wait_for_death()

@@ -230,6 +230,28 @@ def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
     return quarantine.died(), quarantine.admit()
 
 
+async def test_an_engine_that_is_closed_before_its_next_process_has_none(grey_directory):
+    options = EngineOptions(grey_directory, "cpu", slots=1, threads=1)
+    engine = await RecordingClient(options).started()
+    engine.keeping.cancel()  # from here on, the copy is kept for the next process alone
+    is_kept = threading.Event()
+    may_go_on = threading.Event()
+    keep = engine.copy.keep
+
+    def slow_keep():
+        is_kept.set()
+        may_go_on.wait()
+        keep()
+
+    engine.copy.keep = slow_keep
+    engine.signal(signal.SIGKILL)
+    await asyncio.to_thread(is_kept.wait)
+    closed = asyncio.create_task(engine.close())
+    await engine.closing.wait()
+    may_go_on.set()
+    await with_deadline(closed)
+
+
 def test_new_requests_wait_for_the_suspects():
     quarantine = admitted(0, 1)
     crash(quarantine), crash(quarantine)
