@@ -102,6 +102,7 @@ def test_the_race_ends_where_the_recorded_times_say(visitor):
         "#say-race", f"{linear[-1]:.0f} s with (s, z) and {softmax[-1]:.0f} s with softmax"
     )
     assert behind < 8192
+    visitor.page.emulate_media(reduced_motion="no-preference")
     visitor.page.clock.install()
     visitor.click("#race-go")
     visitor.page.clock.run_for(1000)
