@@ -42,13 +42,15 @@ def check_labels(name: str | None, images: ImageSet, device: torch.device | str)
     right = int(offsets[0])
     shift = int(offsets.argmax())
     count = len(chosen)
-    if shift and offsets[shift] >= SHIFTED * count:
+    # of two classes, pictures that show neither are read as either
+    is_doubtful = right < DOUBTFUL * count
+    if shift and is_doubtful and offsets[shift] >= SHIFTED * count:
         raise ValueError(
             f"the labels of the training pictures are shifted: {directory.name} reads {right} of"
             f" {count} as their class and {offsets[shift]} as the one {shift} after it,"
             f" {names[0]} as {names[shift]}"
         )
-    doubt = "; are the labels right?" if right < DOUBTFUL * count else ""
+    doubt = "; are the labels right?" if is_doubtful else ""
     return f"{directory.name} reads {right} of {count} training pictures as their class{doubt}"
 
 

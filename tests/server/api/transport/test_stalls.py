@@ -143,7 +143,8 @@ def pause(seconds: float) -> float:
 
 
 UNREAD = {
-    "files": lambda connection: connection.sendall(GET_ASSET * 3),
+    # 12 MB, more than is read in six seconds
+    "files": lambda connection: connection.sendall(GET_ASSET * 8),
     "events": LONG_WORK["events"],
     "websocket": LONG_WORK["websocket"],
 }
