@@ -26,7 +26,7 @@ from tests.support.engine.engines import behind_gate
 from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, arguments
-from tests.support.server.sockets import GET_ASSET, open_connection
+from tests.support.server.sockets import GET_ASSETS, open_connection
 from tests.support.server.websocket_client import WebsocketClient, connected
 from tests.support.waiting import PATIENCE, wait_for
 
@@ -172,7 +172,7 @@ def test_a_client_that_reads_no_file_of_the_page_delays_no_exit(grey_directory):
         serve(grey_directory, "--drain-seconds", "3600") as server,
         open_connection(server, receive_buffer=4096) as connection,
     ):
-        connection.sendall(GET_ASSET)
+        connection.sendall(GET_ASSETS)
         assert connection.recv(12) == b"HTTP/1.1 200"
         server.process.send_signal(signal.SIGTERM)
         assert_left(server, 0)

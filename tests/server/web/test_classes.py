@@ -168,7 +168,7 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(visit, classifie
         if tab in SLIDERS:
             visitor.expect_hidden(f"#{SLIDERS[tab]}")
     visitor.see("#model").select_option("guided")
-    expect_title(visitor, "#device-class", "only the server offers it")
+    visitor.expect_visible("#device-guidance")
 
 
 def test_guided_completions_exclude_particles(visit, classified, api):

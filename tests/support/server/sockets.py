@@ -11,9 +11,10 @@ import httpx
 from scanline.server.api.routes.page import BUILT
 from tests.support.server.running_server import PATIENCE
 
-# more than a socket's buffers take
 ASSET = max((BUILT / "assets").iterdir(), key=lambda path: path.stat().st_size)
 GET_ASSET = f"GET /assets/{ASSET.name} HTTP/1.1\r\nhost: [::1]\r\n\r\n".encode()
+# 12 MB: more than a socket's buffers take, and than is read in some seconds
+GET_ASSETS = 8 * GET_ASSET
 
 
 @contextmanager

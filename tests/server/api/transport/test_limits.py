@@ -387,7 +387,7 @@ def test_a_client_that_reads_nothing_on_many_connections_loses_some(small_server
     before = Metrics(client).errors("too_much_unread")
     with open_many(small_server, 8, receive_buffer=4096) as connections:
         for connection in connections:
-            connection.sendall(sockets.GET_ASSET)
+            connection.sendall(sockets.GET_ASSETS)
         wait_for(
             lambda: Metrics(client).errors("too_much_unread") > before, "an aborted connection"
         )

@@ -25,7 +25,7 @@ from tests.support.server.frames import LONG_WORK, WEBSOCKET_HEAD, frame, open_w
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.running_server import PATIENCE, Server
 from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, serve_with
-from tests.support.server.sockets import GET_ASSET, answer_to, open_connection, read_until_closed
+from tests.support.server.sockets import GET_ASSETS, answer_to, open_connection, read_until_closed
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
 
@@ -143,8 +143,7 @@ def pause(seconds: float) -> float:
 
 
 UNREAD = {
-    # 12 MB, more than is read in six seconds
-    "files": lambda connection: connection.sendall(GET_ASSET * 8),
+    "files": lambda connection: connection.sendall(GET_ASSETS),
     "events": LONG_WORK["events"],
     "websocket": LONG_WORK["websocket"],
 }
