@@ -320,6 +320,8 @@ def fitted(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
 def is_enlarged(picture: Image.Image, size: tuple[int, int]) -> bool:
     """Return whether a picture is one of this width and height, or what `resized` makes of one in
     its proportions."""
+    if picture.size == size:
+        return True
     width, height = size
     if picture.width * height != picture.height * width or picture.width < width:
         return False

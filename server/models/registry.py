@@ -250,9 +250,8 @@ def _names(settings: Settings, directories: Sequence[Path]) -> dict[str, tuple[s
                 f"--served-model-name {text}: {model} is not among the models {', '.join(directory_names)}"
             )
         served[model or directory_names[0]].append(name)
-    for (
-        name
-    ) in directory_names:  # of a directory from anybody; words of it may be separated by a space
+    # of a directory from anybody; words of it may be separated by a space
+    for name in directory_names:
         if all(re.fullmatch(MODEL_NAME, word) for word in name.split(" ")):
             served[name].append(name)
         elif not served[name]:

@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_array_equal
 from safetensors.torch import load_file, save_file
 
+import scanline
 from scanline.model.evaluation.other_hands import changed
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
@@ -211,6 +212,9 @@ def test_a_head_of_drawings_reads_those_of_other_people_and_knows_what_shows_non
     textures = np.random.default_rng(2).integers(0, 256, (50, 144)).astype(np.uint8)
     _, usual = answers(textures)
     assert (usual < TYPICAL).mean() > 0.3
+
+    tails = scanline.load(tmp_path).classify(tests[:9].reshape(-1, 12, 12)).tail_probabilities
+    assert np.array_equal(tails, tails.round(3))
 
 
 def test_a_head_without_a_measure_of_strangeness_says_so():
