@@ -22,7 +22,7 @@ NOT_IMPORTED = {
 @cache
 def imports(path):
     """The full name of every import in a file, including those inside functions."""
-    found: list[str] = []
+    found = []
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             found += [name.name for name in node.names]
@@ -145,7 +145,7 @@ def test_no_modules_import_each_other_in_a_circle():
 
 def test_folders_import_in_one_direction_at_every_depth():
     """A folder is the files that lie in it, without those of its own folders."""
-    folders: dict[Path, set[Path]] = {}
+    folders = {}
     for path, others in imported_files().items():
         above = {other.parent for other in others} - {path.parent}
         folders.setdefault(path.parent, set()).update(above)
@@ -154,8 +154,8 @@ def test_folders_import_in_one_direction_at_every_depth():
 
 
 def test_files_and_folders_of_the_page_import_in_one_direction():
-    files: dict[Path, set[Path]] = {}
-    folders: dict[Path, set[Path]] = {}
+    files = {}
+    folders = {}
     for path in (ROOT / "server/web/src").rglob("*.ts"):
         names = re.findall(r"""(?:from|import)\s*\(?"(\.[^"?]+)\"""", path.read_text())
         modules = [(path.parent / f"{name}.ts").resolve() for name in names]

@@ -128,7 +128,7 @@ def cells(model, n):
     """Run the cells of the notebook with a model and n images; yield what each
     shows there, prints, and its value.
     """
-    names: dict[str, object] = {}
+    names = {}
     for cell in json.loads(NOTEBOOK.read_text())["cells"]:
         source = "".join(cell["source"]).replace(f"N = {N}", f"N = {n}").replace(MODEL, model)
         if cell["cell_type"] != "code" or ("IPython" in source and not find_spec("IPython")):

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -246,7 +245,7 @@ def default(name):
     return float(Settings.model_fields[name].default)
 
 
-SAME: dict[str, tuple[Any, Any]] = {
+SAME = {
     "torch": (
         [torch in PROJECT["dependencies"] for torch in dockerfile(r'"(torch[^"]*)"')],
         [True],
@@ -299,7 +298,7 @@ PATIENCE = {  # seconds that Kubernetes waits for an exit after its signal
     - CONTAINERS[name]["lifecycle"]["preStop"]["sleep"]["seconds"]
     for name in ("cpu", "proxy")
 }
-ORDERED: dict[str, tuple[Any, Any]] = {  # the first is less than the second
+ORDERED = {  # the first is less than the second
     "exit, Compose's patience": (
         EXIT_SECONDS,
         numbers(manifests.COMPOSE["scanline"]["stop_grace_period"])[0],

@@ -34,7 +34,7 @@ class Client(threading.Thread):
         self.url = url
         self.seed = seed
         self.may_stop = may_stop
-        self.answers: list[tuple[int, bytes]] = []  # status, and pixels of the images
+        self.answers = []  # status, and pixels of the images
 
     def run(self):
         with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:

@@ -34,7 +34,7 @@ def allowed_calls(name):
     """The system calls of a set, and of the sets in it."""
     command = ["systemd-analyze", "syscall-filter", name]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    calls: list[str] = []
+    calls = []
     for word in re.findall(r"^ +([@\w-]+)$", listed, re.MULTILINE):
         if word.startswith("@"):
             calls += allowed_calls(word)

@@ -3,7 +3,6 @@ whose limits are compatible with it.
 """
 
 import functools
-from typing import Any
 
 import httpx
 import pytest
@@ -84,7 +83,7 @@ def shapes_server(shapes_directory):
         yield server
 
 
-def server_with(options: dict[str, Any]) -> Any:
+def server_with(options):
     @pytest.fixture(scope="session")
     def server(grey_directory):
         with serve(grey_directory, *arguments(options)) as server:

@@ -31,7 +31,7 @@ MEMORY = 1 << 29  # bytes that a reader, and what it imports, may take
 NAMED = (ValueError, OSError)
 
 
-def served(directory: Path) -> None:
+def served(directory):
     """Copy a model as a server does, and load the copy."""
     copy = ModelCopy(directory)
     copy_weights(directory, copy.directory)
@@ -114,7 +114,7 @@ def place(tmp_path, grey_directory):
     return place
 
 
-def refused(name: str, path: Path) -> bool:
+def refused(name, path):
     """Whether the file is refused, in a sentence of the reader's kind of error."""
     _, read, kind = READERS[name]
     try:
@@ -157,7 +157,7 @@ def test_any_bytes_are_read_or_refused(place, name, examples):
         ),
         st.integers(0, len(whole)) | st.just(len(whole)),
     )
-    def check(edits: list[tuple[int, int, bytes]], end: int) -> None:
+    def check(edits, end):
         data = whole[:end]
         for at, length, new in edits:
             data = data[:at] + new + data[at + length :]

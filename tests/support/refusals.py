@@ -33,14 +33,14 @@ class Refusal(NamedTuple):
     code: str = "invalid_value"
 
     @property
-    def param(self) -> str:
+    def param(self):
         return list(self.asked)[-1]
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.task} {self.asked}"[:60]
 
 
-def rows(*table: tuple[Any, ...]) -> list[Refusal]:
+def rows(*table):
     return [Refusal(*row) for row in table]
 
 

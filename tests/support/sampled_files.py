@@ -10,7 +10,6 @@ from collections import Counter
 from functools import cache
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import CodeType
 
 ROOT = Path(__file__).parents[2]
 FLOORS = ("kernels", "model", "server")
@@ -32,7 +31,7 @@ def main():
     from scanline.server.cli.app import app
     from tests.support import small_models
 
-    called: set[CodeType] = set()
+    called = set()
 
     def trace(frame, event, _):
         called.add(frame.f_code)

@@ -4,8 +4,6 @@ particles and of some others. GUIDED can be guided. An evaluated model has range
 image of it lies in, and cleans drawings on black.
 """
 
-from typing import Any
-
 import numpy as np
 
 from scanline.model.formats.checkpoint import save_class_head, save_model
@@ -38,7 +36,7 @@ def evaluate(directory, frame=None):
         1000, 0.005, tuple(np.linspace(1, 2, len(LEVELS))), tuple(np.linspace(1, 2, len(LEVELS)))
     )
     cleaning = Cleaning(0, 254, frame)
-    parts: dict[str, Any] = {"typical": typical.to_dict(), "clean": cleaning.to_dict()}
+    parts = {"typical": typical.to_dict(), "clean": cleaning.to_dict()}
     parts["classes"] = {"classification": {"temperature": 0.02}}
     write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
     return directory

@@ -2,8 +2,6 @@
 enough that each of them matters.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -30,7 +28,7 @@ AUTHORS = {
     "embedding_join": "concat",
     "position": "sincos",
 }
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS = {
     "plain": {},
     "post": {"norm": "post"},
     "relu": {"activation": "relu"},

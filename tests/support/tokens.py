@@ -64,7 +64,7 @@ def files_of(part):
 def _weight_of(source):
     docstrings = set(_docstrings(ast.parse(source)))
     tokens = 0
-    lines: set[int] = set()
+    lines = set()
     previous = ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in LAYOUT or token.start in docstrings:

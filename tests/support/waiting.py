@@ -1,10 +1,8 @@
 """Waiting for a condition, with a deadline."""
 
 import time
-from typing import TypeVar
 
 PATIENCE = 300  # seconds: the deadline for anything that takes moments on an idle machine
-Found = TypeVar("Found")
 
 
 def wait_for(find, what):

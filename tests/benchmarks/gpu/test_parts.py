@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -63,7 +62,7 @@ def path(tmp_path):
 
 
 def recorded(path):
-    parts: dict[str, Any] = json.loads(path.read_text())["parts"]
+    parts = json.loads(path.read_text())["parts"]
     return parts
 
 
@@ -76,7 +75,7 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path, monkeyp
         part(works), part(raises), replace(part(works), name="after"), part(dies),
         part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
     ]  # fmt: skip
-    shown: list[str] = []
+    shown = []
     results = ResultsFile(path, HEADER, False)
     worker.run_parts(parts, DRY, results, Budget(9_000), 13, shown.append)
     record = recorded(path)
@@ -291,7 +290,7 @@ def test_a_difference_in_the_last_bit_of_one_number_is_seen(name):
 
 
 def test_later_snapshots_are_compared_with_the_largest_before():
-    expected: dict[int, Snapshot] = {}
+    expected = {}
     assert list(compare("one", {1: snapshot(1)}, expected)) == []
     (finding,) = compare("three", {1: snapshot(3)}, expected)
     assert (finding.name, finding.value) == ("three/after_1_steps/differing", 0)

@@ -168,7 +168,6 @@ def test_a_digit_is_painted_ahead_in_fewer_passes_than_steps():
     steps, passes = generators
     steps.advance(784)
     backend, pool = passes.backend, passes.pool
-    assert isinstance(backend, CpuBackend)
     backend.widest = 16
     chosen = np.array([1, 2])
     stops = np.array([400, 300])

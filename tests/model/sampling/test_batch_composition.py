@@ -2,7 +2,6 @@
 every backend and precision of a CPU.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from scanline.kernels import cpu as cpu_kernels
 from tests.support import small_models
 from tests.support.engine.batch_composition import (
     PARTICLES,
-    Finished,
     Painter,
     in_a_batch,
     painted_alone,
@@ -36,7 +34,7 @@ SWEEP = [pytest.param(*case, marks=pytest.mark.slow) for case in [(5, 1), (64, 2
 
 
 @pytest.fixture(scope="module", params=PAINTERS, ids="-".join)
-def painter(request: pytest.FixtureRequest) -> Painter:
+def painter(request):
     variant, backend, precision = request.param
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("the cpu kernel was not compiled")
@@ -49,7 +47,7 @@ def painter(request: pytest.FixtureRequest) -> Painter:
 
 
 @pytest.fixture
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+def threads(request):
     """A number of threads, two unless given, for torch's operations too."""
     before = torch.get_num_threads()
     number = getattr(request, "param", 2)
@@ -59,14 +57,12 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def alone(painter: Painter) -> dict[str, Finished]:
+def alone(painter):
     return painted_alone(painter, watched(painter))
 
 
 @pytest.mark.parametrize(("slots", "threads"), [(7, 2), (64, 1), *SWEEP], indirect=["threads"])
-def test_alone_is_in_a_batch(
-    painter: Painter, alone: dict[str, Finished], slots: int | str, threads: int
-) -> None:
+def test_alone_is_in_a_batch(painter, alone, slots, threads):
     generator = painter.generator(
         slots if isinstance(slots, int) else LARGEST[painter.backend], threads
     )
@@ -75,7 +71,7 @@ def test_alone_is_in_a_batch(
     assert torch.get_num_threads() == threads
 
 
-def test_the_images_are_of_their_kinds(painter: Painter, alone: dict[str, Finished]) -> None:
+def test_the_images_are_of_their_kinds(painter, alone):
     """Each is another one, but that two so small ones may be alike; codes paint what was encoded,
     known bytes are kept, and particles are resampled."""
     assert len({image for image, *_ in alone.values()}) >= len(alone) - 1
@@ -89,9 +85,7 @@ def test_the_images_are_of_their_kinds(painter: Painter, alone: dict[str, Finish
     assert min(effective for *_, effective in alone.values() if effective > 1) < PARTICLES / 2
 
 
-def test_every_slot_paints_the_same(
-    painter: Painter, alone: dict[str, Finished], threads: int
-) -> None:
+def test_every_slot_paints_the_same(painter, alone, threads):
     generator, (free,) = painter.generator(70, threads), watched(painter)["free"]
     image, bits, *_ = alone["free"]
     known = replace(free, known=np.frombuffer(image, np.uint8), mask=np.arange(len(image)) % 2 == 1)
@@ -113,7 +107,7 @@ MIXES = [
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 @pytest.mark.parametrize(("seed", "backend"), MIXES)
-def test_each_request_of_a_mix_gets_what_it_gets_alone(seed: int, backend: str) -> None:
+def test_each_request_of_a_mix_gets_what_it_gets_alone(seed, backend):
     mix = Mix(seed, backend)
     if faults := mix.run():
         pytest.fail(f"{mix}:\n" + "\n".join(faults[:6]))

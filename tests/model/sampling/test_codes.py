@@ -35,7 +35,7 @@ PIXELS = {  # of each file: SHA-256
 }
 
 
-def model_of(name: str) -> Transformer:
+def model_of(name):
     """A model whose weights are those of whole numbers, without a rounding that could differ."""
     model = Transformer(small_models.config(**MODELS[name])).eval().requires_grad_(False)
     numbers = np.random.RandomState(7)
@@ -49,16 +49,14 @@ def model_of(name: str) -> Transformer:
     return model
 
 
-def loaded(name: str) -> Model:
+def loaded(name):
     return Model(model_of(name), name, "exact", None, "cpu")
 
 
 @pytest.mark.skipif(not ISAS, reason="the cpu kernel was not compiled")
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_is_decoded_on_every_instruction_set(
-    name: str, isa: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_decoded_on_every_instruction_set(name, isa, monkeypatch):
     monkeypatch.setattr(cpu_kernels, "instruction_sets", lambda: [isa])
     file = read((FOLDER / f"{name}.scan").read_bytes())
     model = loaded(name)
@@ -69,7 +67,7 @@ def test_a_file_is_decoded_on_every_instruction_set(
     assert replace(again, coding=file.coding) == file
 
 
-def letters() -> np.ndarray:
+def letters():
     """The letters A to T, [20, N]."""
     found = []
     for letter in "ABCDEFGHIJKLMNOPQRST":

@@ -12,7 +12,6 @@ import torch
 from scanline.kernels import LN2
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.philox import uniforms
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Failed, Finished, GenerateRequest
 from scanline.model.sampling.engine import Engine
@@ -35,21 +34,19 @@ CASES += and_slow(
 
 
 @cache
-def model(variant: str) -> Transformer:
+def model(variant):
     return small_models.model(
         small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
     )
 
 
-def pair(index: int, guidance: float, label: int = 2, **known: np.ndarray) -> list[ImageSpec]:
+def pair(index, guidance, label=2, **known):
     spec = ImageSpec(7, index, temperature=0.9, label=label, guidance=guidance, **known)
     return [spec, replace(spec, label=0)]
 
 
 @pytest.mark.parametrize(("variant", "backend"), CASES)
-def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
-    variant: str, backend: str
-) -> None:
+def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(variant, backend):
     network = model(variant)
     guidance = 2.5
     config = network.config
@@ -89,7 +86,7 @@ def test_bytes_are_drawn_from_the_mixed_logits_and_cost_what_the_class_says(
         {"position": (1, 3)},
     ],
 )
-def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[int, int]]) -> None:
+def test_slots_that_do_not_fit_each_other_are_refused(changes):
     case = Case({"predicts": CATEGORICAL, "classes": 3})
     slots = native_vectors.slots(case)
     network = native_vectors.network(case, cpu_kernels.instruction_sets()[0])
@@ -102,9 +99,7 @@ def test_slots_that_do_not_fit_each_other_are_refused(changes: dict[str, tuple[i
 
 @pytest.mark.parametrize("variant", ["strokes", "pixels"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(
-    backend: str, variant: str
-) -> None:
+def test_numbers_that_are_not_finite_without_the_class_fail_the_guided_image(backend, variant):
     network = small_models.model(model(variant).config)
     generator = Generator(network, 4, 1, backend=backend)
     generator.place_many([0, 1, 2, 3], pair(0, 2.0) + pair(1, 2.0))
@@ -120,10 +115,10 @@ GUIDED = GenerateRequest(0, 3, 77, label=2, guidance=2.5)
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(
-    backend: str,
-) -> None:
+    backend,
+):
     network = model("strokes")
-    found = list[Finished]()
+    found = []
     known = small_models.images(network.config, 2)
     mask = np.arange(network.config.bytes) % 7 < 3
     edit = GenerateRequest(
@@ -143,7 +138,7 @@ def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(
         assert generator.bits_per_dim(0) == pytest.approx(event.bits_per_dim, rel=rounding, abs=0)
 
 
-def test_a_guided_image_takes_two_slots_and_counts_as_one_image() -> None:
+def test_a_guided_image_takes_two_slots_and_counts_as_one_image():
     engine = Engine(Generator(model("strokes"), 5, 1, backend="eager"))
     engine.accept(GUIDED)
     engine.tick()
@@ -154,7 +149,7 @@ def test_a_guided_image_takes_two_slots_and_counts_as_one_image() -> None:
     assert engine.stats().painted_bytes == 3 * engine.length
 
 
-def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_others() -> None:
+def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_others():
     one_slot = Engine(Generator(model("strokes"), 1, 1, backend="eager"))
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
     sentence = "This server has one slot, and a guided image needs two."

@@ -3,7 +3,6 @@ counted; held against enumerable models.
 """
 
 import functools
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.messages import Event, Failed, Finished, GenerateRequest, Pixels
+from scanline.model.sampling.base.messages import Failed, Finished, GenerateRequest, Pixels
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.particles import Particles, checks
 from tests.support import small_models
@@ -24,7 +23,7 @@ from tests.support.sweeps import and_slow
 GREY = small_models.config(height=4, width=4)
 
 
-def mask(rows: str) -> np.ndarray:
+def mask(rows):
     """[N] bool of rows of 4 pixels: # is known."""
     return np.array([pixel == "#" for pixel in rows.replace(" ", "")])
 
@@ -43,13 +42,11 @@ def mask(rows: str) -> np.ndarray:
         ".##. ...# ##.. #...": [4, 10, 13],
     }.items(),
 )
-def test_checks_are_before_a_row_s_first_hidden_byte_where_any_was_weighed(
-    rows: str, expected: list[int]
-) -> None:
+def test_checks_are_before_a_row_s_first_hidden_byte_where_any_was_weighed(rows, expected):
     assert checks(mask(rows), GREY) == expected
 
 
-def test_checks_of_a_pixel_model_are_between_steps() -> None:
+def test_checks_of_a_pixel_model_are_between_steps():
     config = small_models.config(height=4, width=4, **small_models.VARIANTS["pixels"])
     known = np.repeat(mask("#.## #.## #### .###"), 3)
     known[3] = True  # the red of the first hidden pixel
@@ -58,7 +55,7 @@ def test_checks_of_a_pixel_model_are_between_steps() -> None:
     assert checks(known, config) == [15, 36]
 
 
-def test_particles_agree_up_to_the_first_byte_in_which_any_differs() -> None:
+def test_particles_agree_up_to_the_first_byte_in_which_any_differs():
     kind = Particles(3)
     images = np.zeros((3, 8), np.uint8)
     assert kind.final(images, 6) == 6
@@ -82,7 +79,7 @@ class Case:
     those images, each painted alone.
     """
 
-    def __init__(self, variant: str, mask: str, backend: str) -> None:
+    def __init__(self, variant, mask, backend):
         options = {**small_models.VARIANTS[variant], "height": 6, "width": 5}
         self.model = small_models.model(small_models.config(**options))
         self.backend = backend
@@ -106,19 +103,17 @@ class Case:
         }
         assert all(1 <= each.effective_particles < PARTICLES for each in self.expected.values())
 
-    def generator(
-        self, slots: int, threads: int = 1, kind: type[Generator] = Generator
-    ) -> Generator:
+    def generator(self, slots, threads=1, kind=Generator):
         return kind(self.model, slots, threads, backend=self.backend)
 
-    def check(self, events: Iterable[Event]) -> None:
+    def check(self, events):
         assert {
             event.index: event for event in events if isinstance(event, Finished)
         } == self.expected
 
 
 @pytest.fixture(scope="module")
-def plain() -> Case:
+def plain():
     return Case("plain", "thirds", "cpu" if cpu_kernels.available() else "eager")
 
 
@@ -130,9 +125,7 @@ CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
 
 
 @pytest.mark.parametrize(("variant", "mask", "backend"), CASES)
-def test_the_engine_paints_an_image_from_check_to_check(
-    variant: str, mask: str, backend: str
-) -> None:
+def test_the_engine_paints_an_image_from_check_to_check(variant, mask, backend):
     case = Case(variant, mask, backend)
     case.check(
         run_until_idle(Engine(case.generator(2 * PARTICLES + 1, 2, QueuedGenerator)), case.request)
@@ -141,8 +134,8 @@ def test_the_engine_paints_an_image_from_check_to_check(
 
 @pytest.mark.parametrize("kind", [Generator, QueuedGenerator])
 def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
-    plain: Case, kind: type[Generator], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    plain, kind, monkeypatch
+):
     monkeypatch.setattr("scanline.model.sampling.stats.tick_length.MAX_STEPS", 4)
     generator = plain.generator(2 * PARTICLES, 1, kind)
     engine = Engine(generator)
@@ -176,8 +169,8 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
 
 
 def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(
-    grey: Transformer,
-) -> None:
+    grey,
+):
     """The bytes, and the slots, are those of an image without particles."""
     known = small_models.images(grey.config, 1)
     where = np.arange(35) < 12
@@ -192,12 +185,12 @@ def test_particles_without_a_known_byte_after_a_hidden_one_are_one_particle(
         assert (event.evidence_bits, event.effective_particles) == (pytest.approx(bits), 1.0)
 
 
-def test_an_image_that_completes_nothing_has_no_evidence(engine: Engine) -> None:
+def test_an_image_that_completes_nothing_has_no_evidence(engine):
     (event,) = run_until_idle(engine, GenerateRequest(0, 1, seed=0))
     assert (event.evidence_bits, event.effective_particles) == (None, None)
 
 
-def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(plain: Case) -> None:
+def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(plain):
     events = run_until_idle(
         Engine(plain.generator(PARTICLES - 1)), plain.request, GenerateRequest(1, 3, seed=0)
     )
@@ -208,7 +201,7 @@ def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(p
     assert ended(events, Finished) == [1] * 3
 
 
-def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain: Case) -> None:
+def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain):
     engine = Engine(plain.generator(2 * PARTICLES))
     engine.accept(plain.request)
     engine.tick()
@@ -223,8 +216,8 @@ def test_slots_count_particles_and_painted_bytes_count_an_image_once(plain: Case
 
 
 def test_numbers_that_are_not_finite_in_all_particles_fail_the_image_and_in_one_do_not(
-    plain: Case,
-) -> None:
+    plain,
+):
     generator = plain.generator(2 * PARTICLES)
     engine = Engine(generator)
     engine.tick_length.last = (1.0, 1)  # a step a tick
@@ -264,7 +257,7 @@ class Exact:
 
 
 @functools.cache
-def exact(case: str) -> Exact:
+def exact(case):
     """Enumerates the hidden bytes of one of the model's own images."""
     options, scale, hidden = EXACT[case]
     config = small_models.config(**options, layers=1)
@@ -288,7 +281,7 @@ def exact(case: str) -> Exact:
 
 
 @functools.cache
-def completions(case: str, particles: int) -> list[Finished]:
+def completions(case, particles):
     """Completions, in the order of their indices."""
     found = exact(case)
     generator = Generator(found.model, SLOTS, threads=1)
@@ -299,7 +292,7 @@ def completions(case: str, particles: int) -> list[Finished]:
     return sorted((one for one in events if isinstance(one, Finished)), key=lambda one: one.index)
 
 
-def chi_square(found: Exact, images: list[bytes]) -> float:
+def chi_square(found, images):
     """Of so many bins of hidden values, whose true probabilities are about the
     same, those that are alike together.
     """
@@ -320,9 +313,7 @@ def chi_square(found: Exact, images: list[bytes]) -> float:
 
 @pytest.mark.parametrize("particles", and_slow([1, 64], 4))
 @pytest.mark.parametrize("case", SOME)
-def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(
-    case: str, particles: int
-) -> None:
+def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(case, particles):
     found = exact(case)
     ratios = (
         np.exp2(-np.array([one.evidence_bits for one in completions(case, particles)]))
@@ -335,8 +326,8 @@ def test_the_mean_of_the_evidence_is_the_probability_of_the_known_bytes(
 
 @pytest.mark.parametrize("case", SOME)
 def test_completions_of_many_particles_are_distributed_as_the_model_says_and_of_one_they_are_not(
-    case: str,
-) -> None:
+    case,
+):
     found = exact(case)
     assert chi_square(found, [one.image for one in completions(case, 64)]) < LIMIT
     assert chi_square(found, [one.image for one in completions(case, 1)]) > LIMIT

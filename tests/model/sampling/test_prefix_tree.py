@@ -3,7 +3,6 @@ it would have been from the start.
 """
 
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.base.sampling_options import DrawnLabel
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Finished, GenerateRequest, Pixels
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from scanline.model.sampling.prefix_tree import PrefixTree, common_bytes
+from scanline.model.sampling.prefix_tree import common_bytes
 from tests.support import small_models
 from tests.support.engine.engine_ticks import run_until_idle
 
@@ -30,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 COLD = 0.0002
 BOTTOM = (np.arange(20) >= 12).tobytes()
 # a variant of small_models, and what is asked for
-REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+REQUESTS = {
     "bytes": ("plain", {}),
     "of a class": ("strokes", {"label": 2}),
     "of drawn classes, guided": ("strokes", {"label": DrawnLabel(3), "guidance": 1.5}),
@@ -40,27 +38,27 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def engine_of(model: Transformer, precision: str = "exact") -> tuple[Engine, PrefixTree]:
+def engine_of(model, precision="exact"):
     engine = Engine(Generator(model, 6, 1, precision))
     return engine, engine.admission.tree
 
 
-def small_model(variant: str) -> Transformer:
+def small_model(variant):
     options = small_models.VARIANTS[variant]
     return small_models.model(
         small_models.config(**options, **(small_models.CLASSES if "waves" in options else {}))
     )
 
 
-def painted(engine: Engine, *requests: GenerateRequest) -> set[Finished]:
+def painted(engine, *requests):
     return {event for event in run_until_idle(engine, *requests) if isinstance(event, Finished)}
 
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_other(
-    asked: str, precision: str
-) -> None:
+    asked, precision
+):
     variant, options = REQUESTS[asked]
     model = small_model(variant)
     wanted = [
@@ -83,11 +81,11 @@ def test_an_image_that_starts_from_a_beginning_has_the_bytes_and_bits_of_any_oth
 
 
 @pytest.fixture
-def strokes() -> Transformer:
+def strokes():
     return small_model("strokes")
 
 
-def test_a_stream_gets_the_shared_bytes_at_once(strokes: Transformer) -> None:
+def test_a_stream_gets_the_shared_bytes_at_once(strokes):
     engine, tree = engine_of(strokes)
     for seed in range(8):
         painted(engine, GenerateRequest(0, 6, seed, temperature=COLD))
@@ -112,8 +110,8 @@ WITHOUT_GROWTH = {
 
 @pytest.mark.parametrize("why", WITHOUT_GROWTH)
 def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_common(
-    why: str,
-) -> None:
+    why,
+):
     options, request = WITHOUT_GROWTH[why]
     engine, tree = engine_of(small_models.model(small_models.config(**options)))
     for number in range(8):
@@ -128,8 +126,8 @@ def test_nothing_grows_without_a_beginning_that_images_of_their_own_have_in_comm
     )
 )
 def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_beginning(
-    images: list[bytes],
-) -> None:
+    images,
+):
     """A comparison of each segment from the beginning would take the square of the picture."""
     _, tree = engine_of(small_model("strokes"))
     with pytest.MonkeyPatch.context() as patch:
@@ -149,9 +147,7 @@ def test_an_image_is_compared_once_with_each_recent_one_up_to_their_common_begin
             assert tree.growing == ({0: image[:alike]} if alike else {})
 
 
-def test_the_tree_is_bounded_and_forgets_what_was_unused(
-    strokes: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tree_is_bounded_and_forgets_what_was_unused(strokes, monkeypatch):
     engine, tree = engine_of(strokes)
     for label, kept, labels in ((1, 48, {1}), (2, 100_000, {1}), (2, 48, {2})):
         monkeypatch.setattr(prefix_tree, "KEPT", kept)

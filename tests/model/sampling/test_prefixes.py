@@ -4,17 +4,15 @@ seldom as that allows, in fair turns.
 
 import weakref
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from scanline.kernels import cpu as cpu_kernels
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.messages import Cancel, Event, Finished, GenerateRequest
-from scanline.model.sampling.base.prefill_state import PrefillState, Prefix
+from scanline.model.sampling.base.messages import Cancel, Finished, GenerateRequest
+from scanline.model.sampling.base.prefill_state import PrefillState
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefill.prefixes import MAX_IMAGES
@@ -30,7 +28,7 @@ TOP = np.arange(35) < 15
 @pytest.mark.parametrize("backend", ["cpu", "eager"] if cpu_kernels.available() else ["eager"])
 @pytest.mark.parametrize("prefix", [1, 9, 20])
 @pytest.mark.parametrize("variant", ["plain", "histogram", "authors", "strokes", "pixels"])
-def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, backend: str) -> None:
+def test_prefill_is_forced_stepping_up_to_rounding(variant, prefix, backend):
     """Bit for bit with the native kernel, which reads as it steps."""
     config = small_models.config(**small_models.VARIANTS[variant])
     prefix = -(-prefix // config.step_bytes) * config.step_bytes
@@ -52,41 +50,41 @@ def test_prefill_is_forced_stepping_up_to_rounding(variant: str, prefix: int, ba
 
 
 class CountingEngine(Engine):
-    def __init__(self, model: Transformer, slots: int) -> None:
+    def __init__(self, model, slots):
         super().__init__(Generator(model, slots, threads=1))
         self.images_read = 0
         start = self.generator.start_prefill
 
-        def counted(images: np.ndarray, *given: Any) -> PrefillState:
+        def counted(images, *given):
             self.images_read += len(images)
             return start(images, *given)
 
-        self.generator.start_prefill = counted  # type: ignore[method-assign, assignment]
+        self.generator.start_prefill = counted
 
 
 @pytest.fixture
-def of_two_slots(grey: Transformer) -> CountingEngine:
+def of_two_slots(grey):
     return CountingEngine(grey, 2)
 
 
-def edit(request: int, images: int, client: str = "") -> GenerateRequest:
+def edit(request, images, client=""):
     known = (IMAGES[request % 150].tobytes(),)
     return GenerateRequest(
         request, images, request, known=known, masks=(TOP.tobytes(),), client=client
     )
 
 
-def finished(events: list[Event]) -> Counter[int]:
+def finished(events):
     return Counter(ended(events, Finished))
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Prefix]]:
+def made(monkeypatch):
     """Every prefix that is made; those that nothing holds any more are dead."""
-    made: list[weakref.ref[Prefix]] = []
+    made = []
     prefix = PrefillState.prefix
 
-    def recorded(prefill: PrefillState, row: int) -> Prefix:
+    def recorded(prefill, row):
         new = prefix(prefill, row)
         made.append(weakref.ref(new))
         return new
@@ -95,18 +93,16 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Prefix]]:
     return made
 
 
-def alive(made: list[weakref.ref[Prefix]]) -> int:
+def alive(made):
     return sum(one() is not None for one in made)
 
 
-def test_nothing_grows_with_the_number_of_edits_that_wait(
-    of_two_slots: CountingEngine, grey: Transformer, made: list[weakref.ref[Prefix]]
-) -> None:
+def test_nothing_grows_with_the_number_of_edits_that_wait(of_two_slots, grey, made):
     """Sixty edits of two images each, and two slots."""
     engine = of_two_slots
     for request in range(60):
         engine.accept(edit(request, 2, client=f"client {request % 7}"))
-    events: list[Event] = []
+    events = []
     while not engine.idle:
         events += engine.tick()
         assert len(engine.admission.prefixes.held) <= engine.admission.prefixes.room == 1
@@ -122,8 +118,8 @@ def test_nothing_grows_with_the_number_of_edits_that_wait(
     ("slots", "room", "requests", "images"), [(40, 10, 10, 12), (2, 1, 12, MAX_IMAGES)]
 )
 def test_each_picture_is_read_once_while_there_is_room_and_for_several_images_of_one_client_that_wait_for_it(
-    grey: Transformer, slots: int, room: int, requests: int, images: int
-) -> None:
+    grey, slots, room, requests, images
+):
     engine = CountingEngine(grey, slots)
     assert engine.admission.prefixes.room == room
     run_until_idle(engine, *(edit(request, images) for request in range(requests)))
@@ -131,13 +127,13 @@ def test_each_picture_is_read_once_while_there_is_room_and_for_several_images_of
 
 
 def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(
-    of_two_slots: CountingEngine,
-) -> None:
+    of_two_slots,
+):
     """The others' prefix gives its room after the image that starts next, not after a thousand."""
     engine = of_two_slots
     for request in range(20):
         engine.accept(edit(request, 1000, client="many"))
-    events: list[Event] = []
+    events = []
     while finished(events).total() < 10:
         events += engine.tick()
     engine.accept(edit(20, 3, client="one"))
@@ -151,8 +147,8 @@ def test_an_edit_of_one_client_waits_for_no_long_ones_of_another(
 
 
 def test_an_edit_does_not_hold_back_images_that_need_no_prefix(
-    of_two_slots: CountingEngine,
-) -> None:
+    of_two_slots,
+):
     """Slots are never kept for an image whose prefix is not there yet."""
     engine = of_two_slots
     engine.accept(edit(0, 5))
@@ -163,9 +159,7 @@ def test_an_edit_does_not_hold_back_images_that_need_no_prefix(
 
 
 @pytest.mark.parametrize("ticks", range(4))
-def test_cancelled_edits_leave_none(
-    of_two_slots: CountingEngine, made: list[weakref.ref[Prefix]], ticks: int
-) -> None:
+def test_cancelled_edits_leave_none(of_two_slots, made, ticks):
     engine = of_two_slots
     for request in range(4):
         engine.accept(edit(request, 30))
@@ -181,8 +175,8 @@ def test_cancelled_edits_leave_none(
 
 
 def test_edits_of_many_pictures_in_one_request_are_read_one_after_the_other(
-    of_two_slots: CountingEngine,
-) -> None:
+    of_two_slots,
+):
     known = tuple(image.tobytes() for image in IMAGES[:4])
     masks = tuple((np.arange(35) < known_bytes).tobytes() for known_bytes in (15, 0, 35, 15))
     assert finished(

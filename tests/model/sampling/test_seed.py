@@ -32,9 +32,7 @@ MASKS = {
 @pytest.mark.parametrize(
     "variant", ["plain", "categorical", "strokes", "grey pixels", "pixels", "waves of pixels"]
 )
-def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(
-    temperature: float, variant: str, mask: str
-) -> None:
+def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature, variant, mask):
     """The rule of painting, a step at a time through the parallel view. Samples of a
     distribution follow its probabilities: test_reference.py in tests/kernels."""
     model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
@@ -62,9 +60,7 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(
     "how", [{}, {"label": 2}, {"label": 2, "guidance": 2.5}], ids=["none", "class", "guided"]
 )
 @pytest.mark.parametrize("variant", small_models.CORE)
-def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(
-    variant: str, how: dict[str, float]
-) -> None:
+def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant, how):
     """Of a mixture the mean of its likeliest component, given the pixel's
     earlier bytes, but for guided bytes.
     """
@@ -89,7 +85,7 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(
         np.testing.assert_array_equal(logits.argmax(-1).numpy(), image[config.first :])
 
 
-def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike() -> None:
+def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike():
     model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
     known = small_models.images(model.config, 1)[0]
     mask = np.arange(model.config.bytes) % 7 == 0
@@ -101,8 +97,8 @@ def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike() -> No
 
 def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(
     model,
-) -> None:
-    counts: list[int] = []
+):
+    counts = []
     before = torch.random.get_rng_state()
     threads = torch.get_num_threads()
     paint(model, 3, seed=0, progress=counts.append)
@@ -112,14 +108,14 @@ def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads
     assert torch.get_num_threads() == threads
 
 
-def test_every_index_and_every_seed_is_another_image(model) -> None:
+def test_every_index_and_every_seed_is_another_image(model):
     images = np.concatenate(
         [paint(model, 20, seed=seed).images for seed in (0, 1, 2**32, 2**63 - 1)]
     )
     assert len(np.unique(images, axis=0)) == 80
 
 
-def test_the_first_byte_without_a_start_token_follows_the_histogram() -> None:
+def test_the_first_byte_without_a_start_token_follows_the_histogram():
     count = 2000
     generator = Generator(small_models.model(small_models.config(**small_models.NO_START)), count)
     generator.place_many(range(count), [ImageSpec(1, index) for index in range(count)])

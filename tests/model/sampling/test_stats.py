@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.histogram import Histogram
 from scanline.model.sampling.base.messages import (
@@ -27,7 +26,7 @@ KNOWN = bytes(range(35))
 TOP = bytes(i < 12 for i in range(35))
 
 
-def work(stats: Stats) -> tuple[int, int, int, int]:
+def work(stats):
     """Requests that run and wait, images that run and wait."""
     return (
         stats.requests_running,
@@ -37,7 +36,7 @@ def work(stats: Stats) -> tuple[int, int, int, int]:
     )
 
 
-def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engine: Engine) -> None:
+def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engine):
     first = engine.stats()
     for request in range(6):
         engine.accept(GenerateRequest(request, 2, seed=0))
@@ -50,8 +49,8 @@ def test_accepted_requests_wait_until_the_next_tick_puts_images_into_slots(engin
 
 
 def test_at_the_end_nothing_is_running_or_kept_and_every_byte_was_counted_once(
-    engine: Engine,
-) -> None:
+    engine,
+):
     completion = GenerateRequest(1, 3, seed=0, known=(KNOWN,), masks=(TOP,))
     run_until_idle(engine, GenerateRequest(0, 12, seed=0), completion, ScoreRequest(2, (KNOWN,)))
     stats = engine.stats()
@@ -60,7 +59,7 @@ def test_at_the_end_nothing_is_running_or_kept_and_every_byte_was_counted_once(
     assert not engine.recorder.unpainted
 
 
-def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine) -> None:
+def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine):
     engine.step_seconds = 1.0  # long steps: one a tick
     engine.accept(GenerateRequest(0, 2, seed=0))
     engine.tick()
@@ -69,7 +68,7 @@ def test_only_the_painted_bytes_of_a_cancelled_image_are_counted(engine: Engine)
     assert engine.stats().painted_bytes == 2 * int(engine.stats().steps)
 
 
-def test_a_client_pays_for_its_reads_in_its_turns(grey: Transformer) -> None:
+def test_a_client_pays_for_its_reads_in_its_turns(grey):
     """Both have two of four slots, and so pay the same for steps."""
     engine = Engine(Generator(grey, 4))
     engine.accept(GenerateRequest(0, 100, seed=0, client="reads"))
@@ -83,7 +82,7 @@ def test_a_client_pays_for_its_reads_in_its_turns(grey: Transformer) -> None:
     assert used["reads"] > used["paints"]
 
 
-def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
+def test_stats_tell_what_is_scored_and_what_waits_to_be(engine):
     engine.prefills.step_seconds = 1.0
     engine.accept(GenerateRequest(0, 2, seed=0))
     engine.accept(ScoreRequest(1, (KNOWN,) * 6))
@@ -97,7 +96,7 @@ def test_stats_tell_what_is_scored_and_what_waits_to_be(engine: Engine) -> None:
     assert running.requests_running == len({prefill.request for prefill in batch})
 
 
-def test_values_fall_under_the_bound_that_they_do_not_exceed() -> None:
+def test_values_fall_under_the_bound_that_they_do_not_exceed():
     histogram = Histogram((1, 2))
     for value in (0.5, 1, 2, 3):
         histogram.add(value, times=2)
@@ -112,9 +111,9 @@ IMAGE_STEPS = 196
 clients = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 1000), min_size=1)
 
 
-def run(shares: TimeShares, images: dict[str, int], seconds: float) -> tuple[Counter[str], float]:
+def run(shares, images, seconds):
     """Step for so long; the time of each client's steps, and the longest turn."""
-    used: Counter[str] = Counter()
+    used = Counter()
     longest = passed = 0.0
     while passed < seconds:
         stepped = {client: images[client] for client in shares.next(images)}
@@ -127,7 +126,7 @@ def run(shares: TimeShares, images: dict[str, int], seconds: float) -> tuple[Cou
     return used, longest
 
 
-def test_clients_with_as_many_images_step_together() -> None:
+def test_clients_with_as_many_images_step_together():
     shares = TimeShares()
     images = {"a": 5, "b": 5, "c": 5}
     for _ in range(1000):
@@ -135,10 +134,10 @@ def test_clients_with_as_many_images_step_together() -> None:
         shares.spent(0.0123, images)
 
 
-def test_a_client_pays_for_its_reads_with_its_steps() -> None:
+def test_a_client_pays_for_its_reads_with_its_steps():
     shares = TimeShares()
     images = {"reads": 4, "paints": 4}
-    stepped = Counter[str]()
+    stepped = Counter()
     for _ in range(1000):
         chosen = shares.next(images)
         shares.spent(0.01, {client: images[client] for client in chosen})
@@ -147,7 +146,7 @@ def test_a_client_pays_for_its_reads_with_its_steps() -> None:
     assert stepped["paints"] - stepped["reads"] == pytest.approx(1000 * 0.002, abs=0.03)
 
 
-def test_clients_of_about_as_many_images_do_not_take_turns() -> None:
+def test_clients_of_about_as_many_images_do_not_take_turns():
     """With no overdraft half of them would step in every other turn, which a
     GPU's batches are too small for.
     """
@@ -163,7 +162,7 @@ def test_clients_of_about_as_many_images_do_not_take_turns() -> None:
 
 @given(clients)
 @example({"many": 1000, "few": 4})
-def test_every_client_has_its_share(images: dict[str, int]) -> None:
+def test_every_client_has_its_share(images):
     used, longest = run(TimeShares(), images, 10)
     total = sum(used.values())
     for client in images:
@@ -172,8 +171,8 @@ def test_every_client_has_its_share(images: dict[str, int]) -> None:
 
 @given(st.lists(st.tuples(clients, st.floats(0, 1)), min_size=1, max_size=30))
 def test_a_client_always_steps_and_the_virtual_time_never_falls(
-    turns: list[tuple[dict[str, int], float]],
-) -> None:
+    turns,
+):
     shares = TimeShares()
     for images, seconds in turns:
         chosen = shares.next(images)
@@ -185,7 +184,7 @@ def test_a_client_always_steps_and_the_virtual_time_never_falls(
         assert shares.now >= sum(shares.used.values()) / len(images) - 1e-9
 
 
-def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile() -> None:
+def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile():
     shares = TimeShares()
     both = {"a": 100, "b": 1}
     alone = {"b": 1}
@@ -199,7 +198,7 @@ def test_a_client_that_leaves_and_returns_has_its_debt_and_pays_it_off_meanwhile
     assert not shares.away
 
 
-def test_an_image_that_comes_goes_first_and_many_do_not() -> None:
+def test_an_image_that_comes_goes_first_and_many_do_not():
     for images, first in ((1, {"new"}), (100, {"new", "alone"})):
         shares = TimeShares(0.05)
         shares.next({"alone": 1})
@@ -207,14 +206,14 @@ def test_an_image_that_comes_goes_first_and_many_do_not() -> None:
         assert shares.next({"alone": 1, "new": images}) == first
 
 
-def seconds_of_an_image(beside: int, pause: float) -> float:
+def seconds_of_an_image(beside, pause):
     """The mean of a client's images, one after the other with a pause between, beside a client with
     so many images in flight all the time; by time shares and the length of a tick alone."""
     shares = TimeShares(2 * TICK_SECONDS)
     passed = 0.0
     left = 0
     due = 1.0
-    took: list[float] = []
+    took = []
     while len(took) < 40:
         if not left and passed >= due:
             left = IMAGE_STEPS
@@ -242,9 +241,7 @@ def seconds_of_an_image(beside: int, pause: float) -> float:
 
 @pytest.mark.parametrize(("pause", "times"), [(0.005, 2.0), (1.0, 1.5)])
 @pytest.mark.parametrize("beside", [64, 1000])
-def test_an_image_beside_a_flood_takes_twice_as_long_at_most(
-    beside: int, pause: float, times: float
-) -> None:
+def test_an_image_beside_a_flood_takes_twice_as_long_at_most(beside, pause, times):
     """A client's own part of the time is half of it; the other one's starts at
     its limit, and has no free tick.
     """

@@ -35,7 +35,7 @@ def server():
     assert "Traceback" not in server.log_text
 
 
-def slowest(client: httpx.Client) -> tuple[float, float]:
+def slowest(client):
     """The 90th percentile of the seconds of images, some twenty of them,
     and of probes, one after the other.
     """
@@ -70,7 +70,6 @@ def test_an_honest_client_beside_a_flood(server, name):
         ]
         flood = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
-            assert flood.stdout is not None
             assert flood.stdout.readline() == b"begins\n"
             beside = slowest(client)
             assert flood.poll() is None

@@ -18,13 +18,13 @@ from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.shared_servers import LIMITED_SLOTS, LONG, NO_DEADLINE, serve_with
 from tests.support.server.sockets import CLOSES, open_connection, post_request, reset
 from tests.support.server.sse_reader import read, slow_stream
-from tests.support.server.websocket_client import WebsocketClient, connected
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
 
 MORE = 10_000  # images: as many are not painted in the moments between two requests
 
 
-def assert_job_refused(websocket: WebsocketClient, code: str) -> None:
+def assert_job_refused(websocket, code):
     """Fails unless a job of MORE images is answered with that error."""
     websocket.send(type="generate", id="more", n=MORE)
     while "more" not in websocket.jobs:
@@ -156,7 +156,7 @@ def test_a_stream_that_is_not_read_times_out(impatient):
         wait_until_no_jobs(engine)
 
 
-def ended(metrics: Metrics, reason: str) -> float:
+def ended(metrics, reason):
     return metrics.of("request_success_total", operation="paint", finished_reason=reason)
 
 

@@ -1,7 +1,6 @@
 """What is refused over HTTP, in a form and on the websocket: the rows of tests/support/refusals."""
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from scanline.server.api.base.error_codes import STATUSES
 from tests.support import refusals, shapes
 from tests.support.pictures import encode, text
-from tests.support.refusals import EVERYWHERE, IN_JSON, ON_THE_WEBSOCKET, SERVED, Refusal
+from tests.support.refusals import EVERYWHERE, IN_JSON, ON_THE_WEBSOCKET, SERVED
 from tests.support.server.error_answers import assert_error
 from tests.support.server.openai_clients import official
 from tests.support.server.routes import (
@@ -63,7 +62,7 @@ def code(server):
         return text(client.post(CODES, json={"image": pictures, "output_format": "file"}).content)
 
 
-def as_json(value: Any) -> Any:
+def as_json(value):
     if isinstance(value, list):
         return [as_json(each) for each in value]
     if isinstance(value, np.ndarray):
@@ -71,7 +70,7 @@ def as_json(value: Any) -> Any:
     return text(value) if isinstance(value, bytes) else value
 
 
-def fields_of(row: Refusal, code: str) -> dict[str, Any]:
+def fields_of(row, code):
     """What is asked, with what the task needs besides."""
     needed = {} if row.task == "generate" else {"image": refusals.IMAGE}
     if row.task == "decompress":
@@ -82,7 +81,7 @@ def fields_of(row: Refusal, code: str) -> dict[str, Any]:
     return {name: as_json(value) for name, value in fields.items() if value is not None}
 
 
-def assert_row(row: Refusal, error: dict[str, Any]) -> None:
+def assert_row(row, error):
     assert_error({"error": error}, row.param, row.code, STATUSES[row.code])
     assert error["message"] == row.sentence
 
@@ -98,7 +97,7 @@ def test_in_json(client, code, row):
         assert_row(row, response.json()["error"])
 
 
-def is_in_forms(row: Refusal) -> bool:
+def is_in_forms(row):
     """Forms have pictures, and no lists of texts."""
     texts = [value for name, value in row.asked.items() if name != "image"]
     has_lists = any(isinstance(value, list) for value in texts)

@@ -5,7 +5,6 @@ what they have not read is merged.
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from tests.support.server.in_process_server import serve_in_process, wait_until_
 from tests.support.server.json_requests import generate
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.sse_reader import images, named, read, slow_stream
-from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
+from tests.support.server.websocket_client import NOT_READING, connected
 from tests.support.small_models import GREY
 from tests.support.waiting import PATIENCE, wait_for
 
@@ -103,14 +102,14 @@ def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(in_p
     assert not any(parts[index] for index in range(IMAGES - 300, IMAGES))
 
 
-def accepted(client: httpx.Client) -> httpx.Response | None:
+def accepted(client):
     """The response to a request for IMAGES; None where there is no room for it."""
     response = client.post(GENERATIONS, json={"n": IMAGES, "seed": 7})
     return response if response.status_code == 200 else None
 
 
 @contextmanager
-def not_reading(url: str) -> Iterator[tuple[WebsocketClient, np.ndarray]]:
+def not_reading(url):
     """A websocket whose job has been painted without being read, and the images of
     another client. The other client requests as many images later; the two take turns, so
     that both jobs are painted by then."""

@@ -5,7 +5,6 @@ snapshots of states, and its limits.
 import json
 import socket
 from base64 import b64decode
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -22,7 +21,6 @@ from tests.support.server.error_answers import assert_error, assert_refused, ref
 from tests.support.server.frames import frame
 from tests.support.server.json_requests import generate
 from tests.support.server.metrics_reader import wait_for_metrics
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import (
     LONG,
     MAX_BODY_BYTES,
@@ -31,7 +29,7 @@ from tests.support.server.shared_servers import (
     MAX_WEBSOCKETS,
 )
 from tests.support.server.sockets import open_connection
-from tests.support.server.websocket_client import NOT_READING, WebsocketClient, connected
+from tests.support.server.websocket_client import NOT_READING, connected
 
 
 def test_a_job_begins_with_its_description_has_frames_before_images_and_is_done(websocket):
@@ -138,7 +136,7 @@ def of_colour(colour_server):
         yield of_colour
 
 
-def values(text: str) -> torch.Tensor:
+def values(text):
     return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
 
 
@@ -251,7 +249,7 @@ def test_many_large_or_countless_messages_close_it(limited_server, limited_clien
 
 
 @contextmanager
-def not_reading(server: Server) -> Iterator[WebsocketClient]:
+def not_reading(server):
     """A client that reads nothing, on a connection with a small receive
     buffer; it disconnects at the end.
     """

@@ -4,9 +4,7 @@ import runpy
 import shlex
 import shutil
 import sys
-from typing import cast
 
-import click
 import numpy as np
 import pytest
 import typer
@@ -19,7 +17,7 @@ from scanline.server.cli.app import app
 from tests.support import blobs, shapes, small_models
 from tests.support.commands import in_a_process, refused, scanline
 from tests.support.pictures import encode, noise
-from tests.support.refusals import EVERYWHERE, HOLE, IMAGE, Refusal
+from tests.support.refusals import EVERYWHERE, HOLE, IMAGE
 from tests.support.small_models import GREY
 
 CASES = {  # a command, run in a folder with everything else that it names: part of the message
@@ -226,7 +224,7 @@ COMMANDS = {
 }
 
 
-def has_list(row: Refusal) -> bool:
+def has_list(row):
     return any(isinstance(value, list) for value in row.asked.values())
 
 
@@ -264,7 +262,7 @@ def test_the_module_prints_the_version(monkeypatch, capsys):
 
 
 def test_no_help_has_brackets_which_would_be_taken_for_markup_and_not_be_shown():
-    commands = cast(click.Group, typer.main.get_command(app)).commands
+    commands = typer.main.get_command(app).commands
     helps = {
         f"{name} {each.name}": getattr(each, "help", None)
         for name in commands

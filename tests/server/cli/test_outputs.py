@@ -3,7 +3,6 @@ with the classes that are known.
 """
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,11 +52,11 @@ def test_two_runs_are_not_mixed_in_a_folder(model, tmp_path):
     assert "has pictures of another run, scan.JPG;" in refused(*sample, "-n", 5)
 
 
-def _sampled(model: Path, out: Path) -> None:
+def _sampled(model, out):
     done(*f"sample --model {model} --each-class -n 1 --out {out}".split())
 
 
-def _saved(model: Path, out: Path) -> None:
+def _saved(model, out):
     images = load(model, device="cpu").sample(class_name=["circle", "square", "star"])
     images.save(out)
 

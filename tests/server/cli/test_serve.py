@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, arguments
 from tests.support.server.sockets import GET_ASSETS, open_connection
-from tests.support.server.websocket_client import WebsocketClient, connected
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
 
 UNSHARE = shutil.which("unshare")
@@ -42,7 +41,7 @@ BUSY = arguments({**OPTIONS, "drain-seconds": 3600})
 
 
 @contextmanager
-def painting(server: Server) -> Iterator[WebsocketClient]:
+def painting(server):
     """A client of minutes of work that has begun."""
     with connected(server.url) as painter:
         painter.send(type="generate", n=LONG)
@@ -50,14 +49,14 @@ def painting(server: Server) -> Iterator[WebsocketClient]:
         yield painter
 
 
-def assert_left(server: Server, status: int) -> None:
+def assert_left(server, status):
     """Assert that a server and its engine end, with that status and no traceback."""
     __tracebackhide__ = True
     assert server.wait_until_exited() == status
     assert "Traceback" not in server.log_text
 
 
-def without_delays() -> None:
+def without_delays():
     engine_client.RESTART_DELAYS = (0.0,) * CRASHES
 
 

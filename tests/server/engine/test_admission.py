@@ -27,7 +27,6 @@ from scanline.server.engine.queue_limits import (
     QueueLimits,
     QueueUsage,
     RateMeter,
-    Reservation,
 )
 from scanline.server.engine.worker.process import EngineOptions
 from tests.support.engine.jobs import PaintJob, ScoreJob
@@ -46,13 +45,11 @@ LIMITS = QueueLimits(WAITING, SHARE, MAX_UNREAD)
 class Clock:
     now = 1000.0
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.now
 
 
-def measured(
-    images_per_second: float, request_timeout: float = 600.0, waiting: float = 10_000
-) -> AdmissionControl:
+def measured(images_per_second, request_timeout=600.0, waiting=10_000):
     """A queue whose engine of 4 slots has been full for ten seconds, with the
     first client's 104 images in it.
     """
@@ -67,7 +64,7 @@ def measured(
     return admission
 
 
-def refusal(admission: AdmissionControl, images: int, client: str) -> QueueFullError:
+def refusal(admission, images, client):
     with pytest.raises(QueueFullError) as caught:
         admission.reserve(images, client, SLOTS)
     return caught.value
@@ -187,12 +184,12 @@ class Queue(RuleBasedStateMachine):
 
     jobs = Bundle("jobs")
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.admission = AdmissionControl(LIMITS)
         self.live = []
 
-    def fits(self, more: int, client: str) -> bool:
+    def fits(self, more, client):
         """Whether a client may have so many more images: half of what
         the others leave, and at least one.
         """
@@ -207,9 +204,7 @@ class Queue(RuleBasedStateMachine):
         client=st.sampled_from("abc"),
         particles=st.integers(1, 3),
     )
-    def reserve(
-        self, images: int, client: str, particles: int
-    ) -> tuple[PaintJob, Reservation] | None:
+    def reserve(self, images, client, particles):
         total = self.admission.total
         own = self.admission.clients.get(client, QueueUsage())
         unread = MAX_UNREAD - (total.unread_bytes - own.unread_bytes)
@@ -233,7 +228,7 @@ class Queue(RuleBasedStateMachine):
         return job, reservation
 
     @rule(entry=jobs, index=st.integers(0, 9))
-    def paint(self, entry: tuple[PaintJob, Reservation] | None, index: int) -> None:
+    def paint(self, entry, index):
         """An image is finished, perhaps a second time after a restart, or
         although its request has failed.
         """
@@ -241,12 +236,12 @@ class Queue(RuleBasedStateMachine):
             entry[0].receive(Finished(0, index, bytes(LENGTH), 1.0))
 
     @rule(entry=jobs)
-    def fail(self, entry: tuple[PaintJob, Reservation] | None) -> None:
+    def fail(self, entry):
         if entry and not entry[0].has_ended:
             entry[0].receive(Failed(0, "It broke."))
 
     @rule(entry=consumes(jobs))
-    def leave(self, entry: tuple[PaintJob, Reservation] | None) -> None:
+    def leave(self, entry):
         if entry:
             entry[1].release()
             entry[1].release()
@@ -254,7 +249,7 @@ class Queue(RuleBasedStateMachine):
             entry[0].receive(Finished(0, 0, bytes(LENGTH), 1.0))
 
     @invariant()
-    def room_is_what_live_requests_hold(self) -> None:
+    def room_is_what_live_requests_hold(self):
         expected = {}
         for job, reservation in self.live:
             left = 0 if job.failure else job.slots_left
@@ -268,7 +263,7 @@ class Queue(RuleBasedStateMachine):
         assert self.admission.total == total
         assert total.images <= SLOTS + WAITING
 
-    def teardown(self) -> None:
+    def teardown(self):
         for _, reservation in self.live:
             reservation.release()
         assert (self.admission.total, self.admission.clients) == (QueueUsage(), {})
@@ -280,7 +275,7 @@ TestQueue = Queue.TestCase
 IMAGE = bytes(range(100, 135))
 
 
-async def changes(job: PaintJob) -> int:
+async def changes(job):
     """How often a job that receives nothing more changes."""
     return len([None async for _ in job.changes()])
 

@@ -57,11 +57,11 @@ class Reloadable:
     model: Transformer
     seeds: Iterator[int] = field(default_factory=lambda: itertools.count(5))
 
-    def save_other(self) -> Transformer:
+    def save_other(self):
         save_model(small_models.model(small_models.GREY, next(self.seeds)), self.directory)
         return load_model(self.directory)
 
-    def reload(self, client: httpx.Client) -> httpx.Response:
+    def reload(self, client):
         """Reload, once the engine before the last reload has stopped."""
 
         def answer():
@@ -73,7 +73,7 @@ class Reloadable:
             self.model = load_model(self.directory)
         return response
 
-    def wait_for_one_engine(self) -> None:
+    def wait_for_one_engine(self):
         wait_for(lambda: len(self.server.engines()) == 1, "the end of the old engine")
 
 
@@ -96,13 +96,13 @@ def client(served):
         yield client
 
 
-def assert_paints(client: httpx.Client, model: Transformer) -> None:
+def assert_paints(client, model):
     __tracebackhide__ = True
     posted = painted(client.post(URL, json={"n": 3, "seed": 1}).json())
     np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=1).images)
 
 
-def assert_error(response: httpx.Response, status: int, code: str) -> None:
+def assert_error(response, status, code):
     __tracebackhide__ = True
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (status, code)
@@ -212,7 +212,6 @@ async def test_a_reload_follows_a_failed_one_and_a_crash(grey_directory, monkeyp
     models = served_models(Settings(models=(str(grey_directory),), slots=1, threads=1))
     old = models.default.engine
     reloader = ModelReloader(models)
-    assert isinstance(old, EngineClient)
     old.start()
     await old.loaded.wait()
     with monkeypatch.context() as patch:
@@ -240,7 +239,6 @@ async def test_an_engine_is_kept_while_others_need_it(grey_directory, monkeypatc
     engine = models.default.engine
     reloader = ModelReloader(models, needed.__contains__)
     lock = asyncio.Lock()
-    assert isinstance(engine, EngineClient)
     engine.ready = Ready(
         parameters=1, slots=1, device="cpu", state_bytes=1, backend="none", digest="digest"
     )

@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE, wait_for
 LOCAL_FAMILIES = {found[0] for found in socket.getaddrinfo("localhost", 0, type=socket.SOCK_STREAM)}
 
 
-def reaches(address: str, port: int) -> bool:
+def reaches(address, port):
     try:
         with socket.create_connection((address, port), timeout=10):
             return True
@@ -144,7 +144,7 @@ def tls_server(files, grey_directory):
         yield server
 
 
-def subject(server: Server) -> str:
+def subject(server):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

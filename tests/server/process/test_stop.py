@@ -19,13 +19,12 @@ from scanline.server.settings import Settings
 from tests.server.engine.remote.conftest import only, wait_for_processes
 from tests.support.server.running_server import (
     PATIENCE,
-    Server,
     command_line,
     descendants,
     serve,
 )
 from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
-from tests.support.server.websocket_client import WebsocketClient, connected
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
 VISITORS = 4
@@ -44,12 +43,12 @@ ASK = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 class Visitor(threading.Thread):
     """Asks on one new connection after the other, until one is refused."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server):
         super().__init__()
         self.address = httpx.URL(server.url)
         self.answers = []  # statuses, and names of errors
 
-    def run(self) -> None:
+    def run(self):
         while "ConnectionRefusedError" not in self.answers:
             try:
                 with socket.create_connection(
@@ -62,12 +61,12 @@ class Visitor(threading.Thread):
                 self.answers.append(type(error).__name__)
 
 
-def begin(websocket: WebsocketClient, images: int) -> None:
+def begin(websocket, images):
     websocket.send(type="generate", id="job", n=images, seed=7)
     websocket.receive()
 
 
-def listens(server: Server, process: int) -> bool:
+def listens(server, process):
     """Whether a process has the socket that the server listens on."""
     port = f":{httpx.URL(server.url).port:04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]

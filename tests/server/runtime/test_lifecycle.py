@@ -1,8 +1,6 @@
 """Draining waits for running work and interrupts it at the timeout. No server runs here."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -12,14 +10,12 @@ from scanline.server.runtime.lifecycle import DrainTimeoutError, Lifecycle
 LONG = 3600.0  # seconds that no test waits
 
 
-async def wait_until(true: Callable[[], Any]) -> None:
+async def wait_until(true):
     while not true():
         await asyncio.sleep(0)
 
 
-async def drained(
-    scene: Callable[[Lifecycle], Awaitable[Any]], seconds: float = LONG
-) -> tuple[bool, Any]:
+async def drained(scene, seconds=LONG):
     """Drain while `scene` runs; return whether it ended in time, and its result."""
     lifecycle = Lifecycle()
     task = asyncio.ensure_future(scene(lifecycle))

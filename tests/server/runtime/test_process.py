@@ -21,7 +21,7 @@ from scanline.server.runtime.loop_lag import PERIOD_SECONDS, LoopLag
 from tests.support.server.running_server import Server
 
 
-async def measured(*holds: float) -> LoopLag:
+async def measured(*holds):
     """A monitor of a loop that is held for some times, in seconds, with pauses between."""
     lag = LoopLag()
     lag.start()
@@ -123,7 +123,7 @@ print(gc.collect())
 needs_glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc")
 
 
-def growth(*arguments: str) -> int:
+def growth(*arguments):
     return int(
         subprocess.run(
             [sys.executable, "-c", *arguments], capture_output=True, text=True, check=True
@@ -145,7 +145,7 @@ def test_garbage_is_collected_rarely_and_not_among_what_a_process_starts_with():
     assert growth(GARBAGE) < 1000
 
 
-def line(level: int, message: str, *args: object, **extra: object) -> logging.LogRecord:
+def line(level, message, *args, **extra):
     record = logging.LogRecord(
         "scanline.server", level, __file__, 1, message, args, extra.pop("exc_info", None)
     )
@@ -195,7 +195,7 @@ def test_a_traceback_counts_as_many_lines():
     assert sum(passed) < 2 * LINES / TRACEBACK_LINES
 
 
-def reader_that_stops() -> None:
+def reader_that_stops():
     """Let a thread of this process read its log up to the server's
     address, and nothing of it afterwards.
     """

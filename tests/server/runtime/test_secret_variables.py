@@ -11,7 +11,7 @@ import pytest
 
 from scanline.server.runtime.secret_variables import SECRET
 from tests.support.server.infrastructure.otel_collector import collecting
-from tests.support.server.running_server import Server, command_line, descendants, serve
+from tests.support.server.running_server import command_line, descendants, serve
 from tests.support.server.shared_servers import bearer
 from tests.support.waiting import wait_for
 
@@ -34,7 +34,7 @@ def test_a_secret_is_known_by_its_name():
     assert [name for name in (*names, *PUBLIC) if SECRET.search(name)] == names
 
 
-def assert_no_secrets(server: Server, *names: str) -> None:
+def assert_no_secrets(server, *names):
     """Of all processes of the server but the first; among them are some
     with these names in their commands.
     """

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any
 
 import httpx
 import pytest
@@ -35,7 +34,7 @@ WRONG = {
 }
 
 
-def records(text: str) -> list[dict[str, Any]]:
+def records(text):
     """The lines, of which each must be JSON with the fields that those of the log have."""
     lines = [json.loads(line) for line in text.splitlines()]
     assert all({"event", "level", "logger", "timestamp"} <= line.keys() for line in lines)

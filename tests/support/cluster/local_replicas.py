@@ -4,11 +4,10 @@ without Serve, for a `ReplicaPool`.
 Only the transport is missing. A test chooses by `route` which replica gets the next shard.
 """
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.sampling.base.messages import GenerateRequest, Request
+from scanline.model.sampling.base.messages import GenerateRequest
 from scanline.model.tasks.offline import paint
 from scanline.server.cluster.arguments import ClusterSettings
 from scanline.server.cluster.replica import Replica
@@ -59,10 +58,8 @@ class LocalReplicas:
 
     def __init__(self, *replicas):
         self.replicas = list(replicas)
-        self.sent: list[tuple[Request, Replica]] = []  # all shards, and where they went
-        self.route: Callable[[Request], Replica] = lambda _: self.replicas[
-            len(self.sent) % len(self.replicas)
-        ]
+        self.sent = []  # all shards, and where they went
+        self.route = lambda _: self.replicas[len(self.sent) % len(self.replicas)]
 
     def options(self, **_):
         return self

@@ -11,15 +11,13 @@ from scanline.model.backends.groups import Groups
 from scanline.model.base.state import NUMBERS
 from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
-from scanline.model.sampling.base.prefill_state import Prefix, Reading
+from scanline.model.sampling.base.prefill_state import Reading
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.kinds.particles import checks
 from scanline.model.sampling.prefill.coded import CodedPrefill
 from tests.support import small_models
 
 PARTICLES = 5
-# bits, evidence and effective particles show a difference in any last bit
-Finished = tuple[bytes, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,6 @@ def _coded(painter, image, label):
     generator.run_prefill(reading).wait()
     intervals = reading.intervals_of(0)
     generator.close()
-    assert intervals is not None
     return ImageSpec(0, 0, label=label, code=Decoder(encode(map(tuple, intervals.tolist()))))
 
 
@@ -140,7 +137,7 @@ def _prefixes(generator, specs):
     )
     generator.run_prefill(reading).wait()
     rows = iter(range(len(first)))
-    found = list[Prefix | None]()
+    found = []
     for spec in specs:
         shared = found[-1] if spec.particle else None
         found.append(reading.prefix(next(rows)) if spec.prefix and not spec.particle else shared)
@@ -155,10 +152,10 @@ class _Batch:
     def __init__(self, generator):
         self.generator = generator
         self.length = generator.config.bytes
-        self.slots: dict[str, list[int]] = {}
+        self.slots = {}
         # positions at which an image's particles are still to be resampled
-        self.checks: dict[str, list[int]] = {}
-        self.finished: dict[str, Finished] = {}
+        self.checks = {}
+        self.finished = {}
 
     @property
     def free(self):
@@ -169,7 +166,6 @@ class _Batch:
         self.generator.place_many(slots, image, prefixes)
         self.slots[name], self.checks[name] = slots, []
         if image[0].particles > 1:
-            assert image[0].mask is not None
             self.checks[name] = [*checks(image[0].mask, self.generator.config), self.length]
 
     def advance(self, names, steps):
@@ -197,6 +193,7 @@ class _Batch:
                 )
             if position == self.length:
                 found = self.generator.fetch(slots[:1]).wait()
+                # which show a difference in any last bit
                 numbers = found.bits[0], found.evidence_bits[0], found.effective_particles[0]
                 self.finished[name] = found.images[0].tobytes(), *map(float, numbers)
                 self.leave(name)

@@ -1,7 +1,6 @@
 """Runs the engine loop in this process, without the engine's own process."""
 
 from scanline.model.sampling.base.messages import (
-    Event,
     Finished,
     Scheduled,
 )
@@ -13,7 +12,7 @@ def run_until_idle(engine, *commands):
     """
     for command in commands:
         engine.accept(command)
-    events: list[Event] = []
+    events = []
     while not engine.idle:
         events += [event for event in engine.tick() if not isinstance(event, Scheduled)]
     return events

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scanline.model.sampling.base.messages import Event, GenerateRequest, Ready, ScoreRequest
+from scanline.model.sampling.base.messages import GenerateRequest, Ready, ScoreRequest
 from scanline.server.engine.local.engine_client import EngineClient
 from scanline.server.engine.queue_limits import QueueLimits
 from scanline.server.engine.worker.process import EngineOptions
@@ -31,7 +31,7 @@ class RecordingClient(EngineClient):
 
     def __init__(self, options):
         super().__init__(options, QueueLimits(ENDLESS))
-        self.events: list[Event] = []
+        self.events = []
         self.received = asyncio.Event()
 
     def _receive(self, events):
@@ -58,8 +58,6 @@ class RecordingClient(EngineClient):
         return self.run(ScoreJob(ScoreRequest(next(self.request_ids), images)))
 
     def signal(self, number):
-        assert self.process is not None
-        assert self.process.process.pid is not None
         os.kill(self.process.process.pid, number)
 
 

@@ -20,7 +20,6 @@ from collections import Counter, defaultdict
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -52,7 +51,7 @@ from tests.support.engine.queued_generator import (
 WINDOW = small_models.WINDOW
 STROKES = {**WINDOW, **small_models.WAVES, "predicts": "categorical"}
 PIXELS = {**WINDOW, **small_models.COLOUR_PIXELS, **small_models.MIXED}
-MODELS: dict[str, dict[str, Any]] = {
+MODELS = {
     "strokes": {"height": 9, "width": 6, **STROKES},
     "mixed": {"height": 8, "width": 5, **WINDOW, **small_models.MIXED, "predicts": "categorical"},
     "pixels": {"height": 6, "width": 5, **PIXELS},
@@ -88,7 +87,6 @@ HOLDS = (
     "admission.prefixes.held",
     "admission.prefixes.wanted",
 )
-Answer = tuple[Any, ...]
 
 
 @contextmanager
@@ -116,9 +114,9 @@ class Answers:
     """What one request got: an answer for each image, and what was streamed of it."""
 
     def __init__(self):
-        self.images: dict[int, Answer] = {}
-        self.streams: defaultdict[int, bytes] = defaultdict(bytes)
-        self.faults: list[str] = []
+        self.images = {}
+        self.streams = defaultdict(bytes)
+        self.faults = []
 
     def add(self, event):
         match event:
@@ -175,8 +173,8 @@ class Mix:
         self.failing_ticks = rng.choice([0.0, 0.0, 0.05])
         self.drawing = Drawing(rng, self.config, self.slots, bool(classes))
         # by request: pictures and labels of its codes
-        self.decoded: dict[int, list[tuple[bytes, int]]] = {}
-        self.kinds: Counter[str] = Counter()
+        self.decoded = {}
+        self.kinds = Counter()
         self.name = (
             f"mix {seed} ({name}, {precision}, {self.slots}+{self.spare} slots, "
             f"{self.threads} threads, {self.isa} / {self.other}, {self.device.__name__}, "
@@ -212,16 +210,16 @@ class Mix:
         """Return what the requests get in one engine, those that were cancelled or failed in a tick
         that broke, and what is wrong with the engine."""
         rng = self.rng
-        answers = defaultdict[int, Answers](Answers)
-        faults = list[str]()
+        answers = defaultdict(Answers)
+        faults = []
         generator = self.device(self.model, self.slots, self.threads, *self.run_by, self.spare)
         generator.backend.widest = self.widest
         engine = Engine(generator)
         if engine.admission.tree is not None:
             engine.admission.tree.most_bytes = rng.choice([0, 20_000, 60_000, 64 << 20])
         pending = [*requests]
-        accepted = list[int]()
-        over = set[int]()
+        accepted = []
+        over = set()
 
         def cancel(request):
             engine.accept(messages.Cancel(request))
@@ -343,8 +341,8 @@ class Mix:
         plain = self._alone(replace(request, labels=()))
         labelled = self._alone(request)
         cut = rng.choice([len(images), length * rng.randrange(1 + len(images) // length)])
-        codes = list[bytes]()
-        with_labels = list[bool]()
+        codes = []
+        with_labels = []
         decoded = self.decoded[number] = []
         files = [(1 + len(self.config.classes), range(cut)), (1, range(cut, len(images)))]
         for kinds, part in files:
@@ -424,7 +422,7 @@ def main():
     parser.add_argument("--backend", default="cpu")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    kinds: Counter[str] = Counter()
+    kinds = Counter()
     faults = 0
     for seed in itertools.count(options.seed):
         mix = Mix(seed, options.backend)

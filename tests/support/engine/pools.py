@@ -13,7 +13,6 @@ from tests.support.kernels.gpu import there
 
 POOL = 20
 BATCH = 12
-Pool = dict[str, torch.Tensor]
 
 
 def pool(length, step_bytes=1):

@@ -1,8 +1,6 @@
 """A generator whose device works later, in order, when a result is waited for, as a GPU does."""
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
 
 from scanline.model.backends.pending import Pending
 from scanline.model.sampling.base.generator import Generator, Started
@@ -22,7 +20,7 @@ class QueuedGenerator(SteppingGenerator):
     is_asynchronous = True
 
     def __init__(self, *arguments, **options):
-        self.queue: deque[Callable[[], None]] = deque()
+        self.queue = deque()
         super().__init__(*arguments, **options)
 
     def start_prefill(self, *arguments, **options):
@@ -33,7 +31,7 @@ class QueuedGenerator(SteppingGenerator):
 
     def submit(self, work):
         """Queue work; waiting for its result does all that was queued before it first."""
-        done: list[Any] = []
+        done = []
 
         def run():
             result = work()

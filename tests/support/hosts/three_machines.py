@@ -8,7 +8,6 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import yaml
@@ -25,7 +24,7 @@ INGRESS, PAINTER = WORKERS
 CPUS = {HEAD: 4, INGRESS: 4, PAINTER: 3}
 # of the service, and of each replica
 SLOTS = 16
-SIZE: dict[str, Any] = {
+SIZE = {
     "replicas": len(CPUS),
     "slots": SLOTS,
     "cpus": 3,

@@ -32,7 +32,7 @@ class Work:
 
     def __init__(self, machines, pool):
         self.machines = machines
-        self.frames: dict[int, list[float]] = defaultdict(list)  # their monotonic times, by seed
+        self.frames = defaultdict(list)  # their monotonic times, by seed
         self.ended = 0.0  # monotonic time of the last answer
         self.lost = 0  # shards that others painted
         self.streams = [pool.submit(self._stream, seed) for seed in range(STREAMS)]

@@ -40,8 +40,8 @@ KILOBYTES = {
 SHARED = {card: kilobytes * 1024 for card, kilobytes in KILOBYTES.items()}
 
 # variants by their hashes: Triton compiles each once a process
-_compiled: dict[str, "Compiled"] = {}
-launched: list["Compiled"] = []  # what each launch would run
+_compiled = {}
+launched = []  # what each launch would run
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Driver:
 def compiling(capability):
     """Inside, launches are compiled for that capability and not made; yields the list that each
     variant joins that this process had not compiled yet. Triton's cache on disk is not read."""
-    found: list[Compiled] = []
-    logs: list[str] = []
+    found = []
+    logs = []
     launch = JITFunction.run
     always = knobs.compilation.always_compile
 

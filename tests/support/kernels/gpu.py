@@ -93,7 +93,7 @@ def _numpy_type(type):
     return _numpy_types[name]
 
 
-_numpy_types: dict[str, np.dtype] = {}
+_numpy_types = {}
 _find_numpy_type = interpreter._get_np_dtype
 
 if not ON_GPU:

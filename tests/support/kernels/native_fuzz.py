@@ -6,7 +6,6 @@ many steps a call or a pass runs. Built with sanitizers (tests/kernels/cpu/sanit
 access to memory is checked as well.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -264,7 +263,7 @@ def check_wrong_arguments(random):
     """
     call = random_call(random, odd=False)
     call.isa = cpu_kernels.instruction_sets()[0]
-    changes: list[Callable[[Call, Random], None]] = [
+    changes = [
         _other_tensors,
         _other_array,
         _other_call,

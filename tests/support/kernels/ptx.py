@@ -17,7 +17,7 @@ EXACT = re.compile(
 
 def inexact(ptx):
     """The other operations, each once."""
-    found = set[str]()
+    found = set()
     for line in ptx.splitlines():
         instruction = INSTRUCTION.match(line.split("//")[0].strip())
         if instruction is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import BytesIO
 
 import numpy as np
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.support.server.running_server import PATIENCE
 
@@ -25,9 +25,9 @@ class Visitor:
 
     def __init__(self, context, downloads):
         context.set_default_timeout(1000 * PATIENCE)
-        self.page: Page = context.new_page()
+        self.page = context.new_page()
         self.downloads = downloads
-        self.errors: list[str] = []  # of the console, without those that the test expects
+        self.errors = []  # of the console, without those that the test expects
         self.page.on("console", self._log)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 

@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Awaitable, Callable
 
 import numpy as np
 from websockets.frames import Opcode
@@ -159,9 +158,8 @@ def sheets():
     return post(GENERATIONS, "image/webp", n=2, size="2048x2048", size_policy="resize")
 
 
-Flood = Callable[[int, bytes], Awaitable[None]]
 # connections, what each of them does, and with which bytes
-FLOODS: dict[str, tuple[int, Flood, Callable[[], bytes]]] = {
+FLOODS = {
     "tiny_chunks": (32, send_chunks, lambda: b"1\r\na\r\n" * 40_000),
     "resets": (64, reset_connections, bytes),
     "silent": (1000, stay_silent, bytes),

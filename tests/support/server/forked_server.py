@@ -23,7 +23,6 @@ import sys
 import threading
 from multiprocessing import forkserver
 from multiprocessing.connection import arbitrary_address
-from typing import Any
 
 from scanline.server.engine.worker.forkserver import CONTEXT, PRELOADED, start
 from scanline.server.runtime.child_process import PR_SET_PDEATHSIG
@@ -68,8 +67,7 @@ class ForkedServer:
         for end in (receiving, sending):
             end.close()
         multiprocessing.process._children.discard(self._process)  # tests end it
-        assert self._process.pid is not None
-        self.pid: int = self._process.pid
+        self.pid = self._process.pid
 
     def poll(self):
         return self._process.exitcode
@@ -108,7 +106,7 @@ def _run(arguments, environment, directory, output, prepare):
     if prepare is not None:
         prepare()
     sys.argv = ["scanline", "serve", *arguments]
-    status: Any = 1
+    status = 1
     try:
         main()
     except SystemExit as stop:

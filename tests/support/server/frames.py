@@ -2,9 +2,6 @@
 sends; requests for LONG images.
 """
 
-import socket
-from collections.abc import Callable
-
 from websockets.frames import Frame, Opcode
 
 from tests.support.server.routes import GENERATIONS
@@ -35,7 +32,7 @@ def begin_a_long_job(connection):
 
 EVENTS = {"n": LONG, "stream": True, "partial_images": 3}
 # by transport: how a bare connection asks for LONG images
-LONG_WORK: dict[str, Callable[[socket.socket], None]] = {
+LONG_WORK = {
     "post": lambda connection: connection.sendall(post_request(GENERATIONS, {"n": LONG})),
     "events": lambda connection: connection.sendall(post_request(GENERATIONS, EVENTS)),
     "websocket": begin_a_long_job,

@@ -118,7 +118,7 @@ def with_profile(kind):
     )
 
 
-PICTURES: dict[str, bytes] = {  # all but the bomb, which takes a while to make
+PICTURES = {  # all but the bomb, which takes a while to make
     "a wrong CRC of the pixels": png(header(), pixels()[:-4], bytes(4)),
     "no pixels": png(header()),
     "pixels before the header": png(pixels(), header()),

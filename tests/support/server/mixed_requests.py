@@ -85,7 +85,7 @@ FILM = {"frames": 4, "seconds": 0.5, "scale": 2}
 FILES = {"frames": 3, "scale": 1}
 EVENTS = {"stream": True, "partial_images": 3}
 # of answers: the fields that ask for each, and Accept
-FORMS: list[tuple[dict[str, Any], str]] = [
+FORMS = [
     ({}, "*/*"),
     ({"response_format": "url", "output_format": "webp"}, "*/*"),
     ({}, "image/png"),
@@ -96,7 +96,7 @@ FORMS: list[tuple[dict[str, Any], str]] = [
     ({**FILES, "output_format": "apng"}, "*/*"),
     ({**FILES, "output_format": "webp"}, "*/*"),
 ]
-REFUSED: list[tuple[str, dict[str, Any], tuple[int, str, str]]] = [
+REFUSED = [
     ("generations", {"prompt": "a cat"}, (400, "prompt", "prompt_not_supported")),
     ("generations", {"model": "nobody"}, (404, "model", "model_not_found")),
     ("edits", {"image": b"no picture", "keep_rows": 3}, (400, "image", "invalid_image")),
@@ -144,7 +144,6 @@ KINDS = {
     "state",
 }
 Fields = dict[str, Any]  # files are bytes
-Answer = dict[str, Any]  # parts whose names begin with "partial" may be missing
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,7 @@ class Jobs:
                     received += 1
                     for name in self.cancelled if received == self.after else ():
                         socket.send(type="cancel", id=name)
-        answer: Answer = {}
+        answer = {}
         for name in (job["id"] for job in kept):
             job = socket.jobs[name]
             assert job.last == "done", job.messages[-1]
@@ -435,7 +434,7 @@ class Mix:
         if label := request.label_of(0):
             fields["class"] = self.word(label)
         pixels = [decode(file) for file in fields["image"]]
-        asked: Fields = {}
+        asked = {}
         if self.chance(0.5):
             fields |= {"output_format": "file", "images_a_code": self.rng.randrange(1, 4)}
         if self.chance(0.5):
@@ -516,12 +515,9 @@ class Mix:
         images = [np.frombuffer(image, np.uint8) for image in request.known]
         images = [image.reshape(config.image_shape) for image in images]
         masks = request.known_pixels(config)
-        assert masks is not None
         masks = masks[:: request.n // len(images)] * np.uint8(255)
         mask = masks[0]
-        fields: Fields = (
-            {} if request.guidance != 1 else {"particles": min(request.particles, SLOTS)}
-        )
+        fields = {} if request.guidance != 1 else {"particles": min(request.particles, SLOTS)}
         rows = int(mask.all(axis=1).argmin())
         if not (masks != mask).any() and self.chance(0.6):
             if rows * config.width * 255 == mask.sum():
@@ -604,11 +600,11 @@ def main():
     parser.add_argument("--precision", default="exact")
     options = parser.parse_args()
     served = {"api-processes": options.api_processes, "precision": options.precision}
-    kinds = Counter[str]()
+    kinds = Counter()
     requests = 0
     faulty = 0
     began = time.monotonic()
-    most = dict[str, float]()
+    most = {}
     with tempfile.TemporaryDirectory() as root, serve_models(Path(root), **served) as server:
         for seed in itertools.count(options.seed):
             if seed == options.seed + WARM:

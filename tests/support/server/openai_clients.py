@@ -27,7 +27,6 @@ def official(url, **options):
 
 def pictures(answer):
     """The images [n, ...] of an answer."""
-    assert answer.data is not None
     return decoded([one.b64_json or "" for one in answer.data])
 
 

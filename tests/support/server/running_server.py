@@ -37,7 +37,7 @@ class Server:
             self.process = subprocess.Popen(
                 argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
-        self.log: list[str] = []
+        self.log = []
         self.url = ""
         self._listens = threading.Event()
         self._reader = threading.Thread(target=self._read)
@@ -111,7 +111,6 @@ class Server:
             self.process.kill()
 
     def _read(self):
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             self.log.append(line)
             if found := LISTENS.search(line):
@@ -123,7 +122,7 @@ class Server:
 
 def descendants(pid):
     """The process ids of the children of a process, and of theirs; none where it has ended."""
-    children: list[int] = []
+    children = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):  # that thread has ended

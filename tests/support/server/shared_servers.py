@@ -12,7 +12,7 @@ LONG = 100_000  # images: minutes of work in one job
 NO_DELAY = {"max-overhead-per-second": 100_000}
 # else a busy machine, which paints few images a second, refuses LONG
 NO_DEADLINE = {"request-timeout": 1_000_000}
-LARGE: dict[str, object] = {
+LARGE = {
     "max-images-per-request": LONG,
     "client-share": 1,
     **NO_DELAY,

@@ -3,7 +3,6 @@
 import json
 import socket
 import struct
-from collections.abc import Callable
 from contextlib import contextmanager
 
 import httpx
@@ -100,7 +99,7 @@ def reset(connection):
     connection.close()
 
 
-CLOSES: dict[str, Callable[[socket.socket], None]] = {
+CLOSES = {
     "close": socket.socket.close,
     "reset": reset,
     "half-close": lambda connection: connection.shutdown(socket.SHUT_WR),

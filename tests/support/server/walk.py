@@ -14,8 +14,6 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import httpx
 import numpy as np
@@ -36,7 +34,7 @@ MIDDLEWARE = ("server/api/middleware/", "server/runtime/lifecycle.py")
 
 
 # the profiler takes time of the event loop, for which a client would wait
-OPTIONS: dict[str, Any] = {
+OPTIONS = {
     "device": "cpu",
     "slots": 4,
     "threads": 1,
@@ -74,7 +72,7 @@ class Profiler:
     def __init__(self):
         self.walk = Walk()
         self.is_recording = False
-        self.frames: set[FrameType] = set()  # that have been entered: a coroutine resumes its own
+        self.frames = set()  # that have been entered: a coroutine resumes its own
 
     def __call__(self, frame, event, _):
         if event != "call" or frame in self.frames:

@@ -52,8 +52,8 @@ class WebsocketClient:
     def __init__(self, socket):
         self.socket = socket
         # by id, None without one; the newest where an id was used again
-        self.jobs: dict[object, JobMessages] = {}
-        self.numbers: dict[int, JobMessages] = {}
+        self.jobs = {}
+        self.numbers = {}
 
     def send(self, **message):
         self.socket.send(json.dumps(message))
@@ -101,7 +101,6 @@ class WebsocketClient:
         with pytest.raises(ConnectionClosed) as closed:  # noqa: PT012
             while True:
                 self.receive()
-        assert closed.value.rcvd is not None
         return closed.value.rcvd.code
 
 

@@ -5,7 +5,6 @@ import pickle
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from scanline.model.training.run.loop import train
 from tests.support import small_models
 
 MODEL = small_models.config(layers=1)
-RECIPE: dict[str, Any] = {
+RECIPE = {
     "updates": 25,
     "batch": 8,
     "warm_up": 5,
@@ -87,7 +86,7 @@ def run(
             then()
 
     config = TrainingConfig(**{**RECIPE, **changes})
-    how: dict[str, Any] = {"precision": "float32", "compiled": False, "workers": workers}
+    how = {"precision": "float32", "compiled": False, "workers": workers}
     how |= {
         "labels": LABELS[:32] if classes else None,
         "resume": resume,
@@ -103,7 +102,7 @@ def run(
 
 def state(directory):
     """Return all tensors and numbers of a run's state by their place, except seconds."""
-    found: dict[str, Any] = {}
+    found = {}
 
     def walk(thing, place):
         if isinstance(thing, dict):

@@ -1,7 +1,6 @@
 """The digest: equal wherever the same seed gives the same bytes, another one where it may not."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +30,7 @@ OTHER = "0" * 32
 CLASSES = replace(small_models.GREY, **small_models.CLASSES)
 
 
-def test_slots_and_threads_do_not_change_it(grey: Transformer) -> None:
+def test_slots_and_threads_do_not_change_it(grey):
     (one,) = {
         Generator(grey, slots, threads).digest for slots, threads in ((1, 1), (1, 2), (40, 1))
     }
@@ -40,22 +39,20 @@ def test_slots_and_threads_do_not_change_it(grey: Transformer) -> None:
 
 
 @pytest.mark.skipif(not cpu_kernels.available(), reason="needs the compiled library")
-def test_the_instruction_set_of_the_cpu_kernel_does_not_change_it(grey: Transformer) -> None:
+def test_the_instruction_set_of_the_cpu_kernel_does_not_change_it(grey):
     backends = [CpuBackend(grey, 1, isa=isa) for isa in cpu_kernels.instruction_sets()]
     assert len({model_digest(grey, backend, "exact") for backend in backends}) == 1
 
 
 @pytest.mark.parametrize("name", sorted(small_models.model(CLASSES).state_dict()))
-def test_one_number_of_any_tensor_changes_it(name: str) -> None:
+def test_one_number_of_any_tensor_changes_it(name):
     model = small_models.model(CLASSES)
     before = Generator(model, 1, backend="eager").digest
     model.state_dict()[name].view(-1)[-1] += 0.125
     assert Generator(model, 1, backend="eager").digest != before
 
 
-def test_configuration_precision_and_version_change_it(
-    grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_configuration_precision_and_version_change_it(grey, monkeypatch):
     backend = Generator(grey, 1, backend="eager").backend
     same_weights = small_models.model(replace(small_models.GREY, scale="elu"))
     same_weights.load_state_dict(grey.state_dict())
@@ -72,19 +69,15 @@ def test_configuration_precision_and_version_change_it(
     assert len(set(found)) == 6
 
 
-def test_what_rounds_differently_has_other_digests(
-    grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_rounds_differently_has_other_digests(grey, monkeypatch):
     """As MKL does on another processor, of which the backend's description says nothing."""
     backend = Generator(grey, 1, backend="eager").backend
     linear = functional.linear
 
-    def both() -> tuple[str, str]:
+    def both():
         return model_digest(grey, backend, "exact"), coding_digests(grey, backend, "exact")[0]
 
-    def in_float64(
-        values: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-    ) -> torch.Tensor:
+    def in_float64(values, weight, bias=None):
         return linear(
             values.double(), weight.double(), None if bias is None else bias.double()
         ).float()
@@ -95,7 +88,7 @@ def test_what_rounds_differently_has_other_digests(
     assert all(first != second for first, second in zip(before, both(), strict=True))
 
 
-def test_words_of_classes_and_mirrored_change_no_coding() -> None:
+def test_words_of_classes_and_mirrored_change_no_coding():
     words = tuple((f"word {number}",) for number, _ in enumerate(CLASSES.classes))
     generators = [
         Generator(small_models.model(config), 1, backend="eager")
@@ -106,8 +99,8 @@ def test_words_of_classes_and_mirrored_change_no_coding() -> None:
 
 
 def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sentence(
-    engine: Engine,
-) -> None:
+    engine,
+):
     digest = engine.generator.digest
     events = run_until_idle(
         engine,
@@ -121,7 +114,7 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
     assert (ended(events, Finished), ended(events, Scored)) == ([1, 1], [3])
 
 
-def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothing_else() -> None:
+def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothing_else():
     generators = []
     for seed in (None, 0, 1):
         model = small_models.model(CLASSES)
@@ -165,8 +158,8 @@ def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothin
     ids=str,
 )
 def test_files_overwritten_in_place_change_no_painted_byte_and_no_digest(
-    tmp_path: Path, grey: Transformer, dtype: torch.dtype, backend: str, change: str
-) -> None:
+    tmp_path, grey, dtype, backend, change
+):
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
     save_model(grey, tmp_path, dtype)

@@ -8,7 +8,6 @@ import pytest
 from scanline.kernels import cpu
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
     Cancel,
@@ -16,7 +15,6 @@ from scanline.model.sampling.base.messages import (
     GenerateRequest,
     Pixels,
     StateSnapshot,
-    Stats,
 )
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
@@ -44,19 +42,17 @@ KINDS = pytest.mark.parametrize("kind", [Ahead, LateAhead])
 
 
 @pytest.fixture(scope="module")
-def digits() -> Transformer:
+def digits():
     return load_model(zoo.find("mnist-small"), "cpu")
 
 
 @pytest.fixture(scope="module")
-def digit(digits: Transformer) -> bytes:
+def digit(digits):
     (event,), _ = painted(Ahead, digits, GenerateRequest(0, 1, 3, label=8))
     return event.image
 
 
-def painted(
-    kind: type[Generator], model: Transformer, request: GenerateRequest
-) -> tuple[list[Finished], Stats]:
+def painted(kind, model, request):
     engine = Engine(kind(model, 4, threads=1))
     events = run_until_idle(engine, request)
     images = [event for event in events if isinstance(event, Finished)]
@@ -65,9 +61,7 @@ def painted(
 
 @KINDS
 @pytest.mark.parametrize("label", [0, 4])
-def test_images_are_those_of_single_steps_in_fewer_passes(
-    digits: Transformer, label: int, kind: type[Generator]
-) -> None:
+def test_images_are_those_of_single_steps_in_fewer_passes(digits, label, kind):
     request = GenerateRequest(0, 3, 5, label=label, guidance=2.0 if label else 1.0)
     ahead, counted = painted(kind, digits, request)
     steps, counted_alone = painted(QueuedGenerator, digits, request)
@@ -77,9 +71,7 @@ def test_images_are_those_of_single_steps_in_fewer_passes(
 
 
 @pytest.mark.parametrize("hidden", [ROWS < 14, (ROWS > 5) & (ROWS < 20)])
-def test_known_bytes_behind_hidden_ones_are_guesses_that_are_right(
-    digits: Transformer, digit: bytes, hidden: np.ndarray
-) -> None:
+def test_known_bytes_behind_hidden_ones_are_guesses_that_are_right(digits, digit, hidden):
     request = GenerateRequest(0, 1, 9, (digit,), ((~hidden).tobytes(),))
     ahead, counted = painted(Ahead, digits, request)
     steps, counted_alone = painted(QueuedGenerator, digits, request)
@@ -88,16 +80,14 @@ def test_known_bytes_behind_hidden_ones_are_guesses_that_are_right(
 
 
 @KINDS
-def test_particles_wait_for_each_other_at_their_checks(
-    digits: Transformer, digit: bytes, kind: type[Generator]
-) -> None:
+def test_particles_wait_for_each_other_at_their_checks(digits, digit, kind):
     known = (ROWS % 7 > 3).tobytes()
     request = GenerateRequest(0, 1, 9, (digit,), (known,), particles=4)
     ahead, _ = painted(kind, digits, request)
     assert ahead == painted(QueuedGenerator, digits, request)[0]
 
 
-def test_what_is_computed_and_guessed_is_counted(digits: Transformer) -> None:
+def test_what_is_computed_and_guessed_is_counted(digits):
     _, counted = painted(Ahead, digits, GenerateRequest(0, 1, 5))
     assert counted.steps <= counted.computed_rows
     assert 784 <= counted.computed_rows < 784 * 1.2
@@ -106,15 +96,13 @@ def test_what_is_computed_and_guessed_is_counted(digits: Transformer) -> None:
     assert (counted.computed_rows, counted.wrong_guesses) == (784, 0)
 
 
-def test_of_two_clients_each_pays_for_the_steps_that_were_painted(
-    digits: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_two_clients_each_pays_for_the_steps_that_were_painted(digits, monkeypatch):
     engine = Engine(Ahead(digits, 2, threads=1))
     noise = np.random.default_rng(0).integers(0, 256, 784, np.uint8).tobytes()
     every_other = (np.arange(784) % 2 == 1).tobytes()  # what lies between has no guess
     engine.accept(GenerateRequest(0, 1, 5, client="digit"))
     engine.accept(GenerateRequest(1, 1, 5, (noise,), (every_other,), client="noise"))
-    paid: list[dict[str, int]] = []
+    paid = []
     monkeypatch.setattr(engine.time_shares, "spent", lambda seconds, rows: paid.append(rows))
     monkeypatch.setattr(f"{TICKS}.LONG_TICK_SECONDS", 0.0)  # so that there are many ticks
     of_both = []

@@ -1,7 +1,6 @@
 """Failures inside the engine fail their own requests, with one event, and the engine goes on."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +8,6 @@ import pytest
 import torch
 
 from scanline.model.backends.pending import Pending
-from scanline.model.backends.slots import Fetched
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.errors import unrecoverable
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
@@ -21,9 +18,7 @@ from scanline.model.sampling.base.messages import (
     Scored,
     ScoreRequest,
 )
-from scanline.model.sampling.base.prefill_state import Prefix
 from scanline.model.sampling.engine import Engine
-from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.launch import Launch
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
@@ -36,7 +31,7 @@ COMPLETION = GenerateRequest(
 )
 
 
-def broken(*arguments: object) -> None:
+def broken(*arguments):
     raise RuntimeError("out of memory")
 
 
@@ -53,14 +48,14 @@ def broken(*arguments: object) -> None:
     ],
 )
 def test_a_prefix_or_a_stream_that_fails_fails_its_request_alone_and_frees_its_slots(
-    engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-    of: str,
-    work: str,
-    error: type[Exception],
-    late: bool,
-) -> None:
-    def fail(*arguments: object) -> float:
+    engine,
+    monkeypatch,
+    of,
+    work,
+    error,
+    late,
+):
+    def fail(*arguments):
         raise error("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
     holder = {"generator": engine.generator, "streams": engine.streams, "launch": Launch}[of]
@@ -71,14 +66,12 @@ def test_a_prefix_or_a_stream_that_fails_fails_its_request_alone_and_frees_its_s
 
 
 @pytest.mark.parametrize("work", ["put_prefix", "_placement", "_queue_prefix", "place_many"])
-def test_an_image_that_cannot_start_fails_alone(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+def test_an_image_that_cannot_start_fails_alone(engine, monkeypatch, work):
     """Those that are being painted, and a score that ended in the same pass, are answered."""
     holder = engine.generator if work == "place_many" else engine.admission
     original = getattr(holder, work)
 
-    def one_breaks(given: object, *rest: Sequence[object]) -> object:
+    def one_breaks(given, *rest):
         seeds = [getattr(spec, "seed", None) for spec in rest[0]] if work == "place_many" else []
         if 0 in (getattr(given, "request", None), getattr(given, "id", None), *seeds):
             raise KeyError(0)
@@ -96,13 +89,11 @@ def test_an_image_that_cannot_start_fails_alone(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(engine, grey, monkeypatch):
     original = engine.generator.place_many
     calls = []
 
-    def one_breaks(slots: list[int], specs: list[ImageSpec], prefixes: list[Prefix | None]) -> None:
+    def one_breaks(slots, specs, prefixes):
         seeds = {spec.seed for spec in specs}
         calls.append(seeds)
         if 0 in seeds:
@@ -127,9 +118,7 @@ def test_of_requests_that_start_in_one_call_the_broken_one_fails_alone(
     ],
     ids=["no image", "no mask", "few labels to score", "no such image"],
 )
-def test_a_request_that_cannot_be_queued_fails_alone(
-    engine: Engine, grey: Transformer, request_: GenerateRequest | ScoreRequest
-) -> None:
+def test_a_request_that_cannot_be_queued_fails_alone(engine, grey, request_):
     events = run_until_idle(
         engine, GenerateRequest(1, 2, seed=1), request_, GenerateRequest(2, 2, seed=2)
     )
@@ -139,9 +128,7 @@ def test_a_request_that_cannot_be_queued_fails_alone(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_a_cancel_that_fails_ends_nothing_else(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancel_that_fails_ends_nothing_else(engine, grey, monkeypatch):
     with monkeypatch.context() as patch:
         failures = iter([True])
         clear = engine.generator.clear
@@ -158,9 +145,7 @@ def test_a_cancel_that_fails_ends_nothing_else(
     assert sorted(engine.scheduler.free) == list(range(5))
 
 
-def test_a_failing_step_fails_all_in_flight(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_step_fails_all_in_flight(engine, grey, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(engine.generator, "start", broken)
         events = run_until_idle(
@@ -183,9 +168,7 @@ def test_a_failing_step_fails_all_in_flight(
 @pytest.mark.parametrize(
     "how", [lambda: np.empty(1 << 50), lambda: torch.empty(1 << 50)], ids=["numpy", "torch"]
 )
-def test_an_engine_does_not_continue_without_memory(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, work: str, how: Callable[[], object]
-) -> None:
+def test_an_engine_does_not_continue_without_memory(engine, monkeypatch, work, how):
     holder = engine.admission.tree if work in ("match", "insert") else engine.generator
     if holder is None:
         pytest.skip("only the cpu kernel has a prefix tree")
@@ -218,16 +201,14 @@ WORKS = [
 
 @pytest.mark.parametrize("error", DEVICE_ERRORS, ids=repr)
 @pytest.mark.parametrize(("of", "work"), WORKS)
-def test_an_engine_does_not_continue_on_a_failed_device(
-    grey: Transformer, monkeypatch: pytest.MonkeyPatch, of: str, work: str, error: Exception
-) -> None:
-    has_failed: list[bool] = []
+def test_an_engine_does_not_continue_on_a_failed_device(grey, monkeypatch, of, work, error):
+    has_failed = []
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments):
         has_failed.append(True)
         raise error
 
-    def synchronize() -> None:
+    def synchronize():
         if has_failed:
             raise RuntimeError("CUDA error")
 
@@ -252,8 +233,8 @@ def test_an_engine_does_not_continue_on_a_failed_device(
 
 @pytest.mark.parametrize("work", ["match", "add", "insert"])
 def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch, work: str
-) -> None:
+    engine, grey, monkeypatch, work
+):
     if engine.admission.tree is None:
         pytest.skip("only the cpu kernel has a prefix tree")
     monkeypatch.setattr(engine.admission.tree, work, broken)
@@ -264,7 +245,7 @@ def test_a_prefix_tree_that_fails_is_dropped_and_images_are_painted_without_it(
     assert engine.admission.tree is None
 
 
-def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
+def test_numbers_that_are_not_finite_fail_their_requests_and_no_other():
     """Of a model that has no use for byte 77, and so for no image
     that has one before its last byte.
     """
@@ -288,7 +269,7 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other() -> None:
     assert (ended(events, Scored), ended(events, Finished)) == ([4], [2])
 
 
-def test_logits_that_are_not_finite_fail_their_request_and_no_other() -> None:
+def test_logits_that_are_not_finite_fail_their_request_and_no_other():
     config = small_models.config(**small_models.CLASSES)
     model = small_models.model(config)
     head = small_models.class_head(config)
@@ -301,13 +282,11 @@ def test_logits_that_are_not_finite_fail_their_request_and_no_other() -> None:
     assert ended(events, Scored) == [1]
 
 
-def test_a_failing_tick_fails_its_own_work(
-    engine: Engine, grey: Transformer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_tick_fails_its_own_work(engine, grey, monkeypatch):
     fetch = engine.generator.fetch
     failures = iter([True])
 
-    def fails_once(slots: Sequence[int]) -> Pending[Fetched]:
+    def fails_once(slots):
         return broken() if next(failures, False) else fetch(slots)
 
     monkeypatch.setattr(engine.generator, "fetch", fails_once)

@@ -3,7 +3,6 @@ ordinary one, with a model of the paper's size."""
 
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -43,7 +42,7 @@ PREFIX = BEGINNING + b"\0" * LAST_ROW
 HOLES = BEGINNING + b"\0\0\0\1\1\1" * (LAST_ROW // 6)
 LAST_STEPS = StepRange(8, 0, LENGTH - 100, LENGTH)
 
-READINGS: dict[str, dict[str, Any]] = {
+READINGS = {
     "score": {},
     "coded": {"coded": True},
     "inspected": {"inspected": LAST_STEPS},
@@ -53,7 +52,7 @@ READINGS: dict[str, dict[str, Any]] = {
         "classified": True,
     },
 }
-COMPLETIONS: dict[str, dict[str, Any]] = {
+COMPLETIONS = {
     "prefix": {"masks": (PREFIX,)},
     "guided": {
         "masks": (PREFIX,),
@@ -68,7 +67,7 @@ COMPLETIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def engine() -> Engine:
+def engine():
     torch.manual_seed(0)
     model = Transformer(PAPER)
     model.eval().requires_grad_(False)
@@ -81,7 +80,7 @@ def engine() -> Engine:
     return Engine(Generator(model, 4, 1, backend="cpu"))
 
 
-def longest_tick(engine: Engine, most: int = 10_000) -> float:
+def longest_tick(engine, most=10_000):
     """Processor time of the longest of the next ticks, until all requests have ended."""
     longest = 0.0
     while not engine.idle and most:
@@ -96,7 +95,7 @@ def longest_tick(engine: Engine, most: int = 10_000) -> float:
 
 
 @pytest.fixture(scope="module")
-def ordinary(engine: Engine) -> float:
+def ordinary(engine):
     """Processor time of a tick that paints, or of a few steps by torch where these take longer."""
     engine.accept(GenerateRequest(0, 1, 0))
     painting = longest_tick(engine, 20)
@@ -113,7 +112,7 @@ def ordinary(engine: Engine) -> float:
 
 
 @pytest.mark.parametrize("kind", READINGS)
-def test_an_image_is_read_in_pieces(engine: Engine, ordinary: float, kind: str) -> None:
+def test_an_image_is_read_in_pieces(engine, ordinary, kind):
     fields = READINGS[kind]
     count = len(fields.get("labels", (0,)))
     request = ScoreRequest(1, (IMAGE,) * count, **fields)
@@ -122,7 +121,7 @@ def test_an_image_is_read_in_pieces(engine: Engine, ordinary: float, kind: str) 
 
 
 @pytest.mark.parametrize("kind", COMPLETIONS)
-def test_known_pixels_are_read_in_pieces(engine: Engine, ordinary: float, kind: str) -> None:
+def test_known_pixels_are_read_in_pieces(engine, ordinary, kind):
     request = GenerateRequest(1, 1, 0, (IMAGE,), **COMPLETIONS[kind])
     engine.accept(request)
     assert longest_tick(engine) < 3 * ordinary

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from scanline.model.backends.pending import Pending
-from scanline.model.backends.slots import SlotPool
 from scanline.model.base.sampling_options import DrawnLabel
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
     GenerateRequest,
@@ -20,7 +18,6 @@ from scanline.model.sampling.base.messages import (
     ScoreRequest,
     StateSnapshot,
 )
-from scanline.model.sampling.base.prefill_state import PrefillState
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
@@ -31,9 +28,7 @@ TICKS = "scanline.model.sampling.stats.tick_length"
 STREAMS = "scanline.model.sampling.streams"
 
 
-def test_images_take_turns_where_a_step_is_longer_than_a_tick(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_take_turns_where_a_step_is_longer_than_a_tick(engine, monkeypatch):
     monkeypatch.setattr(f"{TICKS}.TICK_SECONDS", 1e-12)
     monkeypatch.setattr(f"{TICKS}.MIN_IMAGES", 2)
     engine.time_shares.overdraft = 1e9
@@ -50,9 +45,7 @@ def test_images_take_turns_where_a_step_is_longer_than_a_tick(
     assert stepped == 2 * [sorted([first, *one]), sorted([second, *one])]
 
 
-def test_with_many_streams_an_image_is_sent_in_two_pieces(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_many_streams_an_image_is_sent_in_two_pieces(engine, monkeypatch):
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e9)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
@@ -62,9 +55,7 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(
     assert b"".join(piece for pieces in streamed for piece in pieces) == images_of(events)
 
 
-def test_a_request_of_many_images_gets_fewer_frames_alone(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_of_many_images_gets_fewer_frames_alone(engine, monkeypatch):
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e-9)
     monkeypatch.setattr(f"{STREAMS}.REQUEST_PACE", 1e13)  # 10,000 seconds for an image
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
@@ -83,9 +74,7 @@ def test_a_request_of_many_images_gets_fewer_frames_alone(
     assert len(pieces) == 2
 
 
-MODEL: Transformer = small_models.model(
-    small_models.config(**small_models.VARIANTS["waves of pixels"])
-)
+MODEL = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
 LENGTH = MODEL.config.bytes
 KNOWN_PIXELS = small_models.images(MODEL.config, 1)[0]
 PLACE = np.arange(LENGTH)
@@ -100,12 +89,12 @@ PIXEL_MASKS = {  # known bytes -> how many of them are prefilled: whole pixels a
 
 
 @pytest.fixture
-def pixel_engine() -> Engine:
+def pixel_engine():
     """Five slots, so that some images wait for one."""
     return Engine(Generator(MODEL, 5, threads=1))
 
 
-def test_streams_get_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_get_whole_pixels(pixel_engine, monkeypatch):
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 3)
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 0.0)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 8, seed=3, stream=True))
@@ -115,9 +104,7 @@ def test_streams_get_whole_pixels(pixel_engine: Engine, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("mask", PIXEL_MASKS)
-def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(
-    pixel_engine: Engine, mask: str
-) -> None:
+def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(pixel_engine, mask):
     where, prefilled = PIXEL_MASKS[mask]
     request = GenerateRequest(0, 6, 5, known=(KNOWN_PIXELS.tobytes(),), masks=(where.tobytes(),))
     images = np.frombuffer(images_of(run_until_idle(pixel_engine, request)), np.uint8).reshape(
@@ -129,9 +116,7 @@ def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(
     assert stats.painted_bytes == 6 * (LENGTH - prefilled)
 
 
-def test_snapshots_are_the_state_after_whole_pixels(
-    pixel_engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshots_are_the_state_after_whole_pixels(pixel_engine, monkeypatch):
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
     found = [event for event in events if isinstance(event, StateSnapshot)]
@@ -149,22 +134,20 @@ SLOTS = 5
 
 
 @pytest.fixture
-def generator(grey: Transformer) -> QueuedGenerator:
+def generator(grey):
     return QueuedGenerator(grey, SLOTS, threads=1)
 
 
-def test_steps_start_before_the_last_ones_end(
-    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_steps_start_before_the_last_ones_end(generator, monkeypatch):
     order = []
     step = generator.step
 
-    def recorded(slots: np.ndarray, steps: int) -> Pending[float]:
+    def recorded(slots, steps):
         number = sum(name == "start" for name, _ in order)
         order.append(("start", number))
         seconds = step(slots, steps)
 
-        def ended() -> float:
+        def ended():
             order.append(("end", number))
             return seconds.wait()
 
@@ -180,12 +163,10 @@ def test_steps_start_before_the_last_ones_end(
         assert order.index(("end", number)) > at
 
 
-def test_a_step_s_time_is_the_device_s(
-    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_s_time_is_the_device_s(generator, monkeypatch):
     advance = generator.backend.advance
 
-    def timed(pool: SlotPool, slots: np.ndarray, steps: int) -> Pending[float]:
+    def timed(pool, slots, steps):
         advance(pool, slots, steps).wait()
         return Pending.ended(0.25)
 
@@ -199,15 +180,15 @@ def test_a_step_s_time_is_the_device_s(
 
 
 def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
-    generator: QueuedGenerator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queued: list[int] = []
+    generator, monkeypatch
+):
+    queued = []
     run = generator.run_prefill
 
-    def recorded(prefill: PrefillState, steps: int | None) -> Pending[float]:
+    def recorded(prefill, steps):
         seconds = run(prefill, steps)
 
-        def ended() -> float:
+        def ended():
             result = seconds.wait()
             queued.append(len(generator.queue))
             return result
@@ -231,7 +212,7 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     assert queued[0] > 0, "the steps of the tick that started the read"
 
 
-def completion(*masks: str, images: int | None = None, particles: int = 16) -> GenerateRequest:
+def completion(*masks, images=None, particles=16):
     """Of images of known bytes "1" and hidden ones "0"."""
     known = tuple(bytes([10 + i] * len(mask)) for i, mask in enumerate(masks))
     held = tuple(bytes(int(byte) for byte in mask) for mask in masks)
@@ -251,9 +232,7 @@ def completion(*masks: str, images: int | None = None, particles: int = 16) -> G
         ("101000", 1, 16),
     ],
 )
-def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(
-    mask: str, prefix: int, particles: int
-) -> None:
+def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(mask, prefix, particles):
     """The known bytes before the first hidden one; particles where a known byte follows it."""
     assert (completion(mask).image(0).prefix, completion(mask).image(0).particles) == (
         prefix,
@@ -262,14 +241,14 @@ def test_the_prefix_ends_and_particles_begin_where_a_hidden_byte_stands(
     assert completion(mask, particles=1).image(0).particles == 1
 
 
-def test_images_without_known_bytes_have_one_particle() -> None:
+def test_images_without_known_bytes_have_one_particle():
     request = GenerateRequest(0, 3, 5, particles=64, label=1)
     assert [request.image(index).particles for index in range(3)] == [1] * 3
     spec = request.image(2)
     assert (spec.seed, spec.index, spec.label, spec.particle, spec.particles) == (5, 2, 1, 0, 1)
 
 
-def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
+def test_particles_are_of_one_image_and_differ_in_their_number_alone():
     request = completion("1001", "1100", images=4, particles=3)
     assert [request.image(index).particles for index in range(4)] == [3, 3, 1, 1]
     assert (request.slots, request.shard((0, 3)).slots) == (8, 4)
@@ -284,7 +263,7 @@ def test_particles_are_of_one_image_and_differ_in_their_number_alone() -> None:
     assert request.shard((3,)).image(3).prefix == last.prefix == 2
 
 
-def test_shards_keep_labels_and_particles() -> None:
+def test_shards_keep_labels_and_particles():
     shard = completion("1001", "1100", images=4, particles=3).shard((1,))
     assert (shard.label, shard.particles, shard.image(1).particles) == (2, 3, 3)
     drawn = GenerateRequest(0, 9, 5, label=DrawnLabel(3))

@@ -11,7 +11,6 @@ import pytest
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.pending import Pending
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import (
     Cancel,
@@ -21,7 +20,6 @@ from scanline.model.sampling.base.messages import (
     Scored,
     ScoreRequest,
 )
-from scanline.model.sampling.base.prefill_state import PrefillState
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQueue
@@ -39,7 +37,7 @@ PAINTED = 0.03  # seconds of painting in a tick
 
 
 @pytest.fixture
-def generator(grey: Transformer) -> Generator:
+def generator(grey):
     return Generator(grey, 4, threads=2)
 
 
@@ -48,29 +46,29 @@ class Clock:
     a pass, and of each of its bytes.
     """
 
-    def __init__(self, generator: Generator, of_a_pass: float, of_a_byte: float = 0.0) -> None:
+    def __init__(self, generator, of_a_pass, of_a_byte=0.0):
         self.seconds = 0.0
         self.of_a_pass = of_a_pass
         self.of_a_byte = of_a_byte
         generator.run_prefill = self.read
 
-    def __call__(self) -> float:
+    def __call__(self):
         return self.seconds
 
-    def read(self, prefill: PrefillState, steps: int | None = None) -> Pending[float]:
+    def read(self, prefill, steps=None):
         took = self.of_a_pass + self.of_a_byte * (prefill.stop - prefill.position)
         self.seconds = self.seconds + took
         prefill.position = prefill.stop
         return Pending.ended(took)
 
 
-def scores(request: int, count: int) -> list[PrefillRequest]:
+def scores(request, count):
     return [PrefillRequest(request, index, PICTURES[index % 6], 35, True) for index in range(count)]
 
 
-def order(prefills: PrefillQueue, count: int) -> list[tuple[int, int]]:
+def order(prefills, count):
     """The requests and indices of the next reads that end, batch by batch."""
-    ended: list[tuple[int, int]] = []
+    ended = []
     while len(ended) < count:
         ended += [(done.prefill.request, done.prefill.index) for done in prefills.run(None, 0.0)]
     return ended
@@ -80,9 +78,7 @@ def order(prefills: PrefillQueue, count: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("backend", "steps"), and_slow([("cpu", 1), ("cpu", 42), ("eager", 7)], ("cpu", 7))
 )
-def test_bits_and_states_do_not_depend_on_pieces_or_batches(
-    variant: str, backend: str, steps: int
-) -> None:
+def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant, backend, steps):
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
     config = small_models.config(**small_models.VARIANTS[variant])
@@ -105,8 +101,8 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(
 
 
 def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(
-    generator: Generator,
-) -> None:
+    generator,
+):
     prefills = PrefillQueue(generator, clock := Clock(generator, 0.002))
     prefills.add(0, "a", scores(0, 100_000))
     for _ in range(30):
@@ -115,7 +111,7 @@ def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more
     assert clock.seconds == pytest.approx(30 * PAINTED * SHARE / (1 - SHARE), abs=PASS_SECONDS)
 
 
-def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Generator) -> None:
+def test_reads_of_one_client_have_one_clients_share_of_the_time(generator):
     prefills = PrefillQueue(generator, Clock(generator, 0.002))
     prefills.add(0, "a", scores(0, 100_000))
     painting = {f"client {number}" for number in range(15)}
@@ -129,8 +125,8 @@ def test_reads_of_one_client_have_one_clients_share_of_the_time(generator: Gener
 
 
 def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(
-    generator: Generator,
-) -> None:
+    generator,
+):
     prefills = PrefillQueue(generator)
     for _ in range(1000):
         prefills.run(PAINTED, TICK_SECONDS)
@@ -139,8 +135,8 @@ def test_a_long_time_of_painting_without_reads_is_no_credit_for_a_long_pause(
 
 
 def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one(
-    generator: Generator,
-) -> None:
+    generator,
+):
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator, Clock(generator, 0.1))
     prefills.add(0, "a", scores(0, 100))
@@ -150,7 +146,7 @@ def test_a_pass_that_took_longer_than_its_share_is_paid_back_before_the_next_one
     assert len(prefills.run(None, 0.05)) == 1, "while nothing is painted nothing is owed"
 
 
-def test_a_pass_reads_as_many_steps_as_fit_into_its_time() -> None:
+def test_a_pass_reads_as_many_steps_as_fit_into_its_time():
     generator = Generator(small_models.model(LARGE), 1, threads=1)
     if not generator.backend.prefills_in_chunks:
         pytest.skip("the backend reads whole images")
@@ -171,7 +167,7 @@ def test_a_pass_reads_as_many_steps_as_fit_into_its_time() -> None:
         assert run.call_args_list[0].args[1] == first * generator.backend.prefill_steps
 
 
-def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator: Generator) -> None:
+def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator):
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator, itertools.count().__next__)  # every read takes as long
     prefills.add(0, "a", scores(0, 3))
@@ -191,7 +187,7 @@ def test_two_clients_have_turns_in_turn_and_then_the_requests_of_each(generator:
     assert prefills.idle
 
 
-def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() -> None:
+def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones():
     generator = Generator(small_models.model(LARGE), 1, threads=1)
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator, Clock(generator, 0, 0.0001))
@@ -200,7 +196,7 @@ def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() ->
         0, "long", [PrefillRequest(0, index, image, LARGE.bytes, True) for index in range(10_000)]
     )
     prefills.add(1, "short", [PrefillRequest(1, index, image, 12, True) for index in range(10_000)])
-    spent = Counter[str]()
+    spent = Counter()
     for _ in range(400):
         prefills.run(PAINTED, TICK_SECONDS)
         spent.update(prefills.spent)
@@ -210,8 +206,8 @@ def test_a_client_with_long_reads_has_no_more_time_than_one_with_short_ones() ->
 
 
 def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(
-    generator: Generator,
-) -> None:
+    generator,
+):
     generator.backend.prefill_images = 4
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 3))
@@ -238,8 +234,8 @@ def test_several_images_are_read_in_one_pass_each_with_its_own_length_and_bits(
 
 
 def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sentence(
-    generator: Generator,
-) -> None:
+    generator,
+):
     generator.backend.prefill_images = 3
     engine = Engine(generator)
     wrong = ScoreRequest(1, (b"short", b"too", *PICTURES), client="b")
@@ -255,7 +251,7 @@ def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sen
     assert engine.prefills.idle
 
 
-def test_passes_of_requests_that_were_dropped_meanwhile_are_waited_for(grey: Transformer) -> None:
+def test_passes_of_requests_that_were_dropped_meanwhile_are_waited_for(grey):
     """A device's pass holds states: an engine that was idle before its end
     kept them until it had work again.
     """
@@ -269,7 +265,7 @@ def test_passes_of_requests_that_were_dropped_meanwhile_are_waited_for(grey: Tra
     assert prefills.idle
 
 
-def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transformer) -> None:
+def test_later_pictures_of_a_request_are_read_with_its_next_one(grey):
     masks = [(np.arange(35) < 10 + picture).tobytes() for picture in range(6)]
     masks[2] = (np.arange(35) >= 30).tobytes()  # has no prefix
     whole = GenerateRequest(0, 12, seed=3, known=PICTURES, masks=tuple(masks))
@@ -290,8 +286,8 @@ def test_later_pictures_of_a_request_are_read_with_its_next_one(grey: Transforme
 
 
 def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(
-    grey: Transformer,
-) -> None:
+    grey,
+):
     generator = Generator(grey, 32, threads=2)
     generator.backend.prefill_images = 4
     engine = Engine(generator)
@@ -299,7 +295,7 @@ def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(
     for number in (0, 1):
         engine.accept(GenerateRequest(number, 120, seed=3, known=PICTURES, masks=(mask,) * 6))
 
-    def looks() -> int:
+    def looks():
         with mock.patch.object(
             engine.scheduler, "next_indices", wraps=engine.scheduler.next_indices
         ) as asked:
@@ -320,8 +316,8 @@ def test_waiting_pictures_are_looked_at_again_only_where_something_has_changed(
 
 
 def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(
-    generator: Generator,
-) -> None:
+    generator,
+):
     generator.backend.prefill_images = 64
     generator.backend.prefills_in_chunks = False
     prefills = PrefillQueue(generator)
@@ -333,8 +329,8 @@ def test_where_images_are_read_whole_a_pass_has_as_many_as_fit_into_its_time(
 
 
 def test_a_client_in_debt_is_read_while_all_that_others_asked_for_has_begun(
-    generator: Generator,
-) -> None:
+    generator,
+):
     generator.backend.prefill_images = 1
     prefills = PrefillQueue(generator)
     prefills.add(0, "a", scores(0, 1))

@@ -4,28 +4,26 @@ counted in slots, and its costs.
 
 import time
 from collections import Counter, deque
-from collections.abc import Collection
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.model.sampling.assignment import SlotAssignment
 from scanline.model.sampling.kinds.particles import Particles
 from scanline.model.sampling.scheduler import Scheduler
 
 
-def scheduler_of(slots: int, sizes: dict[int, int], spare: int = 0) -> Scheduler:
+def scheduler_of(slots, sizes, spare=0):
     """Images of a request need sizes[request] slots, by default one."""
     return Scheduler(slots, lambda request, index: Particles(sizes.get(request, 1)), spare)
 
 
-def admitted(scheduler: Scheduler) -> list[SlotAssignment]:
+def admitted(scheduler):
     """Assign slots until slots or images run out."""
     return [*iter(scheduler.admit, None)]
 
 
-def with_many(scheduler: Scheduler, images: int, client: str = "many") -> Scheduler:
+def with_many(scheduler, images, client="many"):
     """The scheduler with slots for as many images of one client, of request 0, as have room."""
     scheduler.add(0, range(images), client)
     admitted(scheduler)
@@ -37,14 +35,14 @@ class FairTurns:
     to wait or had its own last turn.
     """
 
-    def __init__(self) -> None:
-        self.others: dict[object, Counter[object]] = {}
+    def __init__(self):
+        self.others = {}
 
-    def waiting(self, keys: Collection[object]) -> None:
+    def waiting(self, keys):
         """These wait now: whoever does not, and waits again later, begins anew."""
         self.others = {key: self.others.get(key, Counter()) for key in keys}
 
-    def turn(self, key: object, waiting: Collection[object]) -> None:
+    def turn(self, key, waiting):
         """`key` had a turn while all of `waiting` waited, itself included."""
         assert key in waiting
         self.waiting(waiting)
@@ -54,7 +52,7 @@ class FairTurns:
             assert others[key] == 1, f"{key} had two turns while {waiter} waited"
 
 
-def test_requests_take_turns_and_the_lowest_free_slot_goes_first() -> None:
+def test_requests_take_turns_and_the_lowest_free_slot_goes_first():
     scheduler = Scheduler(7)
     for request, images in enumerate((10, 2, 10)):
         scheduler.add(request, range(images))
@@ -71,13 +69,11 @@ EVENTS = st.sampled_from(
 
 
 @given(slots=st.integers(1, 5), script=st.lists(st.tuples(EVENTS, st.integers(0, 11)), max_size=80))
-def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(
-    slots: int, script: list[tuple[str, int]]
-) -> None:
+def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(slots, script):
     """The number of an event chooses the client and size, the slot or the request."""
     scheduler = Scheduler(slots)
-    clients: dict[int, str] = {}
-    left: dict[int, list[int]] = {}  # images without a slot of the requests that are not cancelled
+    clients = {}
+    left = {}  # images without a slot of the requests that are not cancelled
     between_clients = FairTurns()
     between_requests = {client: FairTurns() for client in "abc"}
     for request, (event, number) in enumerate(script):
@@ -118,17 +114,13 @@ def test_in_any_order_slots_hold_one_image_and_none_is_passed_over(
             fair.waiting([one for one in having_turns if clients[one] == client])
 
 
-def reclaimed(
-    scheduler: Scheduler, painted: list[int]
-) -> list[tuple[SlotAssignment, SlotAssignment]]:
+def reclaimed(scheduler, painted):
     """Take slots for clients that have too few until all have enough."""
     scheduler.positions[:] = painted[: scheduler.slots]
     return list(scheduler.reclaim())
 
 
-def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted() -> (
-    None
-):
+def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_where_least_is_painted():
     scheduler = with_many(Scheduler(6), 6)
     scheduler.add(1, range(9), "one")
     moves = reclaimed(scheduler, [50, 10, 40, 20, 30, 60])
@@ -138,7 +130,7 @@ def test_a_client_without_slots_takes_its_share_from_the_one_that_holds_most_whe
     assert scheduler.held == {"many": 3, "one": 3}
 
 
-def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none() -> None:
+def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none():
     for slots, clients in ((4, "ab"), (2, "abc")):
         scheduler = Scheduler(slots)
         for request, client in enumerate(clients):
@@ -156,9 +148,7 @@ def test_no_slot_is_taken_for_a_client_that_has_its_share_or_has_none() -> None:
     ),
     painted=st.lists(st.integers(0, 9), min_size=12, max_size=12),
 )
-def test_reclaiming_gives_clients_their_shares(
-    slots: int, requests: list[tuple[str, int]], painted: list[int]
-) -> None:
+def test_reclaiming_gives_clients_their_shares(slots, requests, painted):
     scheduler = Scheduler(slots)
     for request, (client, images) in enumerate(requests):
         scheduler.add(request, range(images), client)
@@ -180,7 +170,7 @@ SLOTS = 16_384  # as many as a GPU's engine takes by itself
 SECONDS = 2.0
 
 
-def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> None:
+def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted():
     scheduler = with_many(Scheduler(SLOTS), SLOTS, "first")
     scheduler.positions[:] = painted = np.random.default_rng(0).permutation(SLOTS)
     scheduler.add(1, range(SLOTS), "second")
@@ -192,7 +182,7 @@ def test_half_of_all_slots_are_taken_back_at_once_where_least_is_painted() -> No
     assert scheduler.images_waiting == SLOTS
 
 
-def test_thousands_of_requests_are_cancelled_one_by_one() -> None:
+def test_thousands_of_requests_are_cancelled_one_by_one():
     scheduler = Scheduler(SLOTS)
     for request in range(SLOTS):
         scheduler.add(request, range(1), "one")
@@ -205,7 +195,7 @@ def test_thousands_of_requests_are_cancelled_one_by_one() -> None:
     assert not scheduler.is_busy.any()
 
 
-def test_all_particles_of_an_image_have_slots_or_none_the_lowest_free_ones_first() -> None:
+def test_all_particles_of_an_image_have_slots_or_none_the_lowest_free_ones_first():
     scheduler = scheduler_of(10, {0: 4})
     scheduler.add(0, range(3))
     assert [one.slots for one in admitted(scheduler)] == [(0, 1, 2, 3), (4, 5, 6, 7)]
@@ -214,7 +204,7 @@ def test_all_particles_of_an_image_have_slots_or_none_the_lowest_free_ones_first
     assert scheduler.free == [8, 9]
 
 
-def test_slots_that_lie_apart_serve_one_image() -> None:
+def test_slots_that_lie_apart_serve_one_image():
     scheduler = scheduler_of(6, {6: 3})
     for request in range(6):
         scheduler.add(request, range(1))
@@ -232,7 +222,7 @@ def test_slots_that_lie_apart_serve_one_image() -> None:
     assert not scheduler.groups
 
 
-def test_slots_that_become_free_are_kept_for_the_image_whose_turn_it_is() -> None:
+def test_slots_that_become_free_are_kept_for_the_image_whose_turn_it_is():
     scheduler = with_many(scheduler_of(4, {1: 4}), 1000)
     scheduler.add(1, range(1), "large")
     placed = []
@@ -242,9 +232,7 @@ def test_slots_that_become_free_are_kept_for_the_image_whose_turn_it_is() -> Non
     assert placed == [0, 1], "the image whose turn it was first, and no other one"
 
 
-def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_its_client_has_no_slots() -> (
-    None
-):
+def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_its_client_has_no_slots():
     scheduler = scheduler_of(8, {0: 6})
     scheduler.add(0, range(2), "large")
     scheduler.add(1, range(40), "small")
@@ -264,7 +252,7 @@ def test_an_image_beyond_its_client_s_share_lets_others_go_first_and_comes_once_
         assert len(given) <= 8
 
 
-def test_a_client_above_its_share_keeps_no_free_slots_though_its_turn_is_first() -> None:
+def test_a_client_above_its_share_keeps_no_free_slots_though_its_turn_is_first():
     scheduler = with_many(scheduler_of(8, {0: 6}), 2)
     scheduler.add(1, range(40), "small")
     scheduler.turns.end_turn(1)
@@ -272,9 +260,7 @@ def test_a_client_above_its_share_keeps_no_free_slots_though_its_turn_is_first()
     assert [one.request for one in admitted(scheduler)] == [1, 1]
 
 
-def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted() -> (
-    None
-):
+def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_waits_and_while_it_is_painted():
     scheduler = scheduler_of(8, {1: 8}, spare=2)
     scheduler.add(0, range(9), "small")
     assert [one.slot for one in admitted(scheduler)] == list(range(8)), (
@@ -298,14 +284,14 @@ def test_images_within_their_share_have_spare_slots_while_one_of_many_slots_wait
     assert not scheduler.spare
 
 
-def test_turns_count_slots() -> None:
+def test_turns_count_slots():
     """Of two clients, one with images of four slots and one with images of one,
     each has half of all slots given.
     """
     scheduler = scheduler_of(4, {0: 4})
     scheduler.add(0, range(100), "large")
     scheduler.add(1, range(400), "small")
-    given: Counter[int] = Counter()
+    given = Counter()
     for _ in range(100):
         for one in admitted(scheduler):
             given[one.request] += len(one.slots)
@@ -314,9 +300,7 @@ def test_turns_count_slots() -> None:
     assert abs(given[0] - given[1]) <= 8, given
 
 
-def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_their_slots_is_free() -> (
-    None
-):
+def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_their_slots_is_free():
     scheduler = with_many(scheduler_of(12, {0: 4}), 3)
     scheduler.add(1, range(1), "one")
     scheduler.positions[:] = np.repeat([20, 10, 30], 4)
@@ -329,7 +313,7 @@ def test_whole_images_are_taken_back_where_least_is_painted_and_the_rest_of_thei
     assert admitted(scheduler) == [], "it would have more than its share"
 
 
-def test_several_images_are_taken_back_for_one_of_several_particles() -> None:
+def test_several_images_are_taken_back_for_one_of_several_particles():
     scheduler = with_many(scheduler_of(8, {1: 4}), 8)
     scheduler.add(1, range(2), "one")
     scheduler.positions[:] = range(8)
@@ -340,13 +324,13 @@ def test_several_images_are_taken_back_for_one_of_several_particles() -> None:
     assert scheduler.held == {"many": 4, "one": 4}
 
 
-def test_a_client_s_only_image_is_never_taken_back() -> None:
+def test_a_client_s_only_image_is_never_taken_back():
     scheduler = with_many(scheduler_of(8, {0: 8}), 2)
     scheduler.add(1, range(9), "small")
     assert list(scheduler.reclaim()) == []
 
 
-def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_share() -> None:
+def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_share():
     scheduler = with_many(scheduler_of(8, {1: 8}), 100)
     scheduler.add(1, range(1), "large")
     scheduler.turns.end_turn(0)
@@ -369,9 +353,7 @@ def test_the_slots_kept_for_a_large_image_are_not_taken_by_clients_below_their_s
     ),
     data=st.data(),
 )
-def test_whatever_the_sizes_every_image_is_complete_in_the_end(
-    slots: int, spare: int, requests: list[tuple[str, int, int]], data: st.DataObject
-) -> None:
+def test_whatever_the_sizes_every_image_is_complete_in_the_end(slots, spare, requests, data):
     """Images end in the order in which they began; ever new images of one slot
     arrive of a client that never pauses.
     """
@@ -381,7 +363,7 @@ def test_whatever_the_sizes_every_image_is_complete_in_the_end(
     for number, (client, _, images) in enumerate(requests):
         scheduler.add(number, range(images), client)
     left = {number: set(range(images)) for number, (_, _, images) in enumerate(requests)}
-    began: dict[int, int] = {}
+    began = {}
     now = 0
     while any(left.values()):
         now += 1

@@ -2,8 +2,6 @@
 the others, and right on average.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -27,7 +25,7 @@ SHEET = small_models.config(**small_models.VARIANTS["strokes"], height=16, width
 RECIPE = TrainingConfig(9, background=0.2)
 
 
-def drawings(count: int, background: int = 0) -> np.ndarray:
+def drawings(count, background=0):
     """Images [count, 192] uint8: a short stroke somewhere on an empty sheet."""
     made = np.full((count, 16, 12), background, np.uint8)
     random = np.random.default_rng(1)
@@ -40,8 +38,8 @@ def drawings(count: int, background: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("background", [0, 255])
 def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(
-    background: int,
-) -> None:
+    background,
+):
     model = small_models.config(
         **small_models.VARIANTS["strokes"], height=16, width=12, outside=background
     )
@@ -59,7 +57,7 @@ def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(
                 assert found[row, column] == any(byte != background for byte in before)
 
 
-def test_all_positions_near_paint_are_drawn_and_a_share_of_the_others() -> None:
+def test_all_positions_near_paint_are_drawn_and_a_share_of_the_others():
     near = near_paint(drawings(1), SHEET)[0]
     counts = []
     for seed in range(50):
@@ -73,7 +71,7 @@ def test_all_positions_near_paint_are_drawn_and_a_share_of_the_others() -> None:
     assert abs(np.mean(counts) - 0.2 * (~near).sum()) < 0.05 * len(near) * 0.2
 
 
-def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_room() -> None:
+def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_room():
     near = np.arange(192) < 60
     position, weight = draw(near, 140, 0.25, np.random.default_rng(0))
     assert len(position) == 140
@@ -84,7 +82,7 @@ def test_an_image_is_filled_up_with_its_last_position_and_cut_where_there_is_no_
     )
 
 
-def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
+def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one():
     """In even steps it would: a painted position between two steps would be known
     by the short way to the last one.
     """
@@ -99,8 +97,8 @@ def test_whether_a_position_is_drawn_tells_nothing_about_the_next_one() -> None:
 
 @pytest.mark.parametrize("seed", and_slow([0], 1, 2))
 def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_and_their_weights(
-    seed: int,
-) -> None:
+    seed,
+):
     model = small_models.model(SHEET)
     for place in range(0, 180, 7):
         empty = drawings(1)
@@ -129,7 +127,7 @@ def test_a_prediction_does_not_know_its_own_byte_or_later_ones_by_the_positions_
                 assert_close(f"position {at}, painted from {place}", found[0][at], found[1][at])
 
 
-def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> None:
+def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need():
     images = drawings(200)
     sampler = PositionSampler(images, RECIPE, SHEET)
     wanted = near_paint(images, SHEET).sum(1)
@@ -145,7 +143,7 @@ def test_a_run_draws_as_many_positions_of_every_image_as_its_images_need() -> No
 
 
 @pytest.mark.parametrize("case", ["background of 1", "a model that reads bytes", "photographs"])
-def test_otherwise_all_positions_are_computed(case: str) -> None:
+def test_otherwise_all_positions_are_computed(case):
     config = TrainingConfig(9) if case == "background of 1" else RECIPE
     model = (
         small_models.config(height=16, width=12) if case == "a model that reads bytes" else SHEET
@@ -155,7 +153,7 @@ def test_otherwise_all_positions_are_computed(case: str) -> None:
 
 
 @pytest.mark.parametrize("variant", ["strokes", "grey pixels"])
-def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> None:
+def test_of_all_positions_the_loss_is_that_without_a_sample(variant):
     model = small_models.model(
         small_models.config(**small_models.VARIANTS[variant])
     ).requires_grad_(True)
@@ -171,7 +169,7 @@ def test_of_all_positions_the_loss_is_that_without_a_sample(variant: str) -> Non
     )
 
 
-def test_a_sample_estimates_the_loss() -> None:
+def test_a_sample_estimates_the_loss():
     model = small_models.model(SHEET)
     images = drawings(16)
     batch = torch.from_numpy(images)
@@ -184,7 +182,7 @@ def test_a_sample_estimates_the_loss() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path: Path) -> None:
+def test_a_run_learns_from_samples_in_one_process_and_in_two(tmp_path):
     recipe = {
         "updates": 60,
         "checkpoint_every": 60,

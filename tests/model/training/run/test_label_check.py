@@ -3,9 +3,7 @@ class names, and refused if shifted.
 """
 
 import re
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from scanline.model.datasets.classes import Labels
@@ -23,7 +21,7 @@ REORDERED = (("sea shell",), ("7",), ("horse",))
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models") / "shades"
     model = small_models.model(
         small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
@@ -33,12 +31,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def labelled(labels: np.ndarray, classes: tuple[tuple[str, ...], ...] = REORDERED) -> ImageSet:
+def labelled(labels, classes=REORDERED):
     sides = (IMAGES, IMAGES[:2], 4, 5, 1)
     return ImageSet(*sides, None, "", labels=Labels(classes, labels, labels[:2]))
 
 
-def test_labels_are_compared_by_the_names_of_their_classes(directory: Path) -> None:
+def test_labels_are_compared_by_the_names_of_their_classes(directory):
     said = check_labels(str(directory), labelled(LABELS % 3 + 1), "cpu")
     assert said
     found = re.fullmatch(rf"shades reads (\d+) of {BY_HEAD} training pictures as their class", said)
@@ -47,15 +45,15 @@ def test_labels_are_compared_by_the_names_of_their_classes(directory: Path) -> N
 
 
 @pytest.mark.parametrize(("shift", "names"), [(1, "sea shell as 7"), (2, "sea shell as horse")])
-def test_shifted_labels_are_refused(directory: Path, shift: int, names: str) -> None:
+def test_shifted_labels_are_refused(directory, shift, names):
     sentence = rf"shifted: shades reads \d+ of {BY_HEAD} as their class and \d+ as the one {shift} after it, {names}$"
     with pytest.raises(ValueError, match=sentence):
         check_labels(str(directory), labelled((LABELS - shift) % 3 + 1), "cpu")
 
 
 def test_without_a_class_head_a_few_are_read_by_bits_and_unknown_classes_are_not(
-    directory: Path,
-) -> None:
+    directory,
+):
     assert (
         check_labels(str(directory), labelled(LABELS, (("7",), ("horse",), ("owl",))), "cpu")
         is None

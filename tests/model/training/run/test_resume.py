@@ -6,9 +6,7 @@ import os
 import re
 import resource
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -30,28 +28,28 @@ from tests.support.training.training_runs import (
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     directory = tmp_path_factory.mktemp("whole")
     run(directory)
     return directory
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped(tmp_path_factory):
     directory = tmp_path_factory.mktemp("stopped")
     with pytest.raises(StoppedError):
         run(directory, 20)
     return directory
 
 
-def assert_same_end(expected: Path, found: Path) -> None:
+def assert_same_end(expected, found):
     assert state(expected) == state(found)
     assert curve(expected) == curve(found)
     for name in ("config.json", "model.safetensors", "samples.png"):
         assert (expected / name).read_bytes() == (found / name).read_bytes(), name
 
 
-def test_stopped_before_checkpoints_and_resumed(whole: Path, stopped: Path, tmp_path: Path) -> None:
+def test_stopped_before_checkpoints_and_resumed(whole, stopped, tmp_path):
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     for stop_at in (20, 25):
         with pytest.raises(StoppedError):
@@ -60,15 +58,15 @@ def test_stopped_before_checkpoints_and_resumed(whole: Path, stopped: Path, tmp_
     assert_same_end(whole, tmp_path)
 
 
-def test_another_optimiser_resumes_too(tmp_path: Path) -> None:
-    recipe: dict[str, Any] = {"optimiser": "adamw", "schedule": "constant"}
+def test_another_optimiser_resumes_too(tmp_path):
+    recipe = {"optimiser": "adamw", "schedule": "constant"}
     whole = run(tmp_path / "whole", updates=6, **recipe)
     run(tmp_path / "split", updates=4, **recipe)
     split = run(tmp_path / "split", updates=6, resume=True, **recipe)
     assert_same_weights(whole.state_dict(), split.state_dict())
 
 
-def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: Path) -> None:
+def test_a_state_of_before_there_were_classes_is_resumed(whole, tmp_path):
     saved = torch.load(whole / "training.pt", weights_only=True)
     del saved["model_config"]["classes"], saved["config"]["unlabelled"]
     save_state(tmp_path, saved)
@@ -77,9 +75,7 @@ def test_a_state_of_before_there_were_classes_is_resumed(whole: Path, tmp_path: 
     )
 
 
-def test_the_state_of_a_former_option_is_resumed_only_if_it_was_not_used(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_the_state_of_a_former_option_is_resumed_only_if_it_was_not_used(whole, tmp_path):
     saved = torch.load(whole / "training.pt", weights_only=True)
     saved["config"] |= {"contrast": 0.0, "redrawn": 0.0}
     save_state(tmp_path, saved)
@@ -94,9 +90,7 @@ def test_the_state_of_a_former_option_is_resumed_only_if_it_was_not_used(
         load_state(tmp_path, model, config, torch.device("cpu"))
 
 
-def test_killed_in_a_save_and_resumed(
-    whole: Path, stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_in_a_save_and_resumed(whole, stopped, tmp_path, monkeypatch):
     shutil.copytree(stopped, tmp_path, dirs_exist_ok=True)
     for save in (
         "formats.checkpoint",
@@ -113,7 +107,7 @@ def test_killed_in_a_save_and_resumed(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
+def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path):
     """The limit of the process's file size stands for a full disk."""
     save_state(tmp_path, {"update": 1})
     if not (child := os.fork()):
@@ -128,9 +122,7 @@ def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
 
 
-def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(
-    whole: Path, tmp_path: Path
-) -> None:
+def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(whole, tmp_path):
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     before = (tmp_path / "training.pt").read_bytes()
     run(tmp_path, resume=True)
@@ -142,7 +134,7 @@ def test_a_finished_run_has_nothing_left_to_do_and_a_new_one_begins_a_new_curve(
 @pytest.mark.parametrize(
     "changes", [{"updates": 200}, {"schedule": "constant"}, {"checkpoint_every": 7}, {"decay": 0.5}]
 )
-def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> None:
+def test_what_a_resumed_run_may_change(whole, changes):
     config = TrainingConfig(**{**RECIPE, **changes})
     assert load_state(whole, MODEL, config, torch.device("cpu"))["update"] == 25
 
@@ -159,16 +151,14 @@ def test_what_a_resumed_run_may_change(whole: Path, changes: dict[str, Any]) -> 
         ({}, "is of another model: components is 3 there, 4 here"),
     ],
 )
-def test_another_recipe_or_model_is_refused(
-    whole: Path, changes: dict[str, Any], sentence: str
-) -> None:
+def test_another_recipe_or_model_is_refused(whole, changes, sentence):
     model = MODEL if changes else small_models.config(layers=1, components=4)
     with pytest.raises(ResumeError, match=re.escape(sentence)):
         load_state(whole, model, TrainingConfig(**{**RECIPE, **changes}), torch.device("cpu"))
 
 
 NO_STATE = "training.pt is not a training state of this program"
-DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+DAMAGE = {
     "missing": (lambda path: path.unlink(), "there is nothing to resume: "),
     "text": (
         lambda path: path.write_text("hello\nworld\n" * 50),
@@ -195,7 +185,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_wrong_state(whole: Path, tmp_path: Path, case: str) -> None:
+def test_wrong_state(whole, tmp_path, case):
     damage, sentence = DAMAGE[case]
     damage(Path(shutil.copy(whole / "training.pt", tmp_path)))
     with pytest.raises(ResumeError, match=re.escape(sentence)) as error:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.model.base.config import ModelConfig
 from scanline.model.datasets.source import ImageSet
 from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import RUN, check_out
@@ -22,7 +21,7 @@ from scanline.model.training.optimise.optimiser import learning_rate
 from scanline.model.training.run import sizing
 from scanline.model.training.run.clock import LONGEST_WARM_UP, ROW_SECONDS, ROW_UPDATES, RunClock
 from scanline.model.training.run.first_weights import first_weights
-from scanline.model.training.run.record import Run, check_same_images, describe, load_run
+from scanline.model.training.run.record import check_same_images, describe, load_run
 from scanline.model.training.run.sizing import count_weights, network, recipe
 from scanline.model.training.run.state import ResumeError
 from tests.support import small_models
@@ -33,16 +32,16 @@ IMAGES = ImageSet(
 )
 
 
-def run(size: tuple[int, int] | None = (3, 2)) -> Run:
+def run(size=(3, 2)):
     return describe(IMAGES, Path("pictures"), size, True, None, "mnist-small", 5)
 
 
-def with_size(size: object) -> str:
+def with_size(size):
     return json.dumps(asdict(run()) | {"size": size})
 
 
 @pytest.mark.parametrize("size", [(3, 2), None])
-def test_it_is_read_back_as_it_was_written(tmp_path: Path, size: tuple[int, int] | None) -> None:
+def test_it_is_read_back_as_it_was_written(tmp_path, size):
     saved = run(size)
     assert load_run(tmp_path) is None
     saved.save(tmp_path)
@@ -59,20 +58,20 @@ DAMAGE = ["", "[]", '{"data": "pictures"}', '{"size": [1, 2], "more": 3}', "[" *
 
 
 @pytest.mark.parametrize("damage", [*DAMAGE, *map(with_size, ([3], ["a", "b"], 5))])
-def test_another_file_is_refused_in_one_sentence(tmp_path: Path, damage: str) -> None:
+def test_another_file_is_refused_in_one_sentence(tmp_path, damage):
     (tmp_path / RUN).write_text(damage)
     with pytest.raises(ResumeError) as error:
         load_run(tmp_path)
     assert str(error.value) == f"{tmp_path / RUN} is not the record of a run"
 
 
-def test_other_images_are_refused_with_their_numbers() -> None:
+def test_other_images_are_refused_with_their_numbers():
     check_same_images(run(), IMAGES)
     with pytest.raises(ResumeError, match="have changed since the run began: 7 then, 6 now;"):
         check_same_images(run(), replace(IMAGES, digest="other", train=IMAGES.train[1:]))
 
 
-def test_files_of_somebody_else_are_not_replaced(tmp_path: Path) -> None:
+def test_files_of_somebody_else_are_not_replaced(tmp_path):
     check_out(tmp_path / "new")
     (tmp_path / "README.md").write_text("# My thesis\n")
     with pytest.raises(ValueError, match=r"has a README\.md and is no model's directory"):
@@ -85,11 +84,11 @@ TIMED = TrainingConfig(updates=10**9, minutes=10, learning_rate=1.0, warm_up=100
 
 
 @pytest.mark.parametrize("seconds", [60, 300, 599])
-def test_the_rate_falls_linearly_with_the_seconds_of_all_parts(seconds: float) -> None:
+def test_the_rate_falls_linearly_with_the_seconds_of_all_parts(seconds):
     assert RunClock(TIMED, seconds).rate(update=5000) == pytest.approx(1 - seconds / 600, abs=1e-3)
 
 
-def test_a_plateau_is_kept_until_the_decay_begins_by_the_clock_or_by_updates() -> None:
+def test_a_plateau_is_kept_until_the_decay_begins_by_the_clock_or_by_updates():
     timed = replace(TIMED, decay=0.4)
     clocks = [RunClock(timed, seconds) for seconds in (100, 355, 480)]
     assert [clock.rate(5000) for clock in clocks] == [1, 1, pytest.approx(0.5, abs=1e-3)]
@@ -100,14 +99,14 @@ def test_a_plateau_is_kept_until_the_decay_begins_by_the_clock_or_by_updates() -
     assert RunClock(replace(TIMED, schedule="constant"), 599).rate(5000) == 1
 
 
-def test_warm_up_ends_with_its_updates_or_with_its_share_of_the_time() -> None:
+def test_warm_up_ends_with_its_updates_or_with_its_share_of_the_time():
     assert RunClock(TIMED, 0).rate(update=49) == pytest.approx(0.5, abs=1e-3)
     assert RunClock(TIMED, 600 * LONGEST_WARM_UP / 2).rate(update=0) == pytest.approx(
         0.5 * 0.975, abs=1e-3
     )
 
 
-def test_the_first_update_which_compiles_is_no_part_of_the_warm_up() -> None:
+def test_the_first_update_which_compiles_is_no_part_of_the_warm_up():
     clock = RunClock(TIMED)
     clock.rate(update=0)
     clock.started -= 100
@@ -116,7 +115,7 @@ def test_the_first_update_which_compiles_is_no_part_of_the_warm_up() -> None:
     assert clock.rate(update=2) == pytest.approx(0.5 * (1 - 115 / 600), abs=1e-3)
 
 
-def test_it_ends_with_the_minutes_or_the_updates() -> None:
+def test_it_ends_with_the_minutes_or_the_updates():
     assert not RunClock(TIMED, 599).ended(1)
     assert RunClock(TIMED, 600).ended(1)
     assert RunClock(TIMED, 600.5).rate(1) == 0
@@ -127,9 +126,7 @@ def test_it_ends_with_the_minutes_or_the_updates() -> None:
     assert by_updates.rate(3) == learning_rate(TrainingConfig(updates=7), 3)
 
 
-def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fifth_of_its_time() -> (
-    None
-):
+def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fifth_of_its_time():
     clock = RunClock(replace(TIMED, minutes=60), 100)
     assert not clock.checkpoint_due(1)
     clock.started -= 121
@@ -148,7 +145,7 @@ def test_a_long_run_is_saved_every_two_minutes_and_tested_ten_times_or_in_a_fift
     assert RunClock(TIMED, 100).between == 60  # a short run's checkpoints are all tests
 
 
-def test_rows_of_a_run_of_minutes_are_at_most_ten_seconds_apart() -> None:
+def test_rows_of_a_run_of_minutes_are_at_most_ten_seconds_apart():
     clock = RunClock(TIMED, 100)
     assert not clock.row_due(1)
     assert clock.row_due(ROW_UPDATES)
@@ -157,7 +154,7 @@ def test_rows_of_a_run_of_minutes_are_at_most_ten_seconds_apart() -> None:
     assert not clock.row_due(ROW_UPDATES + 2)  # the next interval has begun
 
 
-def images(count: int, height: int, width: int, channels: int, background: int = 0) -> ImageSet:
+def images(count, height, width, channels, background=0):
     """`count` training images with a bright middle."""
     made = np.full((count, height, width, channels), background, np.uint8)
     made[:, 1:-1, 1:-1] = 99
@@ -165,11 +162,11 @@ def images(count: int, height: int, width: int, channels: int, background: int =
     return ImageSet(made, made[:2], height, width, channels, None, "")
 
 
-def of_updates(data: ImageSet, updates: int) -> ModelConfig:
+def of_updates(data, updates):
     return network(data, recipe(data, updates, None))
 
 
-def test_more_updates_make_a_wider_network_and_few_images_a_narrower_one() -> None:
+def test_more_updates_make_a_wider_network_and_few_images_a_narrower_one():
     many = images(5000, 28, 28, 1)
     few = images(300, 28, 28, 1)
     widths = [of_updates(many, updates).model_width for updates in (1, 1000, 5000)]
@@ -180,7 +177,7 @@ def test_more_updates_make_a_wider_network_and_few_images_a_narrower_one() -> No
     assert count_weights(of_updates(few, 5000)) <= 300 * 784 / sizing.BYTES_PER_WEIGHT
 
 
-def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_minutes_is_measured(monkeypatch):
     """By a clock that moves by 0.1 s with each update."""
     clock = itertools.count(step=0.1)
     monkeypatch.setattr(sizing, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -192,7 +189,7 @@ def test_a_run_of_minutes_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (3, 2, 1), (1, 1, 3), (64, 48, 3)])
-def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> None:
+def test_every_size_has_a_network_and_a_recipe(shape):
     data = images(10, *shape)
     training = recipe(data, 10, None)
     chosen = network(data, training)
@@ -207,7 +204,7 @@ def test_every_size_has_a_network_and_a_recipe(shape: tuple[int, int, int]) -> N
     assert model.parallel(batch).shape[:2] == (2, shape[0] * shape[1])
 
 
-def test_layers_and_width_can_be_chosen() -> None:
+def test_layers_and_width_can_be_chosen():
     data = images(5000, 28, 28, 1)
     training = recipe(data, 5000, None)
     both = network(data, training, layers=8, width=320)
@@ -223,13 +220,13 @@ def test_layers_and_width_can_be_chosen() -> None:
     assert deeper.layers == 6
 
 
-def test_outside_a_drawing_is_its_background() -> None:
+def test_outside_a_drawing_is_its_background():
     assert of_updates(images(10, 8, 8, 1, background=255), 5).outside == 255
     assert of_updates(images(10, 8, 8, 1, background=0), 5).outside == 0
     assert of_updates(images(10, 8, 8, 3, background=255), 5).outside == 128
 
 
-def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
+def test_what_is_predicted_and_mixed_can_be_chosen():
     data = images(10, 8, 8, 1)
     training = recipe(data, 5, None)
     for predicts in ("pixel_logistics", "logistics"):
@@ -246,19 +243,16 @@ def test_what_is_predicted_and_mixed_can_be_chosen() -> None:
         network(data, training, "x")
 
 
-Classes = tuple[tuple[str, ...], ...]
 ANIMALS = (("cat",), ("dog", "hound"))
 MORE = (("dog",), ("owl",), ("cat",))
 
 
-def parameters(model: Transformer, label: int) -> torch.Tensor:
+def parameters(model, label):
     images = torch.from_numpy(small_models.images(model.config, 2))
     return model.parallel(images, labels=torch.full((2,), label))
 
 
-def continued(
-    directory: Path, variant: str, before: Classes, after: Classes, biases: bool = True
-) -> tuple[Transformer, Transformer]:
+def continued(directory, variant, before, after, biases=True):
     """A model with the classes `before`, and one that continues from its saved
     weights with the classes `after`.
     """
@@ -276,9 +270,7 @@ def continued(
 
 
 @pytest.mark.parametrize("variant", ["authors", "strokes"])
-def test_a_model_without_classes_paints_the_same_with_each_of_them(
-    tmp_path: Path, variant: str
-) -> None:
+def test_a_model_without_classes_paints_the_same_with_each_of_them(tmp_path, variant):
     old, new = continued(tmp_path, variant, (), ANIMALS)
     assert new.classes.shape == (3, new.config.model_width)
     assert new.config.class_biases == (variant == "strokes")  # the paper's networks stay plain
@@ -287,9 +279,7 @@ def test_a_model_without_classes_paints_the_same_with_each_of_them(
 
 
 @pytest.mark.parametrize("biases", [False, True])
-def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(
-    tmp_path: Path, biases: bool
-) -> None:
+def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(tmp_path, biases):
     old, new = continued(tmp_path, "strokes", ANIMALS, MORE, biases)
     assert new.config.class_biases
     for label, before in ((0, 0), (1, 2), (2, 0), (3, 1)):
@@ -300,15 +290,13 @@ def test_classes_keep_their_vectors_by_name_and_new_ones_begin_without_a_class(
 
 
 @pytest.mark.parametrize("variant", ["plain", "concat", "strokes"])
-def test_without_its_classes_a_model_paints_as_it_did_without_one(
-    tmp_path: Path, variant: str
-) -> None:
+def test_without_its_classes_a_model_paints_as_it_did_without_one(tmp_path, variant):
     old, new = continued(tmp_path, variant, ANIMALS, ())
     assert "classes" not in new.state_dict()
     assert_close(variant, parameters(old, 0), parameters(new, 0))
 
 
-def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path: Path) -> None:
+def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path):
     with pytest.raises(
         ValueError, match="cannot be trained without its classes: its positions have no weights"
     ):
@@ -316,9 +304,7 @@ def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("variant", ["plain", "strokes"])
-def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(
-    tmp_path: Path, variant: str
-) -> None:
+def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(tmp_path, variant):
     old = small_models.model(small_models.config(**small_models.VARIANTS[variant], classes=ANIMALS))
     save_model(old, tmp_path, torch.float32)
     config, weights = first_weights(tmp_path, MORE, old.config.layers + 2, seed=1)
@@ -332,7 +318,7 @@ def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(
         assert layer.feed_forward_out.weight.grad.norm() > 0
 
 
-def test_added_layers_are_drawn_from_the_seed_alone(tmp_path: Path) -> None:
+def test_added_layers_are_drawn_from_the_seed_alone(tmp_path):
     old = small_models.model(small_models.config())
     save_model(old, tmp_path, torch.float32)
     drawn = [first_weights(tmp_path, (), old.config.layers + 1, seed)[1] for seed in (1, 1, 2)]
@@ -343,7 +329,7 @@ def test_added_layers_are_drawn_from_the_seed_alone(tmp_path: Path) -> None:
     assert all(torch.equal(drawn[0][name], own[name]) for name in own)
 
 
-def test_layers_that_cannot_be_had_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_layers_that_cannot_be_had_are_refused_in_a_sentence(tmp_path):
     old = small_models.model(small_models.config())
     save_model(old, tmp_path / "pre", torch.float32)
     with pytest.raises(

@@ -4,7 +4,6 @@ spent for, whatever that is answered.
 
 import asyncio
 from time import thread_time
-from typing import Any
 
 import httpx
 import pytest
@@ -27,27 +26,27 @@ UNITS = (SECONDS - FREE_SECONDS) / UNIT_SECONDS
 UNUSED = 5.0  # units: what the machinery around takes at most
 
 
-def compute(seconds: float = SECONDS) -> None:
+def compute(seconds=SECONDS):
     """Take so much processor time of this thread."""
     end = thread_time() + seconds
     while thread_time() < end:
         pass
 
 
-async def work() -> str:
+async def work():
     compute(SECONDS / 2)
     await asyncio.sleep(0)
     compute(SECONDS / 2)
     return "done"
 
 
-async def wait() -> str:
+async def wait():
     await asyncio.to_thread(compute)
     await asyncio.sleep(0.001)
     return "done"
 
 
-async def work_for_images() -> str:
+async def work_for_images():
     with current().paused():
         compute()
         await asyncio.sleep(0)
@@ -57,7 +56,7 @@ async def work_for_images() -> str:
     return "done"
 
 
-async def charged(work: Any, size: int = 0) -> float:
+async def charged(work, size=0):
     charges = []
     assert await measured(work(), LoopTime(charges.append, size)) == "done"
     return sum(charges)

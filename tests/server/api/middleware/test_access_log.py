@@ -4,7 +4,6 @@ traces, as a collector gets them.
 
 import json
 import sys
-from typing import Any
 
 import httpx
 import pytest
@@ -13,11 +12,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from scanline.model.base.extras import MissingExtraError
 from scanline.server.api.base import tracing
 from tests.support.commands import refused
-from tests.support.server.infrastructure.otel_collector import Collector, attributes, collecting
+from tests.support.server.infrastructure.otel_collector import attributes, collecting
 from tests.support.server.json_requests import MASKED
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.routes import GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import PATIENCE, Server, serve
+from tests.support.server.running_server import PATIENCE, serve
 from tests.support.server.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
 from tests.support.server.sockets import open_connection, post_request
 from tests.support.server.websocket_client import STREAM, connected
@@ -30,9 +29,7 @@ def client(guarded_server):
         yield client
 
 
-def line_of(
-    server: Server, request: str, event: str = "request", **fields: object
-) -> dict[str, Any]:
+def line_of(server, request, event="request", **fields):
     """The one line of that event about that request, once it is there, which has
     these fields; each line is JSON.
     """
@@ -171,7 +168,6 @@ def test_the_console_format_is_plain_text(server):
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
-Traced = tuple[Server, Collector]
 
 
 @pytest.fixture(scope="module")
@@ -182,22 +178,20 @@ def traced(grey_directory):
             yield server, collector
 
 
-def spans_of(collector: Collector, request: str, count: int = 1) -> list[Span]:
+def spans_of(collector, request, count=1):
     """The spans with that request id, once there are `count` of them."""
     return collector.wait_for(
         lambda span: attributes(span).get("scanline.request_id") == request, count
     )
 
 
-def span_of(
-    traced: Traced, request: str, url: str = GENERATIONS, fields: object = None, **headers: str
-) -> Span:
+def span_of(traced, request, url=GENERATIONS, fields=None, **headers):
     with traced[0].client(headers={"x-request-id": request, **headers}) as client:
         client.request("GET" if fields is None else "POST", url, json=fields)
     return spans_of(traced[1], request)[0]
 
 
-def children_of(collector: Collector, span: Span, count: int) -> dict[str, Span]:
+def children_of(collector, span, count):
     return {
         child.name: child
         for child in collector.wait_for(lambda one: one.parent_span_id == span.span_id, count)

@@ -21,9 +21,9 @@ from tests.support.pictures import painted
 from tests.support.server.error_answers import assert_error, assert_refused, refused_handshake
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.routes import GENERATIONS
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 from tests.support.server.sse_reader import images, post_for_events
-from tests.support.server.websocket_client import JobMessages, WebsocketClient, connected
+from tests.support.server.websocket_client import JobMessages, connected
 from tests.support.waiting import PATIENCE, wait_for
 
 WORK = 12 + 12 + 5 + 5  # images of all work at the time of the signal
@@ -44,7 +44,7 @@ class Observed:
     others: dict[str, Any] = field(default_factory=dict)
 
 
-def signalled(server: Server, continues: bool) -> Observed:
+def signalled(server, continues):
     """Signals a server that has work of every kind; with `continues`, it then continues."""
     others = {}
     with ExitStack() as stack:
@@ -71,7 +71,7 @@ def signalled(server: Server, continues: bool) -> Observed:
     return Observed(*responses, server.wait_until_exited(), server.log_text, others)
 
 
-def meanwhile(server: Server, asker: httpx.Client, websocket: WebsocketClient) -> dict[str, Any]:
+def meanwhile(server, asker, websocket):
     answers = {path: asker.get(path) for path in ("/readyz", "/healthz", "/metrics", "/v1/models")}
     answers |= {
         path: asker.post(f"/v1/images/{path}", json={})

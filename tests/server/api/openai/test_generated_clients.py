@@ -6,7 +6,6 @@ import importlib
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import urljoin
 
 import httpx
@@ -26,7 +25,7 @@ pytestmark = [
 ]
 
 
-def run(*command: object, folder: Path) -> str:
+def run(*command, folder):
     ran = subprocess.run(
         [*map(str, command)], cwd=folder, capture_output=True, text=True, check=False
     )

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def node(*arguments: object, folder: Path) -> str:
+def node(*arguments, folder):
     command = ["node", *map(str, arguments)]
     ran = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -7,7 +7,6 @@ server's address, a key and a model.
 
 import base64
 
-import httpx
 import numpy as np
 import pytest
 
@@ -67,7 +66,7 @@ FORMS = {  # the picture's name, and the other fields
 LOOK_FOR_URLS = ("LibreChat, DALL-E 3", "LangChain", "n8n, DALL-E 2")
 
 
-def sent_image(response: httpx.Response, label: str, size: str) -> np.ndarray:
+def sent_image(response, label, size):
     """Return the one image of an answer, which must be where the client looks
     for it, and of the size asked for.
     """
@@ -84,7 +83,7 @@ def sent_image(response: httpx.Response, label: str, size: str) -> np.ndarray:
     return image
 
 
-def own_pixels(image: np.ndarray) -> np.ndarray:
+def own_pixels(image):
     """Return the middle pixel of each block that a pixel of the model has become."""
     height, width = image.shape
     return image[(2 * np.arange(7) + 1) * height // 14][:, (2 * np.arange(5) + 1) * width // 10]

@@ -4,13 +4,11 @@ are read; their size is bounded.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message
 
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.tasks.score import Scores
@@ -34,7 +32,7 @@ SMALL = config(channels=3)
 OUTPUT = ImageOutput("png", "4x5")
 
 
-def whole(pieces: AsyncIterator[bytes]) -> bytes:
+def whole(pieces):
     async def collect():
         return b"".join([piece async for piece in pieces])
 
@@ -86,24 +84,24 @@ def test_likelihoods_in_pieces_are_those_of_the_task(count, per_pixel, rare):
 class Connection:
     """A client that takes the first parts of an answer and then, until `reads` is set, no more."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.made = 0  # pieces of the answer
         self.messages = []
         self.reads = asyncio.Event()
 
-    async def pieces(self, count: int) -> AsyncIterator[bytes]:
+    async def pieces(self, count):
         for self.made in range(1, count + 1):
             yield b"a" * PIECE
 
-    async def receive(self) -> Message:
+    async def receive(self):
         return await asyncio.Future()  # never
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message):
         self.messages.append(message)
         if len(self.messages) > 2:
             await self.reads.wait()
 
-    async def answer(self, count: int, timeout: float = 60) -> None:
+    async def answer(self, count, timeout=60):
         request = self  # of a request, only `receive` is used
         headers = {"content-type": "text/plain"}
         last = await answers.send_answer(request, self.send, self.pieces(count), headers, timeout)

@@ -4,7 +4,6 @@ and the server paints as before.
 
 from collections import deque
 
-import httpx
 import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -33,7 +32,7 @@ HEAD = b'--x\r\ncontent-disposition: form-data; name="'
 END = b"\r\n--x--\r\n"
 
 
-def part(name: bytes, data: bytes, more: bytes = b"") -> bytes:
+def part(name, data, more=b""):
     return HEAD + name + b'"' + more + b"\r\n\r\n" + data + b"\r\n"
 
 
@@ -112,7 +111,7 @@ FLOODS = {  # label: messages that are sent many times at once
 pytestmark = pytest.mark.usefixtures("small_room_client")
 
 
-def assert_one_sentence(label: str, response: httpx.Response, *statuses: int) -> None:
+def assert_one_sentence(label, response, *statuses):
     __tracebackhide__ = True
     assert response.status_code in statuses, (label, response.text[:1000])
     if response.status_code != 200:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from starlette.requests import Request
 
 from scanline.model.base.inputs import InvalidInput
 from scanline.server.api.base.errors import MAX_QUOTED, ApiError, quoted
-from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, FormParser, Part, read_form
+from scanline.server.api.payload.form_parser import MAX_TEXT_BYTES, FormParser, read_form
 from scanline.server.api.payload.json_object import INLINE_BYTES, JsonLimits, parse_object
 from scanline.server.api.payload.schemas import MAX_PROMPT_CHARACTERS
 
@@ -23,11 +22,11 @@ VALUES = st.recursive(
 )
 
 
-def parsed(document: bytes, limits: JsonLimits = LIMITS) -> dict[str, Any]:
+def parsed(document, limits=LIMITS):
     return asyncio.run(parse_object(document, limits))
 
 
-def code(document: bytes, limits: JsonLimits = LIMITS) -> str | None:
+def code(document, limits=LIMITS):
     with pytest.raises(ApiError) as refusal:
         parsed(document, limits)
     assert refusal.value.status == 400
@@ -99,7 +98,7 @@ def test_short_values_are_repeated_as_they_are():
 MULTIPART = "multipart/form-data; boundary=x"
 
 
-def part(name: str, content: bytes, header: str = "") -> bytes:
+def part(name, content, header=""):
     return (
         f'--x\r\ncontent-disposition: form-data; name="{name}"{header}\r\n\r\n'.encode()
         + content
@@ -107,13 +106,11 @@ def part(name: str, content: bytes, header: str = "") -> bytes:
     )
 
 
-def file(name: str, content: bytes) -> bytes:
+def file(name, content):
     return part(name, content, '; filename="a"')
 
 
-def read(
-    body: bytes, chunk: int, kind: str = MULTIPART, pictures: int = 3, picture_bytes: int = 1000
-) -> list[Part]:
+def read(body, chunk, kind=MULTIPART, pictures=3, picture_bytes=1000):
     chunks = [*(body[start : start + chunk] for start in range(0, len(body), chunk)), b""]
     messages = [{"type": "http.request", "body": one, "more_body": bool(one)} for one in chunks]
 

@@ -9,7 +9,6 @@ import re
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -36,11 +35,11 @@ MANY = {"image": [PICTURE] * 999}
 CODES = code_file(np.zeros((999, 1), np.uint8), Codes((b"a",) * 999), (7, 5, 1), 32 * "0", "exact")
 
 
-def large(width: int, **fields: Any) -> dict[str, Any]:
+def large(width, **fields):
     return {"size": f"{width}x2048", "size_policy": "resize", **fields}
 
 
-def edit(width: int) -> dict[str, Any]:
+def edit(width):
     return {
         "image": text(encode(np.zeros((2048, width), np.uint8))),
         "keep_rows": 3,
@@ -97,7 +96,7 @@ ACCEPT = {"write a sheet": "image/webp", "write a film": "image/gif"}
 THREADS = {"scanline-payload_0", "scanline-long_0"}
 
 
-def charged() -> float:
+def charged():
     """The seconds of the threads, of all clients."""
     return sum(sum(thread.seconds.values()) for thread in (offload._worker, offload._long))
 
@@ -106,7 +105,7 @@ def charged() -> float:
 def test_a_call(name, in_process_server, monkeypatch):
     owner, attribute, route, fields, beyond = CALLS[name]
     call = getattr(owner, attribute)
-    made_by = list[str]()
+    made_by = []
 
     def recorded(*arguments, **options):
         made_by.append(threading.current_thread().name)
@@ -133,8 +132,8 @@ def test_texts_of_a_form_that_may_be_base64_are_decoded_in_the_thread(
     in_process_server, monkeypatch
 ):
     """A form of 200 texts of percent signs held the event loop for 5 s."""
-    made_by = set[str]()
-    seconds = list[float]()
+    made_by = set()
+    seconds = []
 
     def recorded(text, param):
         made_by.add(threading.current_thread().name)

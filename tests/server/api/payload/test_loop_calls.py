@@ -115,7 +115,7 @@ def server(grey_directory):
         yield SimpleNamespace(url=url)
 
 
-def longest(seconds: float) -> float:
+def longest(seconds):
     """The bound on this machine, which may be a slow one: not below
     some twice the time of a known loop.
     """
@@ -129,7 +129,6 @@ def longest(seconds: float) -> float:
 def test_a_header(server, name):
     method, path = HEADERS[name]
     loop = next(thread for thread in threading.enumerate() if thread.name.endswith("(run)"))
-    assert loop.ident is not None
     clock = time.pthread_getcpuclockid(loop.ident)
     fixed = {
         "host": "127.0.0.1",

@@ -58,7 +58,7 @@ SPELLED = {"content-type": "multipart/form-data; charset=UTF8; boundary=x"}
 DATA_URL = f"data:image/png;base64,{BASE64}".encode()
 
 
-def part(parameters: str, content: bytes) -> bytes:
+def part(parameters, content):
     return b"--x\r\nContent-Disposition: form-data; %s\r\n\r\n%s\r\n" % (
         parameters.encode(),
         content,

@@ -16,7 +16,7 @@ FILE = encode(IMAGE)
 JSON = {"content-type": "application/json"}
 
 
-def with_chunk(kind: bytes, data: bytes) -> bytes:
+def with_chunk(kind, data):
     """The picture with another chunk behind its header."""
     return FILE[:33] + chunk(kind, data) + FILE[33:]
 

@@ -4,7 +4,6 @@ import base64
 import io
 from dataclasses import replace
 
-import httpx
 import numpy as np
 import pytest
 
@@ -19,7 +18,7 @@ IMAGES = noise(7, 7, 5)
 TEXTS = [text(encode(image)) for image in IMAGES]
 
 
-def file_of(client: httpx.Client, pictures: np.ndarray, **fields: object) -> bytes:
+def file_of(client, pictures, **fields):
     sent = {"image": [text(encode(image)) for image in pictures], "output_format": "file", **fields}
     return client.post(CODES, json=sent).content
 
@@ -30,11 +29,11 @@ def file(server):
         return file_of(client, IMAGES, images_a_code=3)
 
 
-def changed(file: bytes, **fields: object) -> bytes:
+def changed(file, **fields):
     return replace(read(file), **fields).to_bytes()
 
 
-def flipped(file: bytes) -> bytes:
+def flipped(file):
     """The file with another bit in the first byte of its second code."""
     codes = read(file).codes
     first, second, third = codes.codes

@@ -5,7 +5,6 @@ fields and formats, and other sizes.
 import base64
 import io
 
-import httpx
 import numpy as np
 import pytest
 
@@ -19,7 +18,7 @@ from tests.support.server.sse_reader import images, post_for_events
 NPY = "application/x-npy"
 
 
-def accepted(client: httpx.Client, accept: str, **fields: object) -> httpx.Response:
+def accepted(client, accept, **fields):
     return client.post(GENERATIONS, json={"seed": 4, **fields}, headers={"accept": accept})
 
 
@@ -159,11 +158,11 @@ COLOUR_HOLE = np.full((3, 4), 255, np.uint8)
 COLOUR_HOLE[1, :2] = 0
 
 
-def edit(client: httpx.Client, **fields: object) -> dict:
+def edit(client, **fields):
     return post(client, EDITS, **{"seed": 4, **fields})
 
 
-def alpha(image: np.ndarray, mask: np.ndarray) -> str:
+def alpha(image, mask):
     """A file of the image with the mask as its alpha channel, in base64."""
     return text(encode(np.dstack((image, mask))))
 

@@ -3,14 +3,12 @@ cannot be had is refused by each.
 """
 
 import json
-from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from scanline.model.inference import Images, load
+from scanline.model.inference import load
 from scanline.model.sampling.base.messages import Ready
 from scanline.server.api.base.errors import from_exception
 from scanline.server.api.payload.partial_images import UNPAINTED
@@ -33,7 +31,7 @@ from tests.support.server.json_requests import (
 )
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import Server, client_of
+from tests.support.server.running_server import client_of
 from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sse_reader import images, named, post_for_events
 from tests.support.server.websocket_client import connected
@@ -91,13 +89,13 @@ def guided_server(directory):
 guided = client_of("guided_server")
 
 
-def facts(data: list[dict[str, Any]]) -> list[list[Any]]:
+def facts(data):
     """What an answer, events or messages say of each image, in the order of the images."""
     ordered = sorted(data, key=lambda one: one["index"])
     return [[one[name] for name in FACTS] for one in ordered]
 
 
-def facts_of_library(law: Images) -> list[list[Any]]:
+def facts_of_library(law):
     rows = []
     for index, bits in enumerate(law.bits_per_dim):
         name = law.classes[index] if law.classes else None
@@ -109,9 +107,7 @@ def facts_of_library(law: Images) -> list[list[Any]]:
     return rows
 
 
-def assert_painted(
-    server: Server, client: httpx.Client, url: str, law: Images, **fields: Any
-) -> None:
+def assert_painted(server, client, url, law, **fields):
     """Every face answers with these images, and says the same of each."""
     answer = post(client, url, **fields)
     said = facts(answer["data"])

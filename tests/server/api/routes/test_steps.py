@@ -2,7 +2,6 @@
 
 from base64 import b64decode
 
-import httpx
 import numpy as np
 import torch
 
@@ -19,7 +18,7 @@ COUNT = 20
 IMAGE = noise(3, 4, 3)
 
 
-def inspected(client: httpx.Client, **fields: object) -> dict:
+def inspected(client, **fields):
     picture = {"image": text(encode(IMAGE))}
     return post(
         client,

@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kernel_file import kernel_file
 from scanline.server.api import weights_export
 from scanline.server.api.routes.weights import _content_disposition
-from scanline.server.api.weights_export import Exported, ExportError, Exports
+from scanline.server.api.weights_export import ExportError, Exports
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.in_process_server import client_of_app
 from tests.support.waiting import PATIENCE
@@ -39,7 +38,7 @@ def test_it_has_what_a_network_is_made_of(client, grey):
     assert_refused(client.get("/v1/models/white/weights"), 404, "model", "model_not_found")
 
 
-def described(model, precision: str) -> dict[str, Any]:
+def described(model, precision):
     """What the file of a model says besides its tensors."""
     file = kernel_file(model, precision)
     size = int.from_bytes(file[:8], "little")
@@ -92,16 +91,16 @@ print(len(file.read_text().splitlines()), end="")
 """  # writes a line for each of its runs, and the number of runs as its output
 
 
-def exports(program: str, seconds: float = PATIENCE) -> Exports:
+def exports(program, seconds=PATIENCE):
     """Exports by a Python program, whose argument is the directory."""
     return Exports((sys.executable, "-c", program), seconds)
 
 
-def runs(directory: Path) -> int:
+def runs(directory):
     return len((directory / "runs").read_text().splitlines())
 
 
-def exported(found: Exports, directory: Path, digest: str = "first") -> Exported:
+def exported(found, directory, digest="first"):
     return asyncio.run(found.get(("grey", digest), directory, "exact"))
 
 

@@ -3,9 +3,7 @@ address of 127.0.0.0/8) has a share.
 """
 
 import asyncio
-import socket
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -25,7 +23,6 @@ from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import GENERATIONS
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sockets import (
     answer_to,
@@ -106,7 +103,7 @@ def test_a_long_head_is_refused(strict_server, label):
     assert_refused(answer_to(strict_server, sent), status, None, code)
 
 
-def head_of(size: int) -> bytes:
+def head_of(size):
     """A head that counts as so many bytes: its address, names and
     values, and four for each header.
     """
@@ -253,7 +250,7 @@ def client(small_server):
         yield client
 
 
-def assert_refused_for_now(response: httpx.Response, code: str) -> None:
+def assert_refused_for_now(response, code):
     __tracebackhide__ = True
     assert_refused(response, 503, None, code)
     assert response.headers["retry-after"] == "2"
@@ -261,14 +258,14 @@ def assert_refused_for_now(response: httpx.Response, code: str) -> None:
 
 
 @contextmanager
-def open_many(server: Server, count: int, receive_buffer: int = 0) -> Iterator[list[socket.socket]]:
+def open_many(server, count, receive_buffer=0):
     with ExitStack() as stack:
         yield [
             stack.enter_context(open_connection(server, receive_buffer, ONE)) for _ in range(count)
         ]
 
 
-def answered(server: Server, source: str) -> bool:
+def answered(server, source):
     return answer_to(server, GET, source).status_code == 200
 
 
@@ -287,14 +284,14 @@ def test_one_client_has_a_share_of_all_connections(small_server, client):
     wait_for(lambda: answered(small_server, ONE), "room for connections")
 
 
-def assert_received(response: httpx.Response) -> None:
+def assert_received(response):
     """The body was read to its end, and then refused for what is in it: a
     text that is longer than a picture.
     """
     assert (response.status_code, response.json()["error"]["code"]) == (400, "json_too_complex")
 
 
-def wait_for_arriving(client: httpx.Client, size: float) -> None:
+def wait_for_arriving(client, size):
     """Wait until the server has so many bytes of what is not complete, so that
     they came before what is sent next.
     """
@@ -337,7 +334,7 @@ def many_server(grey_directory):
         yield server
 
 
-def arriving(client: httpx.Client) -> float:
+def arriving(client):
     return Metrics(client).of("connection_arriving_bytes")
 
 

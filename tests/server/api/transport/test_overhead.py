@@ -17,7 +17,6 @@ from scanline.server.api.base import rate_limit
 from tests.support.server.frames import WEBSOCKET_HEAD, frame
 from tests.support.server.json_requests import generate
 from tests.support.server.routes import EDITS
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import serve_with
 from tests.support.server.sockets import exchange, open_connection, post_request, read_until_closed
 from tests.support.server.websocket_client import connected
@@ -39,12 +38,12 @@ def server(grey_directory):
         yield server
 
 
-def get(server: Server, source: str, path: str = "/v1/models") -> None:
+def get(server, source, path="/v1/models"):
     with server.client(transport=httpx.HTTPTransport(local_address=source)) as client:
         assert client.get(path).status_code == 200
 
 
-def delays(server: Server, source: str, path: str = "") -> list[float]:
+def delays(server, source, path=""):
     """The delays of a client's requests of that path, as they are logged."""
     lines = [
         line

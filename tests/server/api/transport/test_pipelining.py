@@ -203,15 +203,15 @@ PIECES = st.sampled_from(
 BODIES = st.lists(PIECES, max_size=6).map(b"".join)
 
 
-def get() -> bytes:
+def get():
     return b"GET /a HTTP/1.1\r\nhost: [::1]\r\n\r\n"
 
 
-def with_length(body: bytes) -> bytes:
+def with_length(body):
     return b"POST /b HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % len(body) + body
 
 
-def chunked(body: bytes) -> bytes:
+def chunked(body):
     chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
     return b"POST /c HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunk + b"0\r\na: b\r\n\r\n"
 
@@ -222,7 +222,7 @@ MESSAGES = st.one_of(st.builds(get), st.builds(with_length, BODIES), st.builds(c
 class Reader:
     """Reads messages as the protocol does; keeps where each of them ended."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.parser = httptools.HttpRequestParser(self)
         self.finder = MessageEnds()
         self.in_message = False
@@ -231,21 +231,21 @@ class Reader:
         self.completed = 0  # by the current slice
         self.headers = {}
 
-    def on_message_begin(self) -> None:
+    def on_message_begin(self):
         self.in_message = True
         self.headers = {}
 
-    def on_header(self, name: bytes, value: bytes) -> None:
+    def on_header(self, name, value):
         self.headers[name] = value
 
-    def on_headers_complete(self) -> None:
+    def on_headers_complete(self):
         self.finder.body_left = int(self.headers.get(b"content-length", 0))
 
-    def on_message_complete(self) -> None:
+    def on_message_complete(self):
         self.in_message = False
         self.completed += 1
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data):
         start = 0
         while start < len(data):
             self.completed = 0

@@ -16,7 +16,6 @@ from tests.support.server.frames import WEBSOCKET_HEAD, frame
 from tests.support.server.json_requests import generate
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.routes import GENERATIONS
-from tests.support.server.running_server import Server
 from tests.support.server.shared_servers import NO_DELAY, serve_with
 from tests.support.server.sockets import answer_to, open_connection, post_request, reset
 from tests.support.waiting import wait_for
@@ -69,7 +68,7 @@ SENT = {
 
 
 @st.composite
-def a_piece(draw: st.DrawFn, kind: str) -> bytes:
+def a_piece(draw, kind):
     """Something, some times over, perhaps cut off."""
     data = draw(SENT[kind]) * draw(st.sampled_from([1, 1, 1, 2, 30, 1000]))
     data = data[:200_000]
@@ -80,7 +79,7 @@ Action = tuple[str, bytes | float]
 
 
 @st.composite
-def a_client(draw: st.DrawFn) -> list[Action]:
+def a_client(draw):
     """What a client does, one after the other; the last action is how it leaves."""
     kind = draw(st.sampled_from(list(SENT)))
     begin = [("send", WEBSOCKET_HEAD + b"\r\n")] if kind == "websocket" else []
@@ -94,7 +93,7 @@ def a_client(draw: st.DrawFn) -> list[Action]:
     return [*begin, *draw(st.lists(actions, max_size=8)), (end, b"")]
 
 
-def act(connection: socket.socket, actions: list[Action]) -> None:
+def act(connection, actions):
     """Does all of it, until the server closes the connection."""
     connection.settimeout(0.3)
     with suppress(OSError):  # which may be a refusal, or a server that does not read on
@@ -116,7 +115,7 @@ def act(connection: socket.socket, actions: list[Action]) -> None:
                     connection.recv(65536)
 
 
-def open_files(server: Server) -> int:
+def open_files(server):
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
 

@@ -6,18 +6,15 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
 from websockets.frames import Opcode
 
 from scanline.server.api.middleware.observe import HttpCounters
-from scanline.server.api.transport.client_transport import ClientTransport
 from scanline.server.api.transport.uvicorn_options import uvicorn_options
 from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
@@ -135,7 +132,7 @@ def test_a_websocket_whose_messages_follow_each_other_stays_open(strict_server):
     assert b"receive_timeout" not in data
 
 
-def pause(seconds: float) -> float:
+def pause(seconds):
     """Sleep; return the seconds that passed, which are more on a busy machine."""
     began = time.monotonic()
     time.sleep(seconds)
@@ -207,7 +204,7 @@ HOLDERS = {
 
 
 @contextmanager
-def draining(directory: Path, holders: dict[str, Holder], *options: str) -> Iterator[Server]:
+def draining(directory, holders, *options):
     """A server that was signalled while clients held connections that they do not read from."""
     server = Server(directory, *options)
     with ExitStack() as stack:
@@ -234,7 +231,7 @@ def test_answers_that_nobody_reads_end_with_the_drain(grey_directory):
     assert_clean_end(server)
 
 
-def assert_clean_end(server: Server) -> None:
+def assert_clean_end(server):
     log = server.log_text
     assert "drain" in log
     assert "Traceback" not in log, log
@@ -242,7 +239,7 @@ def assert_clean_end(server: Server) -> None:
 
 
 @asynccontextmanager
-async def leaving_unread(app: ASGIApp) -> AsyncIterator[tuple[ClientTransport, socket.socket]]:
+async def leaving_unread(app):
     """The server's side and the client's of a connection whose answer waits to be read."""
     options = uvicorn_options(Settings(send_timeout=PATIENCE), HttpCounters())
     server = uvicorn.Server(uvicorn.Config(app, lifespan="off", **options))
@@ -266,10 +263,10 @@ class LargeAnswer:
 
     part = bytes(100_000)
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.made = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope, receive, send):
         await send({"type": "http.response.start", "status": 200})
         for _ in range(100):
             self.made += 1

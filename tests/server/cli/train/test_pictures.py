@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,7 +36,7 @@ FILES = ["README.md", "config.json", "evaluation.json", "loss.csv", "loss.png", 
 FILES += ["run.json", "samples.png", "training.pt"]
 
 
-def bars(count: int, channels: int = 1) -> np.ndarray:
+def bars(count, channels=1):
     """Pictures [count, 8, 8] or [count, 8, 8, 3] uint8 of a bright bar somewhere."""
     random = np.random.default_rng(0)
     images = np.zeros((count, 8, 8, channels), np.uint8)
@@ -63,12 +62,12 @@ def pictures(tmp_path_factory):
     return folder
 
 
-def weights(out: Path) -> dict[str, torch.Tensor]:
+def weights(out):
     found = torch.load(out / "training.pt", weights_only=True)["model"]
     return found
 
 
-def train(pictures: Path, out: Path, *options: object) -> str:
+def train(pictures, out, *options):
     return done("train", "--data", pictures, "--out", out, "--no-compile", *options)
 
 

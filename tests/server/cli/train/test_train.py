@@ -181,7 +181,7 @@ def test_branches_are_remembered_and_on_the_card(tmp_path, data):
     assert (ran.status, ran.err) == (2, sentence)
 
 
-def limited(most: int, *arguments: object) -> str:
+def limited(most, *arguments):
     """Return the error of a command that may write files of so many bytes."""
     with full_disk(most):
         ran = scanline(*arguments)
@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, data):
     load_model(tmp_path)
 
 
-def row(update: int, seconds: float, bits: float, test: float | None = None) -> Row:
+def row(update, seconds, bits, test=None):
     return Row(update, bits, 0.001, 1.0, seconds, test)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scanline.model.sampling.base.messages import Event, Finished, GenerateRequest, Scheduled
+from scanline.model.sampling.base.messages import Finished, GenerateRequest, Scheduled
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import NOT_TAKEN_IN, EngineFailedError
 from tests.support.engine.engines import ENDLESS, with_deadline
@@ -19,11 +19,11 @@ ERRORS = [
 class BreakingJob(PaintJob):
     """A job that cannot take in its first image."""
 
-    def __init__(self, number: int, images: int, error: Exception) -> None:
+    def __init__(self, number, images, error):
         super().__init__(GenerateRequest(number, images, seed=3))
         self.error = error
 
-    def _pass_on(self, event: Event) -> None:
+    def _pass_on(self, event):
         if isinstance(event, Finished):
             raise self.error
 

@@ -4,14 +4,10 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from math import inf
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 
-import httpx
 import pytest
 
 from scanline.server.engine.job import EngineFailedError
@@ -40,7 +36,7 @@ def test_a_silent_engine_is_not_ready_and_is_again_when_it_goes_on(grey_director
         assert client.post(GENERATIONS, json={}).status_code == 200
 
 
-async def started(directory: Path, timeout: float = inf) -> RecordingClient:
+async def started(directory, timeout=inf):
     return await RecordingClient(
         EngineOptions(directory, "cpu", slots=1, threads=1, timeout=timeout)
     ).started()
@@ -61,7 +57,7 @@ def short_kill(monkeypatch):
 
 
 @contextmanager
-def not_to_be_killed(engine: RecordingClient) -> Iterator[BaseProcess]:
+def not_to_be_killed(engine):
     """A stopped process whose kill has no effect stands for one
     that waits for a device that hangs.
     """
@@ -127,7 +123,7 @@ def client(loading):
         yield client
 
 
-def assert_not_ready(response: httpx.Response) -> None:
+def assert_not_ready(response):
     __tracebackhide__ = True
     error = response.json()["error"]
     assert (response.status_code, error["type"], error["code"]) == (

@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.model.network.transformer import Transformer
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, Finished, Scored
 from scanline.model.tasks.offline import paint
@@ -26,7 +25,7 @@ from scanline.server.engine.local import engine_process
 from scanline.server.engine.local.quarantine import Quarantine, Verdict
 from scanline.server.engine.worker.process import UNRECOVERABLE, EngineOptions
 from tests.support.engine import engines
-from tests.support.engine.engines import FaultyOptions, RecordingClient, with_deadline
+from tests.support.engine.engines import RecordingClient, with_deadline
 from tests.support.engine.jobs import PaintJob, ScoreJob
 
 IMAGES = 10  # of each request, in four slots
@@ -37,9 +36,8 @@ COMPLETED = {"known": (KNOWN.tobytes(),), "masks": (HOLE.tobytes(),)}
 PARTICLES = 3  # of a completion
 
 
-def send_at_third_call(engine: RecordingClient, number: int) -> None:
+def send_at_third_call(engine, number):
     """Let the engine send itself a signal, once."""
-    assert isinstance(engine.options, FaultyOptions)
     engine.options.signal_file.write_text(str(int(number)))
 
 
@@ -89,13 +87,13 @@ def replayed(runner, faulty_engine):
     return runner.run(all_three())
 
 
-async def painted(engine: RecordingClient, images: int, seed: int) -> PaintJob:
+async def painted(engine, images, seed):
     with engine.reserve(images), engine.paint(images, seed, temperature=0.8) as job:
         await with_deadline(job.wait())
     return job
 
 
-def assert_equals_offline(grey: Transformer, job: PaintJob, seed: int) -> None:
+def assert_equals_offline(grey, job, seed):
     __tracebackhide__ = True
     expected = paint(grey, len(job.task.images), seed=seed, temperature=0.8)
     np.testing.assert_array_equal(job.task.images, expected.images)
@@ -211,12 +209,11 @@ async def test_an_engine_that_cannot_be_restarted_is_given_up(grey_directory, ca
             await with_deadline(job.wait())
     await engine.close()
     assert engine.failed.is_set()
-    assert engine.load_error is not None
     assert str(engine.directory) in engine.load_error, "not the model's own directory"
     assert "2 crashes in a row without a finished image: it is not started again" in caplog.text
 
 
-def admitted(*requests: int) -> Quarantine:
+def admitted(*requests):
     """A quarantine whose requests are all in the engine."""
     quarantine = Quarantine()
     for request in requests:
@@ -225,7 +222,7 @@ def admitted(*requests: int) -> Quarantine:
     return quarantine
 
 
-def crash(quarantine: Quarantine) -> tuple[Verdict, list[int]]:
+def crash(quarantine):
     """The verdict of a crash, and the requests that the next engine gets."""
     return quarantine.died(), quarantine.admit()
 
@@ -316,7 +313,7 @@ def test_exactly_the_culprits_are_found_in_few_crashes(requests, crashing, data)
 GIVEN_UP = "The engine died each time it worked on this request"
 
 
-async def end(engine: RecordingClient, seed: int, images: int = 3) -> np.ndarray:
+async def end(engine, seed, images=3):
     with engine.paint(images, seed, temperature=1.0, stream=True) as job:
         await with_deadline(job.wait())
     return job.task.images

@@ -22,7 +22,6 @@ import pytest
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, EVALUATION, GENERATION, ModelDirectoryError
-from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Pixels
 from scanline.model.tasks.offline import paint
 from scanline.server.engine.job import EngineFailedError
@@ -131,7 +130,7 @@ class ChangingOptions(EngineOptions):
 
     changed: Path = Path("none")
 
-    def generator(self) -> Generator:
+    def generator(self):
         generator = super().generator()
         if self.changed.exists():
             generator.__dict__["digest"] = "0" * 32
@@ -144,7 +143,7 @@ def directory(tmp_path, grey):
     return tmp_path / "changing"
 
 
-def other_model(directory: Path) -> None:
+def other_model(directory):
     """Save other weights into the directory, as `scanline train --out` does."""
     save_model(small_models.model(small_models.GREY, seed=5), directory)
 
@@ -198,14 +197,14 @@ async def test_an_engine_of_int8_weights_that_loses_its_gpu_goes_on_on_the_cpu(d
     assert engine.ready.device == "cpu"
 
 
-def remove_files(temporary: Path) -> None:
+def remove_files(temporary):
     """As a machine cleans its temporary directory: sockets in use stay."""
     for path in temporary.rglob("*"):
         if path.is_file():
             path.unlink()
 
 
-def remove_all(temporary: Path) -> None:
+def remove_all(temporary):
     """As above, but also sockets: that of the fork server, and the directory of the copy."""
     shutil.rmtree(temporary)
     temporary.mkdir()

@@ -4,13 +4,12 @@ where a test wants to know which.
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import serve
 from tests.support.server.shared_servers import LONG, NO_DELAY, arguments
 from tests.support.waiting import wait_for
 
@@ -25,7 +24,6 @@ LIMITS = {
 # a client stays with its process
 KEPT = {"request-timeout": 36_000, "keep-alive-timeout": 600}
 OPTIONS = arguments({"api-processes": 2, **LIMITS, **KEPT, **NO_DELAY})
-Only = Callable[[int], AbstractContextManager[None]]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +37,7 @@ def processes(shared_server):
     return wait_for_processes(shared_server)
 
 
-def wait_for_processes(server: Server) -> list[int]:
+def wait_for_processes(server):
     """Both API processes, once there are two that listen."""
     found = wait_for(
         lambda: server.api_processes() if len(server.api_processes()) == 2 else [],
@@ -52,7 +50,7 @@ def wait_for_processes(server: Server) -> list[int]:
 
 
 @contextmanager
-def only(server: Server, process: int) -> Iterator[None]:
+def only(server, process):
     """Let new connections go to one API process: the other ones stand still meanwhile."""
     others = [other for other in server.api_processes() if other != process]
     for other in others:

@@ -7,7 +7,7 @@ import re
 import signal
 import ssl
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,6 @@ import pytest
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD
 from scanline.model.inference import load
-from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.server.engine.remote.conftest import KEY, OPTIONS, only, wait_for_processes
 from tests.support import shapes, small_models
@@ -29,7 +28,7 @@ from tests.support.server.infrastructure.certificates import write_certificate
 from tests.support.server.metrics_reader import Metrics, wait_until_idle
 from tests.support.server.running_server import Server, serve
 from tests.support.server.shared_servers import LONG, bearer
-from tests.support.server.websocket_client import WebsocketClient, connected
+from tests.support.server.websocket_client import connected
 from tests.support.waiting import PATIENCE, wait_for
 
 URL = "/v1/images/generations"
@@ -37,7 +36,7 @@ RELOAD = "/v1/models/changing/reload"
 IMAGES = 300  # in four slots: many ticks
 
 
-def client_of(server: Server, process: int) -> httpx.Client:
+def client_of(server, process):
     """A client whose connection one API process has accepted."""
     client = server.client(headers=bearer(KEY))
     with only(server, process):
@@ -45,25 +44,25 @@ def client_of(server: Server, process: int) -> httpx.Client:
     return client
 
 
-def websocket_of(server: Server, process: int, stack: ExitStack) -> WebsocketClient:
+def websocket_of(server, process, stack):
     """An open websocket that one API process has accepted."""
     with only(server, process):
         return stack.enter_context(connected(server.url, additional_headers=bearer(KEY)))
 
 
-def begin(socket: WebsocketClient, seed: int, images: int = IMAGES) -> None:
+def begin(socket, seed, images=IMAGES):
     socket.send(type="generate", id="job", n=images, seed=seed)
     socket.receive()
 
 
-def assert_finishes(socket: WebsocketClient, model: Transformer, seed: int) -> None:
+def assert_finishes(socket, model, seed):
     __tracebackhide__ = True
     received = socket.receive_until_finished(1)["job"]
     assert received.last == "done"
     np.testing.assert_array_equal(received.images(), paint(model, IMAGES, seed=seed).images)
 
 
-def assert_paints(client: httpx.Client, model: Transformer, seed: int = 1) -> None:
+def assert_paints(client, model, seed=1):
     __tracebackhide__ = True
     posted = painted(client.post(URL, json={"n": 3, "seed": seed}).json())
     np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
@@ -248,7 +247,7 @@ def test_a_model_that_cannot_be_loaded_ends_the_server_with_one_sentence(tmp_pat
 TWO = "--api-processes", "2"
 
 
-def answers(server: Server, key: str = "", verify: ssl.SSLContext | bool = False) -> list[int]:
+def answers(server, key="", verify=False):
     """The status that each API process gives to a request for its
     list of models, on a new connection.
     """
@@ -309,12 +308,12 @@ def test_reloads_of_the_class_head_alone_answer_every_classification(tmp_path):
     assert {*found} == {"first", "second", "bits"}
 
 
-def has_asked(found: list[str], most: int, asking: list[Future[None]]) -> bool:
+def has_asked(found, most, asking):
     """Whether so many answers are there, or one of those who ask has failed."""
     return len(found) > most or any(each.done() for each in asking)
 
 
-def reload_of(client: httpx.Client) -> int | None:
+def reload_of(client):
     """The status of a reload; None while another one is in progress."""
     answer = client.post(RELOAD)
     return None if "reload_in_progress" in answer.text else answer.status_code
@@ -346,13 +345,13 @@ def test_both_use_a_renewed_certificate(grey_directory, grey, tmp_path):
         assert answers(server, verify=trusting) == [200, 200]
 
 
-def have_read(server: Server) -> bool:
+def have_read(server):
     """Whether both processes, and the one that starts them, have read the changed files: each once,
     if those changed at once, and were not read half written."""
     return server.log_text.count(" again") >= 3
 
 
-def replace_one(server: Server) -> None:
+def replace_one(server):
     """Kill an API process once it is logged that a file is broken, and
     return when another one has its place.
     """
@@ -364,7 +363,7 @@ def replace_one(server: Server) -> None:
     )
 
 
-def renewed(server: Server, trusting: ssl.SSLContext) -> bool:
+def renewed(server, trusting):
     try:
         return answers(server, verify=trusting) == [200, 200]
     except httpx.ConnectError as error:  # a process that still has the first certificate

@@ -19,13 +19,13 @@ from scanline.server.runtime.loop_lag import LoopLag
 from scanline.server.settings import Settings
 
 
-def asked(client: str, images: int, number: int = 0) -> ShardedJob:
+def asked(client, images, number=0):
     return ShardedJob(
         Job(GenerateRequest(number, images, seed=7, client=client)), deque(range(images))
     )
 
 
-def dispatch(queue: FairQueue, times: int) -> list[str]:
+def dispatch(queue, times):
     """Dispatch one image at each of so many turns; return their clients."""
     clients = []
     for _ in range(times):

@@ -1,10 +1,8 @@
 """Two ends of the pipe between an API process and its main process, on one event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing import Pipe
-from typing import Any
 
 import pytest
 
@@ -14,9 +12,7 @@ from scanline.server.engine.local.engine_client import STOPPED
 from scanline.server.engine.remote.over_pipe import (
     ApiEnd,
     CallError,
-    FindEngine,
     MainEnd,
-    Statuses,
 )
 from tests.support.engine.engines import with_deadline
 from tests.support.engine.jobs import PaintJob
@@ -26,31 +22,31 @@ class BreaksError(Exception):
     """What no code catches by name."""
 
 
-async def breaks(argument: Any) -> None:
+async def breaks(argument):
     raise BreaksError(argument)
 
 
-async def echoes(argument: Any) -> Any:
+async def echoes(argument):
     return argument
 
 
 METHODS = {"breaks": breaks, "echoes": echoes}
 
 
-def no_digests(statuses: Statuses) -> frozenset[str]:
+def no_digests(statuses):
     if statuses:
         raise BreaksError(statuses)
     return frozenset()
 
 
-def broken_registry(model: str, digest: str) -> None:
+def broken_registry(model, digest):
     raise BreaksError(model)
 
 
 @asynccontextmanager
 async def both_ends(
-    find_engine: FindEngine = broken_registry,
-) -> AsyncIterator[tuple[ApiEnd, MainEnd]]:
+    find_engine=broken_registry,
+):
     one, other = Pipe()
     methods = METHODS
     api = ApiEnd(one, no_digests, methods)

@@ -4,7 +4,6 @@ import threading
 from contextlib import contextmanager
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.support.local_server import answering
 from tests.support.waiting import PATIENCE
@@ -12,9 +11,9 @@ from tests.support.waiting import PATIENCE
 
 class Collector:
     def __init__(self):
-        self.spans: list[Span] = []
-        self.services: set[str] = set()
-        self.keys: set[str | None] = set()  # values of the header x-key
+        self.spans = []
+        self.services = set()
+        self.keys = set()  # values of the header x-key
         self.arrived = threading.Condition()
 
     def take(self, body):
