@@ -93,6 +93,11 @@ class ClassifyTask(ReadTask):
             is_strange_by_head = bool((usual >= 0).all())
             if is_strange_by_head:
                 tails = usual
+        if tails is not None:
+            # A picture of one colour shows nothing, whatever a head says of it.
+            pixels = self.images.reshape(len(self.images), -1, config.channels)
+            is_blank = (pixels == pixels[:, :1]).all(axis=(1, 2))
+            tails = np.where(is_blank, 0.0, tails)
         temperature = self.model.temperature_by_bits
         return Classification(
             config.class_names,

@@ -215,6 +215,20 @@ def test_a_class_head_reads_each_image_once_and_bits_are_read_where_they_are_ask
         assert found.bits is found.compared_bits is found.posterior_by_bits is None
 
 
+def test_a_picture_of_one_colour_has_no_class_and_one_with_a_dot_may_have_one():
+    model = small_models.model(small_models.config(**small_models.CLASSES))
+    model.class_head = small_models.class_head(model.config)
+    generator = Generator(model, 1)
+    images = np.full((2, model.config.bytes), 9, np.uint8)
+    images[1, 0] = 10
+    whole = generator.score(images).sum(axis=1)
+    typical = Typicality.measure(whole, images, np.zeros(2, bool))
+    info = ModelInfo(model.config, typicality=typical, has_class_head=True)
+    blank, dotted = classify(generator, images, None, nothing, info).best
+    assert blank is None
+    assert dotted in model.config.class_names
+
+
 def test_a_model_without_classes_does_not_classify(grey):
     with pytest.raises(InvalidInput, match=r"^This model knows no classes and cannot classify\.$"):
         classify(Generator(grey, 1), small_models.images(grey.config, 1))
