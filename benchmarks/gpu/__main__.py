@@ -2,11 +2,8 @@
 measurements.
 
     python -m benchmarks.gpu                      everything
-    python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter;
-                                                  each part is said to take what
-                                                  is expected of it on a card
-    python -m benchmarks.gpu --resume             what an earlier run skipped, or failed at
-    python -m benchmarks.gpu --parts rates sweep  these parts alone
+    python -m benchmarks.gpu --dry-run            without a GPU: the same code with tiny sizes in Triton's interpreter
+    python -m benchmarks.gpu --parts rates bench  these parts alone
 
 It needs torch, triton, numpy, safetensors, Pillow, rich, typer and pytest. Without
 `pip install -e .`, set PYTHONPATH=src, where the package is. Results are written to --out after
@@ -17,6 +14,7 @@ the order in which they decide, and those that the budget has no time for are re
 import argparse
 import os
 import sys
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ import torch
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.results import SCHEMA, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
-from benchmarks.gpu.worker import MIN_DRY, MIN_PART, Budget, ToldBudget, run_parts
+from benchmarks.gpu.worker import MIN_DRY, MIN_PART, run_parts
 from scanline.model.base.machine import facts
 
 PROPERTIES = (
@@ -47,22 +45,17 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["TRITON_INTERPRET"] = "1"
     sizes = ON_GPU
     least = MIN_PART
-    budget = Budget(60 * options.minutes)
+    seconds = 60 * options.minutes
     if options.dry_run:
         sizes = DRY
         least = MIN_DRY
-        budget = ToldBudget(60 * options.minutes)
-    try:
-        results = ResultsFile(options.out, header(options), options.resume)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+        seconds = inf
+    results = ResultsFile(options.out, header(options))
     chosen = [part for part in PARTS if not options.parts or part.name in options.parts]
-    left = [part for part in chosen if results.status(part.name) != "done"]
     try:
-        run_parts(left, sizes, results, budget, least)
+        run_parts(chosen, sizes, results, seconds, least)
     except KeyboardInterrupt:
-        print("interrupted; --resume goes on")
+        print("interrupted")
     return conclusion(chosen, results)
 
 
@@ -86,16 +79,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, default=Path("gpu-results.json"), help="file of the results"
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with --out: parts that are done stay as they are",
-    )
     options = parser.parse_args(arguments)
     if not options.dry_run and not torch.cuda.is_available():
         parser.error("there is no CUDA device; --dry-run does not need one")
     if not 0 < options.minutes < float("inf"):
         parser.error(f"--minutes must be finite and greater than 0, not {options.minutes}")
+    if options.out.exists():
+        parser.error(f"{options.out} exists; give another name by --out")
     return options
 
 

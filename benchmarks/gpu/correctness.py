@@ -1,21 +1,15 @@
-"""Correctness of the backends: self-tests, bits of images alone and among thousands, and what
-16-bit states cost.
+"""Correctness of the backends: self-tests, and bits of images alone and among thousands.
 
 Every number of images is painted from the first byte to the last, each image in a slot picked
 at random, so that one image is in different rows, programs and graphs each time. Alone it meets
 the kernels' narrow programs, among thousands the wide ones. Bits (float64), s and z are
 compared bit for bit, not bytes alone.
-
-The cost of 16-bit states: images that the model itself has painted with float32 states are run
-again as known images with 16-bit states. The mean difference of their bits is how far the second
-distribution is from the first (the Kullback-Leibler divergence a byte), and needs no data set.
-Increments below half a unit of s's last place are lost, so CIFAR-10's 1,024 steps are the test.
 """
 
 import copy
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -115,13 +109,16 @@ def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
 
 
 def same_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Compare every number of images with all smaller ones, with the weights of the shipped
-    models."""
+    """Compare every number of images with all smaller ones, and launches that do not overlap with
+    chained ones, which read early what the launch before the last one wrote; with the weights of
+    the shipped models."""
     for name in sizes.models(*SHIPPED):
         expected: dict[int, Snapshot] = {}
         for count in sizes.compared:
             snapshots = painted(model(name, sizes), count)
             yield from compare(f"same_bits/{name}/{count}", snapshots, expected)
+        snapshots = painted(model(name, sizes), sizes.most, chained=False)
+        yield from compare(f"same_bits/{name}/unchained", snapshots, expected)
 
 
 def compare(
@@ -143,13 +140,9 @@ def compare(
 
 
 @torch.inference_mode()
-def painted(
-    model: Transformer, count: int, load: Callable[[], object] = lambda: None, **options: Any
-) -> dict[int, Snapshot]:
-    """Return snapshots of the first images after some steps and at the end, painted among `count`.
-
-    `load` is called after the first step, for which graphs are recorded and kernels compiled.
-    """
+def painted(model: Transformer, count: int, **options: Any) -> dict[int, Snapshot]:
+    """Return snapshots of the first images after some steps and at the end, painted among
+    `count`."""
     generator = make_generator(model, count, ready=False, **options)
     config = generator.config
     order = np.random.default_rng(count).permutation(count)
@@ -161,55 +154,9 @@ def painted(
     checked = [steps for steps in CHECKED if steps < config.steps]
     for steps in (*checked, config.steps):
         generator.advance(steps - done)
-        if not done:
-            load()
         done = steps
         snapshots[steps] = Snapshot.of(generator, slots)
     if not (generator.positions() == config.bytes).all():
         raise RuntimeError("not all images were painted to their end")
     generator.close()
     return snapshots
-
-
-SIXTEEN_BITS = (torch.bfloat16, torch.float16)
-
-
-def states_of_16_bits(sizes: Sizes) -> Iterator[Finding]:
-    """Yield bits/dim more than with float32 states, and the share of bytes that stay the same for
-    the same seeds."""
-    for name in sizes.models(*SHIPPED):
-        network = model(name, sizes)
-        exact, bits = paint(network, sizes.judged, torch.float32)
-        note = f"of {sizes.judged} images it painted"
-        yield Finding(f"states/{name}/float32", float(bits.mean()), "bits/dim", note)
-        for dtype in SIXTEEN_BITS[: 1 if sizes.dry else None]:
-            what = f"states/{name}/{bits_of(dtype)}"
-            _, bits_of_known = paint(network, sizes.judged, dtype, exact)
-            more = bits_of_known - bits
-            note = f"of an image: {more.min():.2g} to {more.max():.2g}"
-            yield Finding(f"{what}/more", float(more.mean()), "bits/dim", note)
-            images, _ = paint(network, sizes.judged, dtype)
-            same = float((images == exact).mean())
-            yield Finding(f"{what}/same_bytes", same, "", "of the same seeds")
-
-
-def paint(
-    network: Transformer, count: int, dtype: torch.dtype, known: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return images [n, N] and their bits/dim [n]; of `known` images, where they are given, by the
-    same steps."""
-    generator = make_generator(network, count, dtype)
-    length = generator.config.bytes
-    specs: list[ImageSpec] = []
-    for index in range(count):
-        spec = ImageSpec(seed=1, index=index)
-        if known is not None:
-            spec = replace(spec, known=known[index], mask=np.ones(length, np.bool_))
-        specs.append(spec)
-    generator.place_many(range(count), specs)
-    while generator.positions().min() < length:
-        generator.advance(generator.config.steps)
-    painted = np.stack([generator.image(slot) for slot in range(count)])
-    bits = np.array([generator.bits_per_dim(slot) for slot in range(count)])
-    generator.close()
-    return painted, bits

@@ -1,8 +1,8 @@
 """The parts of a run, in the order in which they decide: does it work, is painting at its goal, is
 training, then the rates that are published. docs/gpu.md says what follows from each answer.
 
-`seconds` are what a part takes on an H100 with 16 cores. Their sum up to `reading` is less than the
-ten minutes that a card is lent for; what is behind it takes a second run with --resume.
+`seconds` are what a part takes on an H100 with 16 cores. Their sum is less than the ten minutes that
+a card is lent for.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,11 +10,8 @@ from dataclasses import dataclass
 
 from benchmarks.gpu.ahead import ahead
 from benchmarks.gpu.compile_kernels import compile_kernels
-from benchmarks.gpu.correctness import same_bits, self_test, states_of_16_bits
-from benchmarks.gpu.engine_loop import engine_loop
+from benchmarks.gpu.correctness import same_bits, self_test
 from benchmarks.gpu.goals import goals, one
-from benchmarks.gpu.kernels import kernel_profile
-from benchmarks.gpu.launches import launches
 from benchmarks.gpu.painting import bench, rates
 from benchmarks.gpu.reading import likelihoods, reading
 from benchmarks.gpu.results import Finding
@@ -43,7 +40,7 @@ PARTS = (
         10,
         "the backend that a server would choose, and whether it passes its own check",
     ),
-    Part("same_bits", same_bits, 10, "bits, s and z of images, alone and among thousands"),
+    Part("same_bits", same_bits, 10, "bits, s and z of images, alone, among thousands, unchained"),
     Part(
         "goals",
         goals,
@@ -64,8 +61,4 @@ PARTS = (
     Part("rates", rates, 50, "images/s with 1 to 10,000 in flight"),
     Part("bench", bench, 60, "ceilings, one image, scoring, the authors' library"),
     Part("reading", reading, 60, "completions, codes"),
-    Part("engine", engine_loop, 15, "the engine loop with 4,096 in flight"),
-    Part("profile", kernel_profile, 15, "every kernel of a step"),
-    Part("states", states_of_16_bits, 25, "16-bit states in bits/dim"),
-    Part("launches", launches, 20, "bits of chained launches and of several streams"),
 )

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 SCHEMA = 2
-# what a resumed run must have in common with its file
-SAME = ("schema", "commit", "torch", "triton", "gpu", "dry")
 
 
 @dataclass(frozen=True)
@@ -37,24 +35,9 @@ class Finding:
 class ResultsFile:
     """The results of one run, on disk."""
 
-    def __init__(self, path: Path, header: dict[str, Any], resume: bool) -> None:
-        """Begin a file; ValueError if there is one already, or, to `resume`, one of another machine
-        or commit."""
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
         self.path = path
         self.content: dict[str, Any] = {**header, "parts": {}}
-        if not resume:
-            if path.exists():
-                raise ValueError(
-                    f"{path} exists; give --resume to go on with it, or another name by --out"
-                )
-        elif path.exists():
-            earlier = json.loads(path.read_text())
-            for key in SAME:
-                if earlier.get(key) != header.get(key):
-                    raise ValueError(
-                        f"{path} has {key} {earlier.get(key)!r}, this run {header.get(key)!r}"
-                    )
-            self.content["parts"] = earlier["parts"]
         self._write()
 
     def status(self, part: str) -> str:
@@ -62,18 +45,12 @@ class ResultsFile:
         return str(self.content["parts"].get(part, {}).get("status", "skipped"))
 
     def findings(self, part: str) -> list[dict[str, Any]]:
-        """Return what a part has found so far, in this run or in the one that this resumes."""
+        """Return what a part has found so far."""
         return list(self.content["parts"].get(part, {}).get("findings", []))
 
     def begin(self, part: str) -> None:
-        """Record a part that has begun, and drop the findings of an earlier run."""
-        self.content["parts"][part] = {
-            "status": "failed",
-            "seconds": 0.0,
-            "reason": "the run ended before this part did",
-            "findings": [],
-        }
-        self._write()
+        """Record a part that has begun."""
+        self._record(part, "failed", "the run ended before this part did")
 
     def add(self, part: str, finding: Finding) -> None:
         """Record a finding; one that is no number is recorded as none, which JSON has."""
@@ -88,15 +65,13 @@ class ResultsFile:
         self._write()
 
     def skip(self, part: str, reason: str) -> None:
-        """Record why a part was not begun; a part that an earlier run began keeps that run's
-        findings."""
-        skipped = {
-            "status": "skipped",
-            "seconds": 0.0,
-            "reason": reason,
-            "findings": self.findings(part),
-        }
-        self.content["parts"][part] = skipped
+        """Record why a part was not begun."""
+        self._record(part, "skipped", reason)
+
+    def _record(self, part: str, status: str, reason: str) -> None:
+        """Record a part without findings."""
+        record = {"status": status, "seconds": 0.0, "reason": reason, "findings": []}
+        self.content["parts"][part] = record
         self._write()
 
     def _write(self) -> None:

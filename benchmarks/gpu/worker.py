@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 
 import torch
@@ -30,52 +30,25 @@ MIN_DRY = 600.0  # in a dry run, which is for tests on machines of any speed
 Show = Callable[[str], None]
 
 
-class Budget:
-    """The seconds of a run, by the clock."""
-
-    def __init__(self, seconds: float) -> None:
-        self.end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        return self.end - time.monotonic()
-
-    def spend(self, part: Part) -> None:
-        """Called when a part has ended: the clock has run meanwhile."""
-
-
-@dataclass
-class ToldBudget(Budget):
-    """The seconds of a run in which each part takes what is expected of it, however long it takes
-    here: a dry run reaches the parts that a run on a card reaches."""
-
-    seconds: float
-
-    def left(self) -> float:
-        return self.seconds
-
-    def spend(self, part: Part) -> None:
-        self.seconds -= part.seconds
-
-
 def run_parts(
     parts: Sequence[Part],
     sizes: Sizes,
     results: ResultsFile,
-    budget: Budget,
+    seconds: float,
     least: float,
     show: Show = print,
 ) -> None:
-    """Run parts in their order while the budget lasts; those with no time left are skipped. Each
-    gets the options that `goals` has found to be the fastest, in this run or in the one that this
-    resumes.
+    """Run parts in their order for so many seconds; those with no time left are skipped. Each gets
+    the options that `goals` has found to be the fastest.
 
     A part may take `least` seconds or SLACK times what is expected, whichever is more, and what is
-    left of the budget.
+    left of all.
     """
+    end = time.monotonic() + seconds
     worker: Worker | None = None
     try:
         for part in parts:
-            left = budget.left()
+            left = end - time.monotonic()
             if part.seconds > left:
                 left = max(0, left)
                 reason = f"needs about {part.seconds} s, and {left:.0f} s of the budget are left"
@@ -92,12 +65,9 @@ def run_parts(
                 results.add(part.name, finding)
                 show(f"    {finding}")
 
-            limit = max(least, SLACK * part.seconds)
-            if not sizes.dry:
-                limit = min(left, limit)
+            limit = min(left, max(least, SLACK * part.seconds))
             failure = worker.run(part, replace(sizes, fastest=fastest), limit, record)
             results.end(part.name, time.monotonic() - began, failure)
-            budget.spend(part)
             if failure is not None:
                 show(f"    failed: {failure}")
                 worker.close()

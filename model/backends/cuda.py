@@ -48,7 +48,7 @@ log = logging.getLogger("scanline.model")
 class CudaOptions:
     """How the work is cut into graphs and launches: speed only, no byte depends on
     it, but where states are in 16 bits on `deferred`. `python -m benchmarks.gpu`
-    tries it (`--parts goals one sweep`)."""
+    tries it (`--parts goals one`)."""
 
     # Images of a graph: in small steps, because a graph computes all of its rows; the largest is
     # even, so that both slots of a guided image are in one. The activations of 4,096 are 38 MB at

@@ -23,7 +23,6 @@ from benchmarks.gpu.results import Finding, ResultsFile
 from benchmarks.gpu.setup import DRY, ON_GPU
 from benchmarks.gpu.tests_here import files_of_tests
 from benchmarks.gpu.update_kernels import kind_of
-from benchmarks.gpu.worker import Budget, ToldBudget
 
 HEADER = {"commit": "abc", "gpu": {"name": "none"}, "dry": True}
 
@@ -76,8 +75,8 @@ def test_whatever_a_part_does_it_is_recorded_and_the_next_one_runs(path, monkeyp
         part(never, seconds=10_000), replace(part(works), name="last"), part(hangs),
     ]  # fmt: skip
     shown = []
-    results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, Budget(9_000), 13, shown.append)
+    results = ResultsFile(path, HEADER)
+    worker.run_parts(parts, DRY, results, 9_000, 13, shown.append)
     record = recorded(path)
     assert {name: part["status"] for name, part in record.items()} == {
         "works": "done", "raises": "failed", "after": "done", "dies": "failed",
@@ -112,49 +111,17 @@ def two_streams_win(sizes):
     yield Finding("goals/mnist-small/same_bits/2_streams/after_1_steps/differing", 0)
 
 
-WITHIN_TEN_MINUTES = [
-    "compile",
-    "self_test",
-    "same_bits",
-    "goals",
-    "one",
-    "same_bytes",
-    "ahead",
-    "update_profile",
-    "likelihoods",
-    "tests",
-    "rates",
-    "bench",
-    "reading",
-]
+def test_all_parts_together_take_less_than_the_ten_minutes_of_a_card():
+    assert sum(part.seconds for part in PARTS) < 9.5 * 60
 
 
-def test_the_parts_that_decide_are_reached_within_ten_minutes_and_the_others_by_a_second_run(
-    path, monkeypatch
-):
-    """Each part takes what is expected of it."""
-    monkeypatch.setattr(worker, "METHOD", "fork")
-    parts = [replace(part, run=works) for part in PARTS]
-    results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, ToldBudget(9.5 * 60), 100, lambda line: None)
-    done = [name for name, part in recorded(path).items() if part["status"] == "done"]
-    assert done[: len(WITHIN_TEN_MINUTES)] == WITHIN_TEN_MINUTES
-    left = [part for part in parts if results.status(part.name) == "skipped"]
-    assert left
-    worker.run_parts(left, DRY, results, ToldBudget(9.5 * 60), 100, lambda line: None)
-    assert {part["status"] for part in recorded(path).values()} == {"done"}
-
-
-def test_later_parts_run_with_the_streams_that_were_found_also_after_a_resume(path, monkeypatch):
+def test_later_parts_run_with_the_streams_that_were_found(path, monkeypatch):
     monkeypatch.setattr(worker, "METHOD", "fork")
     before = replace(part(tells_its_options), name="before")
     parts = [before, replace(part(two_streams_win), name="goals"), replace(before, name="after")]
-    results = ResultsFile(path, HEADER, False)
-    worker.run_parts(parts, DRY, results, ToldBudget(60), 100, lambda line: None)
+    results = ResultsFile(path, HEADER)
+    worker.run_parts(parts, DRY, results, 9_000, 100, lambda line: None)
     assert [value_found(path, name) for name in ("before", "after")] == [None, 2]
-    resumed = ResultsFile(path, HEADER, True)
-    worker.run_parts([before], DRY, resumed, ToldBudget(60), 100, lambda line: None)
-    assert value_found(path, "before") == 2
 
 
 SAME = {"name": "goals/0/same_bits/2_streams/after_1_steps/differing", "value": 0}
@@ -236,28 +203,14 @@ def test_a_stray_line_of_one_model_loses_nothing_of_the_other(monkeypatch):
     )
 
 
-def test_a_resumed_run_keeps_what_is_done_and_forgets_what_a_part_found_before_it_failed(path):
-    first = ResultsFile(path, HEADER, False)
-    assert first.status("one") == "skipped"
-    for name, failure in (("one", None), ("two", "it failed")):
-        first.begin(name)
-        first.add(name, Finding(f"{name}/x", 1.5, "us"))
-        first.end(name, 2.0, failure)
-    second = ResultsFile(path, HEADER, True)
-    assert (second.status("one"), second.status("two")) == ("done", "failed")
-    assert [part["findings"][0]["name"] for part in recorded(path).values()] == ["one/x", "two/x"]
-    second.begin("two")
-    assert recorded(path)["two"]["findings"] == []
-    assert recorded(path)["two"]["reason"] == "the run ended before this part did"
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("commit", "other"), ("dry", False), ("gpu", {"name": "H100"})]
-)
-def test_results_of_another_machine_or_commit_are_not_mixed(path, key, value):
-    ResultsFile(path, HEADER, False)
-    with pytest.raises(ValueError, match=f"has {key} "):
-        ResultsFile(path, {**HEADER, key: value}, True)
+def test_a_part_has_failed_until_it_ends(path):
+    results = ResultsFile(path, HEADER)
+    assert results.status("one") == "skipped"
+    results.begin("one")
+    assert recorded(path)["one"]["reason"] == "the run ended before this part did"
+    results.add("one", Finding("one/x", 1.5, "us"))
+    results.end("one", 2.0, None)
+    assert results.status("one") == "done"
 
 
 def test_the_tests_that_run_on_a_gpu_are_found_by_what_they_import():
@@ -302,23 +255,20 @@ def test_later_snapshots_are_compared_with_the_largest_before():
 def dry_run(path, monkeypatch):
     """Arguments with which the code of every part runs without a GPU, with tiny sizes."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # main sets it, also where there is a GPU
-    return ["--dry-run", "--out", str(path), "--minutes", "60"]
+    return ["--dry-run", "--out", str(path)]
 
 
 def test_results_are_kept(path, dry_run, capsys):
     path.write_text("{}")
-    assert main(dry_run) == 2
-    assert "give --resume" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(dry_run)
+    assert "give another name by --out" in capsys.readouterr().err
     assert path.read_text() == "{}"
 
 
 @pytest.mark.slow
 def test_every_part_runs(path, dry_run):
-    """In ten minutes as a card has them, the rest by a second run."""
-    assert main([*dry_run, "--minutes", "9.5"]) == 0
-    reached = [name for name, part in recorded(path).items() if part["status"] == "done"]
-    assert set(WITHIN_TEN_MINUTES) <= set(reached) < {part.name for part in PARTS}
-    assert main([*dry_run, "--minutes", "9.5", "--resume"]) == 0
+    assert main(dry_run) == 0
     assert json.loads(path.read_text())["gpu"]["name"] == "none: Triton's interpreter"
     parts = recorded(path)
     assert parts.keys() == {part.name for part in PARTS}
@@ -327,5 +277,3 @@ def test_every_part_runs(path, dry_run):
         assert part["findings"]
         for finding in part["findings"]:
             assert finding["value"] == 0 or not finding["name"].endswith("/differing")
-    assert main([*dry_run, "--resume"]) == 0
-    assert recorded(path) == parts
