@@ -64,6 +64,11 @@ class TrainingConfig:
         " class.",
         0.5,
     )
+    classes_only: bool = _option(
+        "Train only the vectors and biases of the classes; all other weights stay those of --from.",
+        False,
+        show_default=False,
+    )
     # local_sgd.py
     branches: int = _option(
         "Processes that each train weights of their own on a CPU (local SGD).", 1, min=1

@@ -175,8 +175,9 @@ def compile_loss(device: torch.device) -> Loss:
 
 
 def _with_gradients(loss: Loss, model: Transformer, *inputs: Any) -> tuple[float, torch.Tensor]:
-    """Return the loss and the gradients of all weights as one vector."""
+    """Return the loss and the gradients of all trained weights as one vector."""
     value = loss(model, *inputs)
-    gradients = torch.autograd.grad(value, list(model.parameters()), allow_unused=True)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    gradients = torch.autograd.grad(value, weights, allow_unused=True)
     used = [gradient.flatten().float() for gradient in gradients if gradient is not None]
     return value.item(), torch.cat(used)

@@ -81,6 +81,9 @@ class Trainer:
         model = Transformer(inputs.model).to(device)
         if inputs.start is not None:
             model.load_state_dict(inputs.start)
+        if inputs.config.classes_only:
+            for name, weight in model.named_parameters():
+                weight.requires_grad_(name == "classes" or name.endswith(".class_bias"))
         shared = group if inputs.config.branches == 1 else Group()
         updater = new_updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
         self.branches = Branches(group, inputs.config, updater)

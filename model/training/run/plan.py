@@ -90,6 +90,8 @@ def plan(
             sized = network(images, changed, predicts, neighbours, layers, width, device)
             model = with_classes(sized, classes)
     training = dataclasses.replace(training, **changes)
+    if training.classes_only and (not classes or (weights is None and resumed is None)):
+        raise ValueError("--classes-only needs --classes, and trained weights (--from)")
     if resumed is None or preset is not None:
         model = dataclasses.replace(model, mirrored=training.flip)
     if resumed is None and not on_plateau:

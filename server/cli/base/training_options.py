@@ -115,6 +115,9 @@ class TrainingOptions:
             show_default="for new colour models without --preset",
         ),
     ] = None
+    classes_only: Annotated[bool | None, of_recipe("classes_only", "Recipe", "--classes-only")] = (
+        None
+    )
     updates: Annotated[int | None, of_recipe("updates")] = None
     batch: Annotated[int | None, of_recipe("batch")] = None
     optimiser: Annotated[str | None, of_recipe("optimiser")] = None

@@ -346,6 +346,21 @@ def test_from_continues_with_classes_and_without(classified, lines, tmp_path):
     assert load_model(tmp_path / "again").config.classes == load_model(classified[0]).config.classes
 
 
+def test_classes_only_moves_no_other_weight(classified, lines, tmp_path):
+    options = ("--data", lines, "--classes", "--classes-only", "--updates", 2, "--batch", 4)
+    done("train", *options, "--no-compile", "--from", classified[0], "--out", tmp_path / "new")
+    before = load_model(classified[0]).state_dict()
+    for name, after in load_model(tmp_path / "new").state_dict().items():
+        is_of_classes = name == "classes" or name.endswith(".class_bias")
+        assert torch.equal(after, before[name]) != is_of_classes, name
+    needs = "--classes-only needs --classes, and trained weights (--from)"
+    for wrong in (
+        ("--data", lines, "--classes-only", "--from", classified[0]),
+        (*options, "--from", "none"),
+    ):
+        assert refused("train", *wrong, "--out", tmp_path / "other") == needs
+
+
 def test_options_that_do_not_fit_are_refused(classified, lines, tmp_path):
     new = ("train", "--data", lines, "--out", tmp_path / "new")
     for options, said in (
