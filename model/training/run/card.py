@@ -13,7 +13,7 @@ from scanline.model.base.machine import facts
 from scanline.model.datasets.source import ImageSet
 from scanline.model.evaluation.metrics import OF_EACH, tested_rows
 from scanline.model.formats.model_card import CARD, metadata
-from scanline.model.formats.model_dir import weight_bytes
+from scanline.model.formats.model_dir import CLASS_HEAD, weight_bytes
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
@@ -52,6 +52,9 @@ def write_card(
         "output": model.predicts.replace("_", " "),
     }
     # Rows only of what this run had.
+    head = directory / CLASS_HEAD
+    if head.exists():
+        rows["weights"] += f"; class head float32, {head.stat().st_size / 1e3:,.0f} kB"
     if run.classes:
         rows["classes"] = _classes(model, training)
     if positions < model.steps:

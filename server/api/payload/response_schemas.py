@@ -329,6 +329,8 @@ class ModelCard(Answer):
     """their names; empty: none"""
     max_guidance: float | None
     """null without classes"""
+    has_class_head: bool
+    """whether it can choose among candidates (best_of) and classify by one reading"""
     defaults: DefaultFields
     """what a request leaves out"""
     state: ModelState

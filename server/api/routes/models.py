@@ -55,6 +55,7 @@ def _card(model: ServedModel) -> ModelCard:
         },
         classes=list(config.class_names),
         **limits_of(config),
+        has_class_head=model.as_loaded.has_class_head,
         defaults=DefaultFields.model_validate(model.defaults.to_dict()),
         state=model.state,
         failure=model.failure,

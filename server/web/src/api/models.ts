@@ -12,6 +12,7 @@ export interface Model {
   heads: number;
   classes: string[]; // names; empty where the model has none
   max_guidance: number | null; // null where images cannot be guided
+  has_class_head: boolean; // which images' candidates are compared by
   defaults: { guidance: number; temperature: number }; // of images painted from nothing
   state: "loading" | "ready" | "failed";
   failure: string | null;

@@ -108,7 +108,7 @@ export class PaintForm {
   /** Shows whether guidance can be used. */
   showGuidance(model: Model, particles = 1): void {
     this.guidance.show(model, { class: this.classes.chosen, particles });
-    if (this.picky) this.picky.closest<HTMLElement>(".field")!.hidden = !model.classes.length;
+    if (this.picky) this.picky.closest<HTMLElement>(".field")!.hidden = !model.has_class_head;
   }
 
   private readSeed(otherwise: string): string {

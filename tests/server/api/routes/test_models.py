@@ -43,6 +43,7 @@ def test_a_model_card_has_its_sizes(colour_client, colour):
         "object": "model",
         "owned_by": "scanline",
         "classes": [],
+        "has_class_head": False,
         "state": "ready",
         "precision": "exact",
         "state_bytes_per_image": colour.config.state_bytes_per_image,

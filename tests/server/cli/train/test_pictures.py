@@ -315,6 +315,7 @@ def test_the_model_knows_the_subfolders_and_its_card_states_them(classified):
         f"| test bits/dim with the true class | {true['bits_per_dim']:.3f} +- ",
         "| classes | 2: `row`, `tall_column`; 25% of the labels dropped in training |",
         "![Samples of each class](classes.png)",
+        f"an image; class head float32, {(out / CLASS_HEAD).stat().st_size / 1e3:,.0f} kB |",
         f"| data | {LINES}: 60 pictures, 12 x 12 grey; split by the SHA-256 of their bytes into ",
         "; 0 duplicates left out, 0 files refused |",
         f"      name: {json.dumps(LINES)}\n",
