@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from scanline.model.formats.checkpoint import save_model
@@ -79,7 +80,7 @@ def test_the_examples_of_the_api_page_run_in_their_order(tmp_path):
             command = ["bash", "-ec", text] if kind == "sh" else [sys.executable, "-c", text]
             subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     pictures = [np.asarray(Image.open(tmp_path / name)) for name in ("digit.png", "again.png")]
-    np.testing.assert_array_equal(*pictures)
+    assert_array_equal(*pictures)
 
 
 def test_from_fonts_to_a_server(tmp_path, monkeypatch):
@@ -173,6 +174,4 @@ def test_what_the_notebook_shows_is_what_its_cells_make():
         ]
         assert bool(pictures) == hasattr(value, "_repr_png_")
         for picture in pictures:
-            np.testing.assert_array_equal(
-                decode(base64.b64decode(picture)), decode(value._repr_png_())
-            )
+            assert_array_equal(decode(base64.b64decode(picture)), decode(value._repr_png_()))

@@ -22,7 +22,7 @@ def test_a_missing_library_is_reported(monkeypatch, capsys):
 )
 @pytest.mark.parametrize("variant", ["plain", "colour", "pixels"])
 def test_it_paints_whole_images_one_after_the_other(variant):
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     baseline = FastTransformers(config, 3, "cpu")
     for _ in range(config.bytes + 1):
         baseline.paint_byte()

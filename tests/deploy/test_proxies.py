@@ -13,6 +13,7 @@ from contextlib import ExitStack
 import httpx
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from websockets.exceptions import InvalidStatus
 
 from scanline.model.tasks.offline import paint
@@ -281,7 +282,7 @@ def test_a_proxy_passes_everything_on(trusting, tmp_path, grey, name):
             )
             answer = client.post(GENERATIONS, json={"n": 3, "seed": 7})
             expected = paint(grey, 3, seed=7, temperature=1.0).images.reshape(3, 7, 5)
-            np.testing.assert_array_equal(painted(answer.json()), expected)
+            assert_array_equal(painted(answer.json()), expected)
             with client.stream(
                 "POST", GENERATIONS, json={"n": 1000, "stream": True, "partial_images": 1}
             ) as events:
@@ -290,7 +291,7 @@ def test_a_proxy_passes_everything_on(trusting, tmp_path, grey, name):
                 )
         with connected(url, additional_headers=headers) as websocket:
             images = websocket.paint(type="generate", n=3, seed=7).images()
-            np.testing.assert_array_equal(images.reshape(expected.shape), expected)
+            assert_array_equal(images.reshape(expected.shape), expected)
         assert not [line for line in trusting.log if "client=192.0.2.7" in line], (
             "a client cannot choose its address"
         )

@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_array_equal
 from torch import nn
 
-from scanline.kernels import cpu
 from scanline.model.bench import correctness, measure
 from scanline.model.bench.correctness import SEED, WrongResultError, make_reference
 from scanline.model.bench.measure import Ceilings, Scanline, known_bytes, one_image
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
+from tests.support.kernels.native import NATIVE
 
 
 @pytest.mark.parametrize("variant", ["plain", "authors", "window", "waves of pixels"])
@@ -106,7 +106,7 @@ def test_images_near_their_end_are_checked_and_start_again(model):
     assert program.generator.positions().max() <= model.config.bytes
 
 
-@pytest.mark.skipif(not cpu.available(), reason="the cpu kernel is not compiled")
+@NATIVE
 def test_whole_images_are_timed_where_they_are_painted_ahead(model):
     program = Scanline(model, 2, make_reference(model, (2,), backend="cpu"))
     for _ in range(3):

@@ -38,7 +38,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         model = f"{folder}/model"
-        config = small_models.config(**small_models.VARIANTS["strokes"])
+        config = small_models.config_of("strokes")
         save_model(small_models.model(config), Path(model))
         sys.settrace(trace)
         app([*COMMAND, "--model", model, "--out", f"{folder}/a.png"], standalone_mode=False)

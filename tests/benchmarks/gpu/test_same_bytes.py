@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("triton", reason="Triton is not installed")
 
 from benchmarks.gpu.same_bytes import RECORDED, by_cpu
-from scanline.kernels import cpu as cpu_kernels
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
+from tests.support.kernels.native import NATIVE
 from tests.support.kernels.ptx import inexact
 
 PTX = """
@@ -20,7 +20,7 @@ PTX = """
 """
 
 
-@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+@NATIVE
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_hashes_are_those_of_the_cpu_kernel(name):
     network = load_model(zoo.find(name), "cpu")

@@ -7,6 +7,7 @@ import pytest
 from scanline.kernels import cpu as cpu_kernels
 from tests.support.kernels import compilers, native_vectors
 from tests.support.kernels.compilers import compile_library, compile_program, run_program
+from tests.support.kernels.native import NATIVE
 from tests.support.kernels.native_vectors import CASES
 from tests.support.sweeps import and_slow
 
@@ -15,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(
         bool(compilers.CROSS_MISSING), reason=f"not installed: {', '.join(compilers.CROSS_MISSING)}"
     ),
-    pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
+    NATIVE,
 ]
 
 

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.codec.coder import Decoder
 from scanline.kernels.cpu import Passes
 from tests.support.kernels import native_vectors
 from tests.support.kernels.compilers import COMPILER, compile_program, run_program
-from tests.support.kernels.native_vectors import CASES, ISAS, Case
+from tests.support.kernels.native import ISAS, NATIVE
+from tests.support.kernels.native_vectors import CASES, Case
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
-)
+pytestmark = NATIVE
 
 TILE = 42
 WIDTHS = [0, 2, 3, 7, TILE, 1000]

@@ -10,8 +10,9 @@ import pytest
 import safetensors
 
 from scanline.kernels.cpu import bindings
+from tests.support.kernels.native import NATIVE
 
-pytestmark = pytest.mark.skipif(not bindings.available(), reason="the cpu kernel was not compiled")
+pytestmark = NATIVE
 REAL = bindings.LIBRARY
 
 

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.categorical import Categorical
 from scanline.kernels.codec.coder import WHOLE, Decoder, encode
 from scanline.kernels.codec.reference import intervals as expected_intervals
 from scanline.kernels.cpu.shape import PREDICTS
 from scanline.kernels.pixel_logistics import PixelLogistics
 from tests.support.kernels import native_vectors
-from tests.support.kernels.native_vectors import CASES, ISAS
+from tests.support.kernels.native import ISAS, NATIVE
+from tests.support.kernels.native_vectors import CASES
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
-)
+pytestmark = NATIVE
 
 NAMES = [name for name, case in CASES.items() if not case.guided]
 

@@ -7,12 +7,11 @@ import subprocess
 
 import pytest
 
-from scanline.kernels import cpu as cpu_kernels
 from tests.support.kernels.compilers import COMPILER, HEADERS, compile_program, run_program
+from tests.support.kernels.native import ISAS
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
-ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 PROCESSORS = {
     "avx512vnni": "cascadelake",
     "avx512": "skylake-avx512",

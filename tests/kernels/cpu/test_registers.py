@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.bindings import LIBRARY
+from tests.support.kernels.native import NATIVE
 
 pytestmark = [
-    pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled"),
+    NATIVE,
     pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no objdump"),
 ]
 FUNCTION = re.compile(

@@ -14,14 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_fuzz, native_vectors
-from tests.support.kernels.native_vectors import CASES, ISAS, Case
+from tests.support.kernels.native import ISAS, NATIVE
+from tests.support.kernels.native_vectors import CASES, Case
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
-)
+pytestmark = NATIVE
 
 # Of all bits of a run, on any machine. When the arithmetic changes they do,
 # and so do the images of every seed.

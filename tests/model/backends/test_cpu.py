@@ -20,12 +20,10 @@ from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.kernels.native import ISAS, NATIVE
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
-)
+pytestmark = NATIVE
 
-ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 SIZES = {
     "odd": {},
     "vectors of 16": {

@@ -15,6 +15,7 @@ from scanline.model.backends.cuda import CudaBackend
 from scanline.model.sampling.base.generator import Generator
 from tests.support import small_models
 from tests.support.kernels.gpu import DEVICE
+from tests.support.kernels.native import BACKENDS, NATIVE
 
 ALL = "cuda,cuda-unchained,cuda-narrow,eager"
 MODEL = small_models.config(height=1, width=2, layers=1, heads=1)  # the interpreter takes its time
@@ -118,7 +119,7 @@ def test_where_programs_round_apart_narrow_ones_are_used(model, monkeypatch):
     assert fallback.endswith("of an image depend on whether 1 or 2 are in flight")
 
 
-@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+@NATIVE
 def test_the_cpu_is_used_where_no_gpu_works(model, break_backends):
     break_backends("construction", *TRITON, "eager")
     opened = open_backend(
@@ -143,11 +144,9 @@ def test_the_only_backend_asked_for_is_used_or_an_error(model, break_backends):
         open_backend(model, 3, backend="cuda,cuda-unchained")
 
 
-@pytest.mark.parametrize("backend", ["cuda", "eager", "cpu"])
+@pytest.mark.parametrize("backend", ["cuda", *BACKENDS])
 def test_slots_that_do_not_fit_are_one_sentence_with_numbers(model, backend):
     """And no reason for another backend, on which they would fit no better."""
-    if backend == "cpu" and not cpu_kernels.available():
-        pytest.skip("the cpu kernel was not compiled")
     sentence = r"^1,000,000,000,000 slots of \d+ bytes, and .* do not fit into the [\d,]+ bytes that are free on the"
     with pytest.raises(ValueError, match=rf"{sentence} (cpu|cuda); at most about [\d,]+ slots do$"):
         open_backend(model, 10**12, backend=f"{backend},eager")
@@ -164,7 +163,7 @@ def test_no_memory_for_a_prefill_is_the_same_sentence(model, monkeypatch):
         open_backend(model, 7, backend=ALL)
 
 
-@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+@NATIVE
 def test_backends_without_the_precision_are_not_tried(model, break_backends):
     break_backends("construction", "eager")
     assert open_backend(model, 1, precision_name="int8", backend="eager,cpu").name == "cpu"

@@ -18,6 +18,7 @@ from tests.support.engine.batch_composition import (
     watched,
 )
 from tests.support.engine.mixed_requests import Mix
+from tests.support.kernels.native import NATIVE
 
 WIDE = {"heads": 4, "key_width": 16, "value_width": 16, "feed_forward": 128, "components": 10}
 SIZES = {"cpu": {"height": 4, "width": 3, **WIDE}, "eager": {"height": 3, "width": 3}}
@@ -105,7 +106,7 @@ MIXES = [
 ]
 
 
-@pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
+@NATIVE
 @pytest.mark.parametrize(("seed", "backend"), MIXES)
 def test_each_request_of_a_mix_gets_what_it_gets_alone(seed, backend):
     mix = Mix(seed, backend)

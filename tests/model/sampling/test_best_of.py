@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.formats.model_dir import ModelInfo
@@ -22,15 +21,14 @@ from scanline.model.sampling.prefill.queue import PrefillQueue
 from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
 from tests.support import small_models
-from tests.support.engine.engine_ticks import ended, run_until_idle
+from tests.support.engine.engine_ticks import ended, of_kind, run_until_idle
+from tests.support.kernels.native import BACKENDS, NATIVE
 
-NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 CANDIDATES = 3
 
 
 def headed(variant):
-    config = small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
+    config = small_models.config_of(variant, **small_models.CLASSES)
     model = small_models.model(config)
     model.class_head = small_models.class_head(config)
     return model
@@ -42,7 +40,7 @@ def painted(model, backend, *requests, slots=8):
     events = run_until_idle(engine, *requests)
     assert not ended(events, Failed)
     assert not engine.choices.waiting
-    return {(event.request, event.index): event for event in events if isinstance(event, Finished)}
+    return {(event.request, event.index): event for event in of_kind(events, Finished)}
 
 
 @pytest.mark.parametrize("guidance", [1.0, 2.0])

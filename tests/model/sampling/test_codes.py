@@ -21,9 +21,9 @@ from scanline.model.inference import Model
 from scanline.model.network.transformer import Transformer
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
+from tests.support.kernels.native import ISAS
 
 FOLDER = Path(__file__).with_name("codes")
-ISAS = cpu_kernels.instruction_sets() if cpu_kernels.available() else []
 PLAIN = {"causal_conv": False, "class_biases": False}
 MODELS = {
     "letters": {**small_models.VARIANTS["strokes"], "height": 12, "width": 8, "waves": 2},

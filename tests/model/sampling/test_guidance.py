@@ -18,13 +18,12 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 from tests.support.close import assert_close
-from tests.support.engine.engine_ticks import ended, run_until_idle
+from tests.support.engine.engine_ticks import ended, of_kind, run_until_idle
 from tests.support.kernels import native_vectors
+from tests.support.kernels.native import BACKENDS, NATIVE
 from tests.support.kernels.native_vectors import CATEGORICAL, Case
 from tests.support.sweeps import and_slow
 
-NATIVE = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
-BACKENDS = [pytest.param("cpu", marks=NATIVE), "eager"]
 # of steps of a byte and of a pixel, that predict logits and mixtures of logistics
 VARIANTS = ["categorical", "strokes", "plain", "waves of pixels"]
 CASES = [pytest.param(variant, "cpu", marks=NATIVE) for variant in VARIANTS]
@@ -35,9 +34,7 @@ CASES += and_slow(
 
 @cache
 def model(variant):
-    return small_models.model(
-        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
-    )
+    return small_models.model_of(variant, **small_models.CLASSES)
 
 
 def pair(index, guidance, label=2, **known):
@@ -125,9 +122,7 @@ def test_images_that_the_engine_starts_from_prefixes_are_those_of_single_steps(
         5, 4, 78, tuple(map(bytes, known)), (mask.tobytes(),) * 2, label=1, guidance=3.0
     )
     generator = Generator(network, 2, 1, backend=backend)
-    found += [
-        event for event in run_until_idle(Engine(generator), edit) if isinstance(event, Finished)
-    ]
+    found += of_kind(run_until_idle(Engine(generator), edit), Finished)
     assert len(found) == 4
     for event in found:
         spec = edit.image(event.index)
@@ -153,7 +148,5 @@ def test_an_engine_of_one_slot_refuses_guidance_with_a_sentence_and_paints_other
     one_slot = Engine(Generator(model("strokes"), 1, 1, backend="eager"))
     events = run_until_idle(one_slot, GUIDED, GenerateRequest(1, 2, 0, label=1))
     sentence = "This server has one slot, and a guided image needs two."
-    assert [event for event in events if isinstance(event, Failed)] == [
-        Failed(0, sentence, "guidance_not_supported", "guidance")
-    ]
+    assert of_kind(events, Failed) == [Failed(0, sentence, "guidance_not_supported", "guidance")]
     assert ended(events, Finished) == [1, 1]

@@ -16,8 +16,9 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.particles import Particles, checks
 from tests.support import small_models
 from tests.support.engine.batch_composition import Painter, painted_alone
-from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, of_kind, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
+from tests.support.kernels.native import NATIVE
 from tests.support.sweeps import and_slow
 
 GREY = small_models.config(height=4, width=4)
@@ -67,7 +68,6 @@ def test_particles_agree_up_to_the_first_byte_in_which_any_differs():
 
 
 PARTICLES = 5
-CPU = pytest.mark.skipif(not cpu_kernels.available(), reason="the cpu kernel was not compiled")
 MASKS = {
     "hole": lambda n: (np.arange(n) < n // 3) | (np.arange(n) > n // 2),
     "thirds": lambda n: np.arange(n) % 3 == 1,
@@ -107,9 +107,7 @@ class Case:
         return kind(self.model, slots, threads, backend=self.backend)
 
     def check(self, events):
-        assert {
-            event.index: event for event in events if isinstance(event, Finished)
-        } == self.expected
+        assert {event.index: event for event in of_kind(events, Finished)} == self.expected
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +116,7 @@ def plain():
 
 
 CASES = [
-    pytest.param(one, "thirds", "cpu", marks=CPU)
+    pytest.param(one, "thirds", "cpu", marks=NATIVE)
     for one in ("plain", "histogram", "colour", "strokes", "pixels")
 ]
 CASES += and_slow([("plain", "hole", "eager")], ("pixels", "thirds", "eager"))
@@ -148,8 +146,8 @@ def test_provisional_bytes_are_those_of_the_first_particle_after_the_final_ones(
         for stream in engine.streams.requests.values():
             stream.frames_at = 0.0
         events = engine.tick()
-        finished += [event for event in events if isinstance(event, Finished)]
-        for event in (event for event in events if isinstance(event, Pixels)):
+        finished += of_kind(events, Finished)
+        for event in of_kind(events, Pixels):
             for index, first, data in event.painted:
                 assert len(sent[index]) == first
                 sent[index] += data
@@ -195,9 +193,7 @@ def test_more_particles_than_slots_fail_with_a_sentence_and_others_are_painted(p
         Engine(plain.generator(PARTICLES - 1)), plain.request, GenerateRequest(1, 3, seed=0)
     )
     sentence = "This server has 4 slots, and an image of 5 particles needs one for each."
-    assert [event for event in events if isinstance(event, Failed)] == [
-        Failed(0, sentence, "invalid_value", "particles")
-    ]
+    assert of_kind(events, Failed) == [Failed(0, sentence, "invalid_value", "particles")]
     assert ended(events, Finished) == [1] * 3
 
 

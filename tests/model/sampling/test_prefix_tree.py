@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.sampling import prefix_tree
 from scanline.model.sampling.base.generator import Generator
@@ -18,11 +17,10 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from scanline.model.sampling.prefix_tree import common_bytes
 from tests.support import small_models
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import of_kind, run_until_idle
+from tests.support.kernels.native import NATIVE
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the tree follows the cpu kernel's draws"
-)
+pytestmark = NATIVE
 
 # a temperature at which images of different seeds begin alike, guided ones of mixtures too
 COLD = 0.0002
@@ -51,7 +49,7 @@ def small_model(variant):
 
 
 def painted(engine, *requests):
-    return {event for event in run_until_idle(engine, *requests) if isinstance(event, Finished)}
+    return {*of_kind(run_until_idle(engine, *requests), Finished)}
 
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])
@@ -90,7 +88,7 @@ def test_a_stream_gets_the_shared_bytes_at_once(strokes):
     for seed in range(8):
         painted(engine, GenerateRequest(0, 6, seed, temperature=COLD))
     events = run_until_idle(engine, GenerateRequest(1, 1, 99, temperature=COLD, stream=True))
-    ((index, start, pixels),) = next(event for event in events if isinstance(event, Pixels)).painted
+    ((index, start, pixels),) = of_kind(events, Pixels)[0].painted
     assert (index, start) == (0, 0)
     assert len(pixels) > tree.length
 

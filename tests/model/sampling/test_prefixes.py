@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Cancel, Finished, GenerateRequest
 from scanline.model.sampling.base.prefill_state import PrefillState
@@ -20,17 +19,18 @@ from scanline.model.tasks.offline import paint
 from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.kernels.native import BACKENDS
 
 IMAGES = small_models.images(small_models.GREY, 150)
 TOP = np.arange(35) < 15
 
 
-@pytest.mark.parametrize("backend", ["cpu", "eager"] if cpu_kernels.available() else ["eager"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("prefix", [1, 9, 20])
 @pytest.mark.parametrize("variant", ["plain", "histogram", "authors", "strokes", "pixels"])
 def test_prefill_is_forced_stepping_up_to_rounding(variant, prefix, backend):
     """Bit for bit with the native kernel, which reads as it steps."""
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     prefix = -(-prefix // config.step_bytes) * config.step_bytes
     canvas = ImageSpec(
         1, 2, known=small_models.images(config, 1)[0], mask=np.arange(config.bytes) < prefix

@@ -5,6 +5,7 @@ seed, the index and the temperature.
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from scanline.kernels.philox import uniforms
 from scanline.model.sampling.base.generator import Generator
@@ -35,7 +36,7 @@ MASKS = {
 def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature, variant, mask):
     """The rule of painting, a step at a time through the parallel view. Samples of a
     distribution follow its probabilities: test_reference.py in tests/kernels."""
-    model = small_models.model(small_models.config(**small_models.VARIANTS[variant]))
+    model = small_models.model_of(variant)
     seed = 2**40 + 3
     index = 2
     size = model.config.step_bytes
@@ -53,7 +54,7 @@ def test_every_byte_is_sampled_by_the_random_numbers_of_its_place(temperature, v
         )
     options = {} if mask == "nothing known" else {"known": given[0], "mask": known[0].numpy()}
     painted = paint(model, index + 1, seed=seed, temperature=temperature, **options).images[index]
-    np.testing.assert_array_equal(painted, image[0].numpy())
+    assert_array_equal(painted, image[0].numpy())
 
 
 @pytest.mark.parametrize(
@@ -64,9 +65,7 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant,
     """Of a mixture the mean of its likeliest component, given the pixel's
     earlier bytes, but for guided bytes.
     """
-    model = small_models.model(
-        small_models.config(**small_models.VARIANTS[variant], **small_models.CLASSES)
-    )
+    model = small_models.model_of(variant, **small_models.CLASSES)
     images = paint(model, 3, seed=1, temperature=0, **how)
     (image,) = np.unique(images.images, axis=0)
     for seed, backend, temperature in ((2**63 - 1, "cpu", 0), (5, "eager", 0), (1, "eager", 1e-46)):
@@ -74,7 +73,7 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant,
             model, 2, seed=seed, temperature=temperature, options={"backend": backend}, **how
         )
         assert (others.images == image).all()
-        np.testing.assert_allclose(others.bits_per_dim, images.bits_per_dim[:2], rtol=1e-5)
+        assert_allclose(others.bits_per_dim, images.bits_per_dim[:2], rtol=1e-5)
     config = model.config
     if config.predicts == "categorical":
         labels = torch.tensor([how.get("label", 0), 0])
@@ -82,17 +81,17 @@ def test_at_temperature_0_every_byte_is_the_likeliest_whatever_the_seed(variant,
             torch.from_numpy(image[None].repeat(2, 0)), labels=labels
         )
         logits = without + how.get("guidance", 1.0) * (with_class - without)
-        np.testing.assert_array_equal(logits.argmax(-1).numpy(), image[config.first :])
+        assert_array_equal(logits.argmax(-1).numpy(), image[config.first :])
 
 
 def test_at_temperature_0_known_bytes_stay_and_all_completions_are_alike():
-    model = small_models.model(small_models.config(**small_models.VARIANTS["pixels"]))
+    model = small_models.model_of("pixels")
     known = small_models.images(model.config, 1)[0]
     mask = np.arange(model.config.bytes) % 7 == 0
     (image,) = np.unique(
         paint(model, 4, seed=1, temperature=0, known=known, mask=mask, particles=4).images, axis=0
     )
-    np.testing.assert_array_equal(image[mask], known[mask])
+    assert_array_equal(image[mask], known[mask])
 
 
 def test_painting_reports_every_byte_and_leaves_torchs_random_stream_and_threads_alone(

@@ -20,7 +20,7 @@ from scanline.model.sampling.base.messages import (
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from scanline.model.sampling.stats.time_shares import TimeShares
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import of_kind, run_until_idle
 
 KNOWN = bytes(range(35))
 TOP = bytes(i < 12 for i in range(35))
@@ -76,7 +76,7 @@ def test_a_client_pays_for_its_reads_in_its_turns(grey):
     engine.tick()
     engine.accept(ScoreRequest(2, (KNOWN,), client="reads"))
     events = engine.tick()
-    while not any(isinstance(event, Scored) for event in events):
+    while not of_kind(events, Scored):
         events = engine.tick()
     used = engine.time_shares.used
     assert used["reads"] > used["paints"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import httpx
-import numpy as np
+from numpy.testing import assert_array_equal
 
 from scanline.model.sampling.base.messages import GenerateRequest, Pixels
 from scanline.model.tasks.paint import PaintTask
@@ -96,7 +96,7 @@ def test_a_slow_reader_of_events_delays_no_other_client_and_misses_no_image(in_p
     ):
         posted = painted(generate(client, n=IMAGES, seed=7))
         events = read(response.iter_lines())
-    np.testing.assert_array_equal(images(events), posted)
+    assert_array_equal(images(events), posted)
     # and no partial images of finished images
     parts = Counter(event["index"] for event in named(events, "partial_image"))
     assert not any(parts[index] for index in range(IMAGES - 300, IMAGES))
@@ -130,7 +130,7 @@ def not_reading(url):
 def test_frames_that_a_client_has_not_read_are_merged(in_process_server):
     with not_reading(in_process_server[0]) as (websocket, posted):
         received = websocket.receive_until_finished(1)[0]
-    np.testing.assert_array_equal(received.images(), posted)
+    assert_array_equal(received.images(), posted)
     # a tick paints at most 32 of 35 bytes: an image in one frame was merged
     frames = Counter(index for index, _, _ in received.frames)
     assert {frames[index] for index in range(IMAGES - 300, IMAGES)} == {1}

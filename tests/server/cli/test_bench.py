@@ -54,7 +54,7 @@ def small_measurements():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measure, "COPY_BYTES", 2**16)
         for name, variant in (("tiny", "plain"), ("tiny pixels", "waves of pixels")):
-            config = small_models.config(**small_models.VARIANTS[variant])
+            config = small_models.config_of(variant)
             patch.setitem(PRESETS, name, Preset("mnist", config, TrainingConfig(updates=1)))
         yield
 

@@ -9,6 +9,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from scanline.model.formats.code_file import MAX_A_CODE, Codes, read
@@ -45,7 +46,7 @@ def test_a_folder_of_classes_comes_back(model, tmp_path):
     )
     done("decompress", file, "--model", model, "-o", tmp_path / "out")
     found = [np.asarray(Image.open(tmp_path / "out" / f"{index}.png")) for index in range(4)]
-    np.testing.assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
+    assert_array_equal(found, images[[2, 3, 0, 1]])  # by name
     for part in ("0", "1"):  # of several parts in one folder, none replaces another
         done("decompress", file, "--model", model, "-o", tmp_path / "run.2", "--images", part)
     assert sorted(os.listdir(tmp_path / "run.2")) == ["0.png", "1.png", "classes.csv"]
@@ -74,7 +75,7 @@ def test_some_images_of_an_array_an_idx_file_or_pictures(model, tmp_path, kind):
     assert (row["n"], row["bytes"]) == (6, len(file.read_bytes()))
     assert row["webp_bits_per_dim"] > 0
     done("decompress", file, "--model", model, "-o", out, "--images", 3, "0-1")
-    np.testing.assert_array_equal(np.load(out), images[[3, 0, 1]])
+    assert_array_equal(np.load(out), images[[3, 0, 1]])
 
 
 # Pillow reads such a file as RGB, of which it keeps the upper 8 bits
@@ -129,7 +130,7 @@ def test_pictures_and_codes_through_pipes(model):
     back = subprocess.run(
         [SCANLINE, "decompress", "-", "--model", model, "-o", "-"], input=codes.stdout, **pipe
     )
-    np.testing.assert_array_equal(np.asarray(Image.open(BytesIO(back.stdout))), picture)
+    assert_array_equal(np.asarray(Image.open(BytesIO(back.stdout))), picture)
 
 
 def test_a_folder_with_a_pipe_and_a_broken_picture(model, tmp_path):

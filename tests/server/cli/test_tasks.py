@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from PIL import Image
 
 from scanline.model.inference import load
@@ -77,7 +78,7 @@ def test_a_folder_has_a_picture_for_each_and_a_film_32_frames(tmp_path, grey_dir
     done(*command, f"{tmp_path / 'digits'}/")
     done(*command, tmp_path / "digits.npy")
     pictures = [opened(file) for file in sorted((tmp_path / "digits").iterdir())]
-    np.testing.assert_array_equal(pictures, np.load(tmp_path / "digits.npy"))
+    assert_array_equal(pictures, np.load(tmp_path / "digits.npy"))
     done(*command, tmp_path / "film.webp", "--film")
     frames, _ = film_frames((tmp_path / "film.webp").read_bytes())
     assert len(frames) == 32
@@ -92,7 +93,7 @@ def test_options_are_handed_on_and_json_reports_the_images(tmp_path, directory, 
     result = as_json("sample", "--model", directory, *words, "-n", 9, "--out", out)
     model = load(directory, device="cpu", backend=asked.get("backend", "auto"))
     expected = model.sample(9, seed=result["seed"], **arguments)
-    np.testing.assert_array_equal(np.load(out), expected.array)
+    assert_array_equal(np.load(out), expected.array)
     assert result.pop("classes", []) == [*expected.classes]
     assert result == {
         "out": str(out),
@@ -110,10 +111,10 @@ def test_images_are_inverted_as_they_are_written(tmp_path, plain):
         done(*command, tmp_path / name)
         done(*command, tmp_path / f"inverted-{name}", "--invert")
     inverted = np.load(tmp_path / "inverted-images.npy")
-    np.testing.assert_array_equal(inverted, 255 - np.load(tmp_path / "images.npy"))
+    assert_array_equal(inverted, 255 - np.load(tmp_path / "images.npy"))
     assert inverted.dtype == np.uint8
     first, own = opened(tmp_path / "inverted-sheet.png"), opened(tmp_path / "sheet.png")
-    np.testing.assert_array_equal(first[:7, :5], 255 - own[:7, :5])
+    assert_array_equal(first[:7, :5], 255 - own[:7, :5])
 
 
 def test_each_class_has_the_images_that_it_has_alone(tmp_path, directory):
@@ -121,12 +122,12 @@ def test_each_class_has_the_images_that_it_has_alone(tmp_path, directory):
     command = ("sample", "--model", directory, "--each-class", "-n", 2, "--seed", 3)
     result = as_json(*command, "--out", tmp_path / "all.npy")
     rows = [model.sample(2, class_name=name, seed=3).array for name in model.class_names]
-    np.testing.assert_array_equal(np.load(tmp_path / "all.npy"), np.concatenate(rows))
+    assert_array_equal(np.load(tmp_path / "all.npy"), np.concatenate(rows))
     assert result["classes"] == ["circle", "circle", "square", "square", "star", "star"]
     assert result["n"] == 6
     done(*command, "--out", tmp_path / "all.png")
     # too low for names
-    np.testing.assert_array_equal(opened(tmp_path / "all.png"), np.block([[*row] for row in rows]))
+    assert_array_equal(opened(tmp_path / "all.png"), np.block([[*row] for row in rows]))
     done("sample", "--model", directory, "--each-class", "--out", tmp_path / "all.npy")
     # ten of each, where no number is given
     assert np.load(tmp_path / "all.npy").shape == (30, 7, 5)
@@ -139,17 +140,17 @@ def test_kept_pixels_are_kept_and_a_sheet_goes_from_occluded_to_original(
     out = tmp_path / "completions.npy"
     (tmp_path / "hole.png").write_bytes(encode(np.dstack((IMAGE, HOLE))))
     done(*command, tmp_path / "hole.png", "--out", out)  # its own alpha is the mask
-    np.testing.assert_array_equal(np.load(out)[:, KNOWN], [IMAGE[KNOWN]] * 3)
+    assert_array_equal(np.load(out)[:, KNOWN], [IMAGE[KNOWN]] * 3)
     rows = (*command, picture, "--keep-rows", 4, "--out")
     done(*rows, out)
-    np.testing.assert_array_equal(np.load(out)[:, :4], [IMAGE[:4]] * 3)
+    assert_array_equal(np.load(out)[:, :4], [IMAGE[:4]] * 3)
     occluded = np.concatenate((IMAGE[:4], np.full((3, 5), 128, np.uint8)))
     row = np.hstack((occluded, *np.load(out), IMAGE))
     done(*rows, tmp_path / "sheet.png")
-    np.testing.assert_array_equal(opened(tmp_path / "sheet.png"), row)
+    assert_array_equal(opened(tmp_path / "sheet.png"), row)
     done(*rows, tmp_path / "film.webp", "--frames", 2, "--scale", 1)
     frames, _ = film_frames((tmp_path / "film.webp").read_bytes())
-    np.testing.assert_array_equal(frames[..., 0], [np.hstack((*[occluded] * 4, IMAGE)), row])
+    assert_array_equal(frames[..., 0], [np.hstack((*[occluded] * 4, IMAGE)), row])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_options_are_handed_on_and_the_numbers_of_completions_reported(tmp_path,
     result = as_json(*command)
     model = load(directory, device="cpu", backend=asked.get("backend", "auto"))
     expected = model.complete(IMAGE, mask=KNOWN, n=2, seed=4, **arguments)
-    np.testing.assert_array_equal(np.load(out), expected.array)
+    assert_array_equal(np.load(out), expected.array)
     assert (result["out"], result["n"], result["seed"]) == (str(out), 2, 4)
     assert result.get("class") == (expected.classes[0] if expected.classes else None)
     particles = asked.get("particles", 1 if "guidance" in asked else 16)
@@ -292,9 +293,9 @@ def test_a_folder_becomes_a_figure_with_a_labelled_row_for_each_picture(
     assert (figure[21:24] == 255).all()
     # beside a second
     alone = np.load(tmp_path / "alone.npy")[0]
-    np.testing.assert_array_equal(figure[:21, 18:33], alone.repeat(3, 0).repeat(3, 1))
+    assert_array_equal(figure[:21, 18:33], alone.repeat(3, 0).repeat(3, 1))
     height, width = figure.shape
-    np.testing.assert_array_equal(labelled[-height:, -width:], figure)
+    assert_array_equal(labelled[-height:, -width:], figure)
     assert labelled.min() < 128 < labelled.max() == 255
 
 

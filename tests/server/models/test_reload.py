@@ -14,8 +14,8 @@ from pathlib import Path
 from unittest.mock import AsyncMock, Mock
 
 import httpx
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.network.transformer import Transformer
@@ -99,7 +99,7 @@ def client(served):
 def assert_paints(client, model):
     __tracebackhide__ = True
     posted = painted(client.post(URL, json={"n": 3, "seed": 1}).json())
-    np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=1).images)
+    assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=1).images)
 
 
 def assert_error(response, status, code):
@@ -125,7 +125,7 @@ def test_a_stream_ends_with_the_old_model_new_requests_get_the_new(served, clien
         assert_paints(client, new)
         assert_error(client.post(RELOAD), 409, "reload_in_progress")
         received = websocket.receive_until_finished(1)["old"].images()
-    np.testing.assert_array_equal(received, paint(old, IMAGES, seed=1).images)
+    assert_array_equal(received, paint(old, IMAGES, seed=1).images)
     served.wait_for_one_engine()
     metrics = Metrics(client)
     assert metrics.of("images_total", finished_reason="finished") == finished + IMAGES + 3 + 3

@@ -18,14 +18,16 @@ def run_until_idle(engine, *commands):
     return events
 
 
+def of_kind(events, kind):
+    return [event for event in events if isinstance(event, kind)]
+
+
 def ended(events, kind):
-    return [event.request for event in events if isinstance(event, kind)]
+    return [event.request for event in of_kind(events, kind)]
 
 
 def images_of(events, request=0):
     found = {
-        event.index: event.image
-        for event in events
-        if isinstance(event, Finished) and event.request == request
+        event.index: event.image for event in of_kind(events, Finished) if event.request == request
     }
     return b"".join(found[index] for index in sorted(found))

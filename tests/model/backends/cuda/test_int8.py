@@ -8,7 +8,6 @@ import torch
 
 from tests.support.kernels.gpu import DEVICE  # isort: skip
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.triton.ordered_linear import OrderedWeight
 from scanline.model.backends import open_backend
 from scanline.model.backends.arrivals import Arrivals
@@ -21,11 +20,10 @@ from scanline.model.base.state import NUMBERS, State
 from scanline.model.inference import Model
 from scanline.model.sampling.base.digest import coding_digests, model_digest
 from tests.support import small_models
+from tests.support.kernels.native import NATIVE
 from tests.support.sweeps import and_slow
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(), reason="the cpu kernel was not compiled"
-)
+pytestmark = NATIVE
 SMALL = {"height": 2, "width": 4, "layers": 1}  # the interpreter takes its time
 # no width is a multiple of a vector or of a block
 ODD = {"heads": 3, "key_width": 19, "value_width": 7, "feed_forward": 37, "components": 17}

@@ -23,7 +23,8 @@ from scanline.model.sampling.base.messages import (
 )
 from scanline.model.sampling.engine import OTHER_MODEL, Engine
 from tests.support import small_models
-from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, of_kind, run_until_idle
+from tests.support.kernels.native import NATIVE
 
 KNOWN = bytes(range(35))
 OTHER = "0" * 32
@@ -38,7 +39,7 @@ def test_slots_and_threads_do_not_change_it(grey):
     assert set(one) <= set("0123456789abcdef")
 
 
-@pytest.mark.skipif(not cpu_kernels.available(), reason="needs the compiled library")
+@NATIVE
 def test_the_instruction_set_of_the_cpu_kernel_does_not_change_it(grey):
     backends = [CpuBackend(grey, 1, isa=isa) for isa in cpu_kernels.instruction_sets()]
     assert len({model_digest(grey, backend, "exact") for backend in backends}) == 1
@@ -110,7 +111,7 @@ def test_a_request_for_this_model_is_done_and_one_for_another_fails_with_one_sen
         ScoreRequest(3, (KNOWN,), digest=digest),
     )
     failed = [Failed(request, OTHER_MODEL, "model_changed") for request in (0, 2)]
-    assert [event for event in events if isinstance(event, Failed)] == failed
+    assert of_kind(events, Failed) == failed
     assert (ended(events, Finished), ended(events, Scored)) == ([1, 1], [3])
 
 
@@ -144,7 +145,7 @@ def test_a_class_head_is_part_of_what_a_classification_is_asked_of_and_of_nothin
         here = asked.index(generator)
         refused = [number for number in (1, 2) if number != here]
         refused += [3] if generator is without else []
-        failed = [event for event in events if isinstance(event, Failed)]
+        failed = of_kind(events, Failed)
         assert failed == [Failed(number, OTHER_MODEL, "model_changed") for number in refused]
         assert sorted(ended(events, Scored)) == [
             number for number in (1, 2, 3, 4) if number not in refused

@@ -5,7 +5,6 @@ each other at their checks, and a client pays for the steps that were painted.
 import numpy as np
 import pytest
 
-from scanline.kernels import cpu
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.base.generator import Generator
@@ -18,10 +17,11 @@ from scanline.model.sampling.base.messages import (
 )
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
-from tests.support.engine.engine_ticks import run_until_idle
+from tests.support.engine.engine_ticks import of_kind, run_until_idle
 from tests.support.engine.queued_generator import LateGenerator, QueuedGenerator
+from tests.support.kernels.native import NATIVE
 
-pytestmark = pytest.mark.skipif(not cpu.available(), reason="the cpu kernel is not compiled")
+pytestmark = NATIVE
 TICKS = "scanline.model.sampling.stats.tick_length"
 ROWS = np.arange(784) // 28
 
@@ -55,7 +55,7 @@ def digit(digits):
 def painted(kind, model, request):
     engine = Engine(kind(model, 4, threads=1))
     events = run_until_idle(engine, request)
-    images = [event for event in events if isinstance(event, Finished)]
+    images = of_kind(events, Finished)
     return sorted(images, key=lambda event: event.index), engine.stats()
 
 
@@ -135,7 +135,7 @@ def late_events(digits):
 
 
 def test_where_positions_are_late_slots_get_the_next_image(digits, late_events):
-    images = [event for event in late_events if isinstance(event, Finished)]
+    images = of_kind(late_events, Finished)
     of_request = [event for event in images if event.request == 0]
     of_other = [event for event in images if event.request == 2]
     assert len(images) == len(of_request) + len(of_other)
@@ -146,19 +146,17 @@ def test_where_positions_are_late_slots_get_the_next_image(digits, late_events):
 
 def test_where_positions_are_late_streams_get_what_is_painted(late_events):
     streamed = dict.fromkeys(range(5), b"")
-    images = {}
-    for event in late_events:
-        if isinstance(event, Finished) and event.request == 0:
-            images[event.index] = event.image
-        if isinstance(event, Pixels):
-            for index, first, pixels in event.painted:
-                assert first == len(streamed[index])
-                streamed[index] += pixels
+    for event in of_kind(late_events, Pixels):
+        for index, first, pixels in event.painted:
+            assert first == len(streamed[index])
+            streamed[index] += pixels
+    finished = of_kind(late_events, Finished)
+    images = {event.index: event.image for event in finished if event.request == 0}
     assert streamed == images
 
 
 def test_where_positions_are_late_a_snapshot_has_that_of_its_state(digits, late_events):
-    snapshots = [event for event in late_events if isinstance(event, StateSnapshot)]
+    snapshots = of_kind(late_events, StateSnapshot)
     assert len(snapshots) > 2
     snapshot = snapshots[len(snapshots) // 2]
     alone = Generator(digits, 1, threads=1)

@@ -22,7 +22,7 @@ from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.launch import Launch
 from scanline.model.tasks.offline import paint
 from tests.support import small_models
-from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, of_kind, run_until_idle
 
 NOT_FINITE = "The model computed numbers that are not finite for an image of this request."
 KNOWN = bytes(range(35))
@@ -263,7 +263,7 @@ def test_numbers_that_are_not_finite_fail_their_requests_and_no_other():
         ScoreRequest(3, (known,)),
         ScoreRequest(4, (other,)),
     )
-    failed = {event.request: event.message for event in events if isinstance(event, Failed)}
+    failed = {event.request: event.message for event in of_kind(events, Failed)}
     assert sorted(failed) == [0, 1, 3]
     assert set(failed.values()) == {NOT_FINITE}
     assert (ended(events, Scored), ended(events, Finished)) == ([4], [2])
@@ -277,7 +277,7 @@ def test_logits_that_are_not_finite_fail_their_request_and_no_other():
     picture = bytes(config.bytes)
     requests = ScoreRequest(0, (picture,), classified=True), ScoreRequest(1, (picture,))
     events = run_until_idle(Engine(Generator(model, 4)), *requests)
-    (failed,) = (event for event in events if isinstance(event, Failed))
+    (failed,) = of_kind(events, Failed)
     assert (failed.request, failed.message) == (0, NOT_FINITE)
     assert ended(events, Scored) == [1]
 

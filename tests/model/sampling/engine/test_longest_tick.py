@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from scanline.kernels import cpu as cpu_kernels
 from scanline.model.base.state import State
 from scanline.model.network.class_head import ClassHead, FeatureShape
 from scanline.model.network.class_reading import READ_STEPS
@@ -23,11 +22,10 @@ from scanline.model.sampling.base.messages import (
 from scanline.model.sampling.engine import Engine
 from scanline.model.training.presets import PRESETS
 from tests.support import small_models
+from tests.support.engine.engine_ticks import of_kind
+from tests.support.kernels.native import NATIVE
 
-pytestmark = pytest.mark.skipif(
-    not cpu_kernels.available(),
-    reason="the cpu kernel was not compiled",
-)
+pytestmark = NATIVE
 
 PAPER = replace(
     PRESETS["cifar10"].model,
@@ -89,7 +87,7 @@ def longest_tick(engine, most=10_000):
         took = time.process_time() - began
         longest = max(longest, took)
         most -= 1
-        failed = [event for event in events if isinstance(event, Failed)]
+        failed = of_kind(events, Failed)
         assert not failed
     return longest
 

@@ -21,7 +21,7 @@ from scanline.model.sampling.base.messages import (
 from scanline.model.sampling.engine import Engine
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
-from tests.support.engine.engine_ticks import images_of, run_until_idle
+from tests.support.engine.engine_ticks import images_of, of_kind, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
 
 TICKS = "scanline.model.sampling.stats.tick_length"
@@ -49,7 +49,7 @@ def test_with_many_streams_an_image_is_sent_in_two_pieces(engine, monkeypatch):
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 1e9)
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(engine, GenerateRequest(0, 8, seed=3, stream=True))
-    frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
+    frames = [frame for event in of_kind(events, Pixels) for frame in event.painted]
     streamed = [[data for index, _, data in frames if index == image] for image in range(8)]
     assert [len(pieces) for pieces in streamed] == [2] * 8
     assert b"".join(piece for pieces in streamed for piece in pieces) == images_of(events)
@@ -63,18 +63,18 @@ def test_a_request_of_many_images_gets_fewer_frames_alone(engine, monkeypatch):
     late = GenerateRequest(1, 1, seed=3, stream=True)
     engine.accept(many)
     events = engine.tick()
-    assert [len(event.painted) for event in events if isinstance(event, Pixels)] == [3]
-    assert not any(isinstance(event, Pixels) for event in engine.tick())
+    assert [len(event.painted) for event in of_kind(events, Pixels)] == [3]
+    assert not of_kind(engine.tick(), Pixels)
     engine.accept(late)
-    (first,) = (event for event in engine.tick() if isinstance(event, Pixels))
+    (first,) = of_kind(engine.tick(), Pixels)
     assert first.request == late.id
     events += run_until_idle(engine)
-    pieces = [event for event in events if isinstance(event, Pixels) and event.request == many.id]
+    pieces = [event for event in of_kind(events, Pixels) if event.request == many.id]
     # the first and the last bytes of its images, which are painted together
     assert len(pieces) == 2
 
 
-MODEL = small_models.model(small_models.config(**small_models.VARIANTS["waves of pixels"]))
+MODEL = small_models.model_of("waves of pixels")
 LENGTH = MODEL.config.bytes
 KNOWN_PIXELS = small_models.images(MODEL.config, 1)[0]
 PLACE = np.arange(LENGTH)
@@ -98,7 +98,7 @@ def test_streams_get_whole_pixels(pixel_engine, monkeypatch):
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 3)
     monkeypatch.setattr(f"{STREAMS}.FRAME_SECONDS", 0.0)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 8, seed=3, stream=True))
-    frames = [frame for event in events if isinstance(event, Pixels) for frame in event.painted]
+    frames = [frame for event in of_kind(events, Pixels) for frame in event.painted]
     assert len(frames) > 8
     assert all(first % 3 == 0 and len(data) in (3, 6, 9) for _, first, data in frames)
 
@@ -119,7 +119,7 @@ def test_known_bytes_are_kept_and_prefilled_as_far_as_they_are_whole_pixels(pixe
 def test_snapshots_are_the_state_after_whole_pixels(pixel_engine, monkeypatch):
     monkeypatch.setattr(f"{TICKS}.MAX_STEPS", 4)
     events = run_until_idle(pixel_engine, GenerateRequest(0, 3, seed=2, snapshot=(1, 0)))
-    found = [event for event in events if isinstance(event, StateSnapshot)]
+    found = of_kind(events, StateSnapshot)
     assert len(found) >= 5
     alone = Generator(MODEL, 1, threads=1)
     alone.place(0, ImageSpec(2, 0))
@@ -203,11 +203,7 @@ def test_the_device_has_steps_to_do_while_the_results_of_reads_are_waited_for(
     engine.accept(GenerateRequest(0, 3 * SLOTS, seed=0))
     engine.tick()
     request = ScoreRequest(1, tuple(image.tobytes() for image in images))
-    found = {
-        event.index: event.bits
-        for event in run_until_idle(engine, request)
-        if isinstance(event, Scored)
-    }
+    found = {event.index: event.bits for event in of_kind(run_until_idle(engine, request), Scored)}
     assert found == {index: bits.tobytes() for index, bits in enumerate(expected)}
     assert queued[0] > 0, "the steps of the tick that started the read"
 

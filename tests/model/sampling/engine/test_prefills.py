@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.kernels import cpu as cpu_kernels
 from scanline.model.backends.pending import Pending
@@ -26,7 +27,7 @@ from scanline.model.sampling.prefill.queue import PASS_SECONDS, SHARE, PrefillQu
 from scanline.model.sampling.prefill.request import PrefillRequest
 from scanline.model.sampling.stats.tick_length import TICK_SECONDS
 from tests.support import small_models
-from tests.support.engine.engine_ticks import ended, images_of, run_until_idle
+from tests.support.engine.engine_ticks import ended, images_of, of_kind, run_until_idle
 from tests.support.engine.queued_generator import QueuedGenerator
 from tests.support.sweeps import and_slow
 
@@ -81,7 +82,7 @@ def order(prefills, count):
 def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant, backend, steps):
     if backend == "cpu" and not cpu_kernels.available():
         pytest.skip("needs the compiled library")
-    config = small_models.config(**small_models.VARIANTS[variant])
+    config = small_models.config_of(variant)
     images = small_models.images(config, 3)
     generator = Generator(small_models.model(config), 1, threads=2, backend=backend)
     stop = config.bytes - 2 * config.step_bytes
@@ -91,13 +92,13 @@ def test_bits_and_states_do_not_depend_on_pieces_or_batches(variant, backend, st
     for row, image in enumerate(images):
         whole = generator.start_prefill(image[None], [stop])
         generator.run_prefill(whole)
-        np.testing.assert_array_equal(prefill.bits[row], whole.bits[0])
+        assert_array_equal(prefill.bits[row], whole.bits[0])
         spec = ImageSpec(0, 0, known=image, mask=np.arange(config.bytes) < stop)
         alone = generator.prefill(spec)
         together = prefill.prefix(row)
         assert together.bits == alone.bits
         for name, tensor in vars(alone.state).items():
-            np.testing.assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
+            assert_array_equal(vars(together.state)[name].numpy(), tensor.numpy())
 
 
 def test_while_images_are_painted_reads_have_their_share_of_the_time_and_no_more(
@@ -241,12 +242,8 @@ def test_of_a_batch_that_fails_only_the_request_at_fault_fails_once_with_one_sen
     wrong = ScoreRequest(1, (b"short", b"too", *PICTURES), client="b")
     events = run_until_idle(engine, ScoreRequest(0, PICTURES, client="a"), wrong)
     sentence = "The engine failed while it worked on this request; its log says why."
-    assert [event for event in events if isinstance(event, Failed)] == [Failed(1, sentence)]
-    found = {
-        event.index: event.bits
-        for event in events
-        if isinstance(event, Scored) and event.request == 0
-    }
+    assert of_kind(events, Failed) == [Failed(1, sentence)]
+    found = {event.index: event.bits for event in of_kind(events, Scored) if event.request == 0}
     assert found == {index: bits.tobytes() for index, bits in enumerate(generator.score(IMAGES))}
     assert engine.prefills.idle
 

@@ -5,6 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 from scanline.model.training import TrainingConfig
 from scanline.model.training.data.batches import batch_at, labels_at
@@ -50,7 +51,7 @@ def test_flip_mirrors_about_half_of_the_images_in_their_columns_in_a_copy():
     before = images.copy()
     plain = batch_at(images, 3, TrainingConfig(9, batch=200), COLOUR).numpy()
     flipped = batch_at(images, 3, TrainingConfig(9, batch=200, flip=True), COLOUR).numpy()
-    np.testing.assert_array_equal(images, before)
+    assert_array_equal(images, before)
     mirrored = plain.reshape(200, 4, 5, 3)[:, :, ::-1].reshape(200, 60)
     same = (flipped == plain).all(axis=1)
     mirror = (flipped == mirrored).all(axis=1)
@@ -66,7 +67,7 @@ def test_labels_are_those_of_the_images_or_left_out():
         shown = batch_at(numbered(30), update, config, small_models.config())[:, 0].numpy() + 1
         assert ((found == shown) | (found == 0)).all()
         assert (found == shown).any()
-        np.testing.assert_array_equal(found, labels_at(labels, update, config).numpy())
+        assert_array_equal(found, labels_at(labels, update, config).numpy())
     first = labels_at(labels, 0, config)
     an_epoch_later = labels_at(labels, 3, config)
     assert (first != an_epoch_later).any()
@@ -81,7 +82,7 @@ def test_the_share_of_labels_that_are_left_out_is_the_recipes(share):
     assert left_out.mean() == pytest.approx(share, abs=0.03)
 
 
-MODEL = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12, layers=1)
+MODEL = small_models.config_of("strokes", height=16, width=12, layers=1)
 RECIPE = TrainingConfig(9, batch=4, flip=True, background=0.2, unlabelled=0.5)
 
 

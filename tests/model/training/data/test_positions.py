@@ -21,7 +21,7 @@ from tests.support import small_models
 from tests.support.close import assert_close
 from tests.support.sweeps import and_slow
 
-SHEET = small_models.config(**small_models.VARIANTS["strokes"], height=16, width=12, layers=1)
+SHEET = small_models.config_of("strokes", height=16, width=12, layers=1)
 RECIPE = TrainingConfig(9, background=0.2)
 
 
@@ -40,9 +40,7 @@ def drawings(count, background=0):
 def test_near_paint_is_whatever_has_paint_within_two_rows_and_columns_before_it(
     background,
 ):
-    model = small_models.config(
-        **small_models.VARIANTS["strokes"], height=16, width=12, outside=background
-    )
+    model = small_models.config_of("strokes", height=16, width=12, outside=background)
     images = drawings(5, background)
     near = near_paint(images, model).reshape(5, 16, 12)
     for image, found in zip(images.reshape(5, 16, 12), near, strict=True):
@@ -154,9 +152,7 @@ def test_otherwise_all_positions_are_computed(case):
 
 @pytest.mark.parametrize("variant", ["strokes", "grey pixels"])
 def test_of_all_positions_the_loss_is_that_without_a_sample(variant):
-    model = small_models.model(
-        small_models.config(**small_models.VARIANTS[variant])
-    ).requires_grad_(True)
+    model = small_models.model_of(variant).requires_grad_(True)
     batch = torch.from_numpy(small_models.images(model.config, 3))
     steps = model.config.steps
     every = Positions(torch.arange(steps).expand(3, -1), torch.ones(3, steps))

@@ -23,9 +23,7 @@ REORDERED = (("sea shell",), ("7",), ("horse",))
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models") / "shades"
-    model = small_models.model(
-        small_models.config(**small_models.VARIANTS["strokes"], **small_models.CLASSES)
-    )
+    model = small_models.model_of("strokes", **small_models.CLASSES)
     save_model(model, directory)
     save_class_head(fit_class_head(model, IMAGES, LABELS)[0], directory)
     return directory

@@ -257,9 +257,7 @@ def continued(directory, variant, before, after, biases=True):
     weights with the classes `after`.
     """
     model = small_models.model(
-        small_models.config(
-            **small_models.VARIANTS[variant], classes=before, class_biases=biases and bool(before)
-        )
+        small_models.config_of(variant, classes=before, class_biases=biases and bool(before))
     )
     save_model(model, directory, torch.float32)
     config, weights = first_weights(directory, after)
@@ -305,7 +303,7 @@ def test_a_model_that_cannot_do_without_its_classes_says_so(tmp_path):
 
 @pytest.mark.parametrize("variant", ["plain", "strokes"])
 def test_layers_are_added_on_top_and_paint_the_same_until_they_learn(tmp_path, variant):
-    old = small_models.model(small_models.config(**small_models.VARIANTS[variant], classes=ANIMALS))
+    old = small_models.model_of(variant, classes=ANIMALS)
     save_model(old, tmp_path, torch.float32)
     config, weights = first_weights(tmp_path, MORE, old.config.layers + 2, seed=1)
     assert config.layers == old.config.layers + 2
@@ -339,7 +337,7 @@ def test_layers_that_cannot_be_had_are_refused_in_a_sentence(tmp_path):
     with pytest.raises(ValueError, match="layers must be"):
         first_weights(tmp_path / "pre", (), 10**6)
     save_model(
-        small_models.model(small_models.config(**small_models.VARIANTS["authors"])),
+        small_models.model_of("authors"),
         tmp_path / "post",
     )
     with pytest.raises(ValueError, match="a new layer would change what it paints"):

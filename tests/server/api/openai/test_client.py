@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from pydantic import SecretStr
 
 from scanline.model.tasks.offline import paint
@@ -47,7 +48,7 @@ def test_images_are_those_of_painting_without_a_server(official, grey):
     )
     assert raw.headers["x-scanline-seed"] == "7"
     answer = raw.parse()
-    np.testing.assert_array_equal(pictures(answer), alone)
+    assert_array_equal(pictures(answer), alone)
     usage = answer.usage
     assert (answer.seed, usage.input_tokens, usage.output_tokens, usage.total_tokens) == (
         7,
@@ -101,7 +102,7 @@ def test_an_image_and_its_mask_are_read(official, tmp_path, label):
     answer = official.images.edit(
         image=UPLOADS[label](tmp_path / "image.png"), mask=io.BytesIO(MASK), prompt=""
     )
-    np.testing.assert_array_equal(pictures(answer)[0, HOLE == 255], IMAGE[HOLE == 255])
+    assert_array_equal(pictures(answer)[0, HOLE == 255], IMAGE[HOLE == 255])
 
 
 def test_a_list_of_several_is_painted_image_after_image(official):
@@ -109,7 +110,7 @@ def test_a_list_of_several_is_painted_image_after_image(official):
     first, second, third = (encode(image) for image in others)
     files = [first, io.BytesIO(second), ("third.png", third, "image/png")]
     answer = official.images.edit(image=files, mask=("mask.png", MASK, "image/png"), prompt="", n=2)
-    np.testing.assert_array_equal(
+    assert_array_equal(
         pictures(answer)[:, HOLE == 255], np.repeat(others, 2, axis=0)[:, HOLE == 255]
     )
 

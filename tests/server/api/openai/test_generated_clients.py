@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 import httpx
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.tasks.offline import paint
 from tests.support.server.json_requests import FILES, IMAGE, MASKED
@@ -67,12 +68,12 @@ def test_it_paints_and_uploads(folder, server, grey):
         generate = module(f"{images}.generate_images").sync
         answer = generate(client=client, body=models.GenerationRequest(n=2, seed=7))
         alone = paint(grey, 2, seed=7).images.reshape(2, 7, 5)
-        np.testing.assert_array_equal(decoded([one.b64_json for one in answer.data]), alone)
+        assert_array_equal(decoded([one.b64_json for one in answer.data]), alone)
         files = [types.File(FILES["image"], file_name=name) for name in ("a.png", "b.png")]
         edited = module(f"{images}.edit_images").sync(
             client=client, body=models.EditForm(image=files, keep_rows=4)
         )
-        np.testing.assert_array_equal(
+        assert_array_equal(
             decoded([one.b64_json for one in edited.data])[:, :4], np.stack([IMAGE[:4]] * 2)
         )
         score = module(f"{images}.score_images").sync

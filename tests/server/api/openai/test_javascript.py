@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.tasks.offline import paint
 from tests.support.server.json_requests import FILES, HOLE, IMAGE, MASKED
@@ -54,7 +55,7 @@ def test_models_and_images_are_those_of_the_server(output, grey):
         5,
     )
     alone = paint(grey, 3, seed=7, temperature=0.9).images.reshape(3, 7, 5)
-    np.testing.assert_array_equal(decoded(output["generated"]), alone)
+    assert_array_equal(decoded(output["generated"]), alone)
     assert (output["seed"], output["seedHeader"]) == (7, "7")
     assert output["requestId"]
 
@@ -80,12 +81,10 @@ def test_a_stream_is_received_event_by_event(output):
 
 @pytest.mark.javascript
 def test_images_are_edited(output):
-    np.testing.assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
+    assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
     assert output["editedFromDisk"] == output["edited"]
-    np.testing.assert_array_equal(
-        decoded(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4]
-    )
-    np.testing.assert_array_equal(decoded(output["masked"])[0][HOLE == 255], IMAGE[HOLE == 255])
+    assert_array_equal(decoded(output["editedList"])[:, :4], np.stack([IMAGE, IMAGE])[:, :4])
+    assert_array_equal(decoded(output["masked"])[0][HOLE == 255], IMAGE[HOLE == 255])
 
 
 REFUSED = {  # by its name in the output: the class, status, parameter and code of an error
@@ -122,8 +121,6 @@ def test_typescript_is_typed_and_paints_and_uploads(server, grey, tmp_path):
     options = ("--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck")
     node(MODULES / "typescript/bin/tsc", *options, "generated.ts", folder=tmp_path)
     output = json.loads(node("generated.js", server.url, MASKED["image"], folder=tmp_path))
-    np.testing.assert_array_equal(
-        decoded(output["painted"]), paint(grey, 2, seed=7).images.reshape(2, 7, 5)
-    )
-    np.testing.assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
+    assert_array_equal(decoded(output["painted"]), paint(grey, 2, seed=7).images.reshape(2, 7, 5))
+    assert_array_equal(decoded(output["edited"])[0, :4], IMAGE[:4])
     assert output["message"] == "n must be at least 1."

@@ -9,6 +9,7 @@ import base64
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from tests.support import shapes
 from tests.support.pictures import decode, encode, noise
@@ -96,7 +97,7 @@ def test_a_default_generation_is_painted(shapes_client, label):
     image = sent_image(response, label, fields.get("size", "auto"))
     exact = {"class": "star", "seed": fields["seed"], "size_policy": "exact"}
     expected = sent_image(shapes_client.post(GENERATIONS, json=exact), "", OWN)
-    np.testing.assert_array_equal(own_pixels(image), expected)
+    assert_array_equal(own_pixels(image), expected)
 
 
 @pytest.mark.parametrize("label", FORMS)
@@ -105,7 +106,7 @@ def test_a_default_edit_is_painted(shapes_client, label):
     files = {name: ("a.png", UPLOAD)}
     response = shapes_client.post(EDITS, data={**fields, **PROMPT}, files=files)
     image = sent_image(response, label, fields.get("size", "auto"))
-    np.testing.assert_array_equal(own_pixels(image)[KNOWN], IMAGE[KNOWN])
+    assert_array_equal(own_pixels(image)[KNOWN], IMAGE[KNOWN])
 
 
 def test_one_model_has_several_names(shapes_client):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.formats.code_file import MEDIA_TYPE, Codes, read
 from tests.support.pictures import decode, encode, noise, painted, text
@@ -46,7 +47,7 @@ def test_codes_of_single_pictures_give_the_pictures_back(client):
     answer = post(
         client, DECODINGS, code=[one["code"] for one in post(client, CODES, image=TEXTS)["data"]]
     )
-    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert_array_equal(painted(answer), IMAGES)
     assert [one["index"] for one in answer["data"]] == list(range(7))
     assert not {"seed", "temperature", "guidance"} & set(answer)
     assert answer["usage"]["output_tokens"] == IMAGES.size
@@ -57,9 +58,9 @@ def test_a_file_as_the_body_in_a_form_and_in_json(client, file):
     body = client.post(DECODINGS, content=file, headers={"content-type": MEDIA_TYPE, **accept})
     form = client.post(DECODINGS, files={"code": ("a.scan", file)}, headers=accept)
     for response in (body, form):
-        np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), IMAGES)
+        assert_array_equal(np.load(io.BytesIO(response.content)), IMAGES)
         assert "x-scanline-seed" not in response.headers
-    np.testing.assert_array_equal(painted(post(client, DECODINGS, code=text(file))), IMAGES)
+    assert_array_equal(painted(post(client, DECODINGS, code=text(file))), IMAGES)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +71,14 @@ def test_some_images_of_several_files(client, file, wanted, numbers):
     single = file_of(client, IMAGES[::-1], images_a_code=1)
     answer = post(client, DECODINGS, code=[text(file), text(single)], images=wanted)
     assert [one["index"] for one in answer["data"]] == numbers
-    np.testing.assert_array_equal(painted(answer), np.concatenate([IMAGES, IMAGES[::-1]])[numbers])
+    assert_array_equal(painted(answer), np.concatenate([IMAGES, IMAGES[::-1]])[numbers])
 
 
 def test_codes_with_labels_and_without(shapes_client):
     data = post(shapes_client, CODES, image=TEXTS, **{"class": "star"})["data"]
     assert {one["class"] for one in data} == {None, "star"}
     answer = post(shapes_client, DECODINGS, code=[one["code"] for one in data])
-    np.testing.assert_array_equal(painted(answer), IMAGES)
+    assert_array_equal(painted(answer), IMAGES)
     assert [one["class"] for one in answer["data"]] == [one["class"] for one in data]
     assert [one["bits_per_dim"] for one in answer["data"]] == pytest.approx(
         [one["bits_per_dim"] for one in data], 0.1
@@ -87,11 +88,11 @@ def test_codes_with_labels_and_without(shapes_client):
 def test_a_sheet_a_film_and_a_stream_with_partial_images(client, file):
     body = {"code": text(file), "images": "0-3"}
     sheet = client.post(DECODINGS, json=body, headers={"accept": "image/png"})
-    np.testing.assert_array_equal(decode(sheet.content), np.block([[*IMAGES[:2]], [*IMAGES[2:4]]]))
+    assert_array_equal(decode(sheet.content), np.block([[*IMAGES[:2]], [*IMAGES[2:4]]]))
     film = client.post(DECODINGS, json={**body, "frames": 3}, headers={"accept": "image/webp"})
     assert (film.status_code, film.headers["content-type"]) == (200, "image/webp")
     events = post_for_events(client, DECODINGS, code=text(file), images="4,1", partial_images=2)
-    np.testing.assert_array_equal(images(events), IMAGES[[1, 4]])
+    assert_array_equal(images(events), IMAGES[[1, 4]])
     assert {event["type"] for event in events} == {
         "image_decoding.partial_image",
         "image_decoding.completed",
@@ -106,7 +107,7 @@ def test_another_bit_is_an_error_also_in_a_stream_and_is_seen_on_demand(client, 
     assert_refused(response, 400, "code", "checksum_differs")
     assert "images 3 to 5" in response.json()["error"]["message"]
     answer = post(client, DECODINGS, code=code, unchecked=True)
-    np.testing.assert_array_equal((painted(answer) == IMAGES).all((1, 2)), [1, 1, 1, 0, 0, 0, 1])
+    assert_array_equal((painted(answer) == IMAGES).all((1, 2)), [1, 1, 1, 0, 0, 0, 1])
     post(client, DECODINGS, code=code, images="0-2,6")
     *events, error = post_for_events(client, DECODINGS, code=code)
     assert_error(error, "code", "checksum_differs")

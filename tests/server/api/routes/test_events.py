@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.server.api.payload.partial_images import UNPAINTED
 from tests.support.pictures import encode, noise, text
@@ -56,9 +57,7 @@ def test_a_partial_image_is_the_image_so_far_in_whole_pixels(client, colour_clie
         events = post_for_events(sender, GENERATIONS, n=9, partial_images=len(cuts))
         is_painted = np.arange(shape[0]) < np.array(cuts)[:, None]
         expected = np.where(is_painted[:, :, None], images(events).reshape(9, 1, *shape), UNPAINTED)
-        np.testing.assert_array_equal(
-            images(events, "partial_image").reshape(expected.shape), expected
-        )
+        assert_array_equal(images(events, "partial_image").reshape(expected.shape), expected)
 
 
 def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known_ones(client):
@@ -75,9 +74,7 @@ def test_partial_completions_are_evenly_spaced_over_hidden_pixels_and_have_known
         expected = images(events).reshape(6, 1, 35).repeat(len(painted_ones), axis=1)
         for number, count in enumerate(painted_ones):
             expected[:, number, hidden[count:]] = UNPAINTED
-        np.testing.assert_array_equal(
-            images(events, "partial_image").reshape(expected.shape), expected
-        )
+        assert_array_equal(images(events, "partial_image").reshape(expected.shape), expected)
     one_hidden = HOLE | (np.arange(35).reshape(7, 5) != hidden[0]).astype(np.uint8) * 255
     events = post_for_events(
         client, EDITS, **{**EDIT, "mask": text(encode(one_hidden))}, partial_images=3

@@ -7,6 +7,7 @@ import io
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.images.pictures import npy_chunks, resized
 from tests.support.pictures import decode, encode, noise, painted, text
@@ -98,21 +99,21 @@ def test_an_image_is_of_the_output_format_also_by_accept(colour_client, kind, ma
         f"image/{kind}",
         "4",
     )
-    np.testing.assert_array_equal(decode(response.content), decode(file))
+    assert_array_equal(decode(response.content), decode(file))
 
 
 def test_several_images_are_a_contact_sheet_or_an_array(client, colour_client):
     expected = painted(generate(client, seed=4, n=5))
     sheet = decode(accepted(client, "image/png", n=5).content)
     padded = np.concatenate((expected, np.zeros((1, 7, 5), np.uint8)))
-    np.testing.assert_array_equal(sheet, np.block([[*padded[:3]], [*padded[3:]]]))
+    assert_array_equal(sheet, np.block([[*padded[:3]], [*padded[3:]]]))
     response = accepted(client, NPY, n=5)
     assert (response.headers["content-type"], response.headers["x-scanline-seed"]) == (NPY, "4")
     file = io.BytesIO()
     np.save(file, expected)
     assert response.content == file.getvalue()
     array = np.load(io.BytesIO(accepted(colour_client, NPY, n=3).content))
-    np.testing.assert_array_equal(array, painted(generate(colour_client, seed=4, n=3)))
+    assert_array_equal(array, painted(generate(colour_client, seed=4, n=3)))
 
 
 ACCEPTED = {  # what is answered where the output format is WebP, and for which Accept
@@ -170,22 +171,20 @@ def alpha(image, mask):
 def test_known_pixels_are_cleaned_where_the_request_says_so(shapes_client):
     given = {"image": text(encode(NOISY)), "keep_rows": 4}
     for clean, kept in (({}, NOISY), ({"clean": "auto"}, CLEAN)):
-        np.testing.assert_array_equal(
-            painted(edit(shapes_client, **given, **clean))[0, :4], kept[:4]
-        )
+        assert_array_equal(painted(edit(shapes_client, **given, **clean))[0, :4], kept[:4])
 
 
 def test_edits_without_known_pixels_are_generations_and_several_are_completed_in_turn(client):
     edited = edit(client, image=FILE, keep_rows=0, n=2)
     generated = generate(client, seed=4, n=2)
-    np.testing.assert_array_equal(painted(edited), painted(generated))
+    assert_array_equal(painted(edited), painted(generated))
     for answer in (edited, generated):
         for image in answer["data"]:
             del image["b64_json"]  # whose recipes differ
     assert edited["data"] == generated["data"]
     greys = noise(2, 7, 5)
     found = painted(edit(client, image=[text(encode(image)) for image in greys], keep_rows=4, n=3))
-    np.testing.assert_array_equal(found[:, :4], greys[[0, 0, 0, 1, 1, 1], :4])
+    assert_array_equal(found[:, :4], greys[[0, 0, 0, 1, 1, 1], :4])
 
 
 def test_a_mask_is_an_alpha_channel_or_a_picture(client):
@@ -199,14 +198,14 @@ def test_a_mask_is_an_alpha_channel_or_a_picture(client):
     several = edit(client, image=[alpha(IMAGE, HOLE), alpha(IMAGE, rows)])
     assert several["data"][0] == expected[0]
     assert several["data"][1]["effective_particles"] == 1.0 < expected[0]["effective_particles"]
-    np.testing.assert_array_equal(painted(several)[1][rows == 255], IMAGE[rows == 255])
+    assert_array_equal(painted(several)[1][rows == 255], IMAGE[rows == 255])
 
 
 def test_known_pixels_of_colour_are_unchanged_and_usage_separates_known_bytes(colour_client):
     answer = edit(
         colour_client, image=[text(encode(COLOUR))] * 2, mask=text(encode(COLOUR_HOLE)), n=3
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         painted(answer)[:, COLOUR_HOLE == 255], np.stack([COLOUR[COLOUR_HOLE == 255]] * 6)
     )
     details = {"text_tokens": 0, "image_tokens": 180}
@@ -231,15 +230,15 @@ def test_images_of_another_size_in_every_kind_of_answer(client):
     expected = painted(generate(client, n=4, seed=7)).repeat(2, axis=1).repeat(3, axis=2)
     answer = generate(client, **LARGE)
     assert (answer["size"], answer["resized_from"]) == ("15x14", "5x7")
-    np.testing.assert_array_equal(painted(answer), expected)
+    assert_array_equal(painted(answer), expected)
     array = accepted(client, NPY, **LARGE)
     assert array.headers["x-scanline-resized-from"] == "5x7"
-    np.testing.assert_array_equal(np.load(io.BytesIO(array.content)), expected)
+    assert_array_equal(np.load(io.BytesIO(array.content)), expected)
     sheet = decode(accepted(client, "image/png", **LARGE).content)
-    np.testing.assert_array_equal(sheet, np.block([[*expected[:2]], [*expected[2:]]]))
+    assert_array_equal(sheet, np.block([[*expected[:2]], [*expected[2:]]]))
     events = post_for_events(client, GENERATIONS, **LARGE, partial_images=1)
     assert {(event["size"], event["resized_from"]) for event in events} == {("15x14", "5x7")}
-    np.testing.assert_array_equal(images(events), expected)
+    assert_array_equal(images(events), expected)
 
 
 def test_no_more_than_one_image_of_an_array_is_in_memory_in_the_size_asked_for():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from scanline.model.images.framing import Frame
@@ -49,7 +50,7 @@ def test_bits_per_dim_are_those_of_the_model(client, grey):
 def test_bits_of_bytes_have_the_shape(colour_client, colour, client):
     data = scored(colour_client, COLOURS, per_pixel=True)
     alone = Generator(colour, 1).score(COLOURS.reshape(2, 36)).reshape(2, 3, 4, 3)
-    np.testing.assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
+    assert_allclose([one["per_pixel"] for one in data], alone, rtol=1e-12)
     data = scored(client, GREYS, per_pixel=True)
     assert np.shape([one["per_pixel"] for one in data]) == (2, 7, 5)
     files = [("image[]", ("a.png", encode(image))) for image in GREYS]
@@ -130,8 +131,8 @@ def test_each_image_is_read_under_every_class_and_mirrored(shapes_client, shapes
         == [NAMES] * 9
     )
     posterior = [list(one["posterior"].values()) for one in data]
-    np.testing.assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
-    np.testing.assert_allclose(
+    assert_allclose(posterior, expected.posterior, rtol=1e-3, atol=1e-9)
+    assert_allclose(
         [list(one["bits_per_dim"].values()) for one in data], expected.bits / 35, rtol=1e-6
     )
     assert all(one["posterior_by_bits"] == one["posterior"] for one in data)
@@ -174,16 +175,16 @@ def test_a_photo_of_any_size_is_read_as_the_drawing_on_it(tmp_path):
     expected = model.classify(drawing)
     found = model.classify(Image.fromarray(photo))
     assert found.best == expected.best
-    np.testing.assert_allclose(found.posterior, expected.posterior, atol=0.05)
+    assert_allclose(found.posterior, expected.posterior, atol=0.05)
     # What was enlarged stays what it was.
-    np.testing.assert_array_equal(model.classify(enlarged).posterior, expected.posterior)
+    assert_array_equal(model.classify(enlarged).posterior, expected.posterior)
 
     file = encode(photo)
     folder = tmp_path / "photos"
     folder.mkdir()
     path = folder / "photo.png"
     path.write_bytes(file)
-    np.testing.assert_array_equal(model.classify([path, drawing]).posterior[:1], found.posterior)
+    assert_array_equal(model.classify([path, drawing]).posterior[:1], found.posterior)
     for given in (path, folder):
         said = done("classify", "--model", directory, given)
         assert str(path) in said
@@ -191,7 +192,7 @@ def test_a_photo_of_any_size_is_read_as_the_drawing_on_it(tmp_path):
         sent = {"image": text(file)}
         answer = post(client, CLASSIFICATIONS, **sent)
         (one,) = answer["data"]
-        np.testing.assert_array_equal([*one["posterior"].values()], found.posterior[0])
+        assert_array_equal([*one["posterior"].values()], found.posterior[0])
         (scored_so,) = post(client, LIKELIHOODS, **sent, clean="auto")["data"]
         bits = model.scores(Image.fromarray(photo), clean="auto").bits[0].mean()
         assert scored_so["bits_per_dim"] == pytest.approx(bits, rel=1e-6)
@@ -231,9 +232,7 @@ def test_a_class_head_decides_and_bits_are_read_where_they_are_wanted(tmp_path):
     by_bits = "posterior_by_bits", "bits_per_dim", "any_class_bits_per_dim"
     for row, (one, other) in enumerate(zip(full["data"], cheap["data"], strict=True)):
         assert one["class"] == law.best[row]
-        np.testing.assert_array_equal([*one["posterior"].values()], law.posterior[row])
-        np.testing.assert_array_equal(
-            [*one["posterior_by_bits"].values()], law.posterior_by_bits[row]
-        )
+        assert_array_equal([*one["posterior"].values()], law.posterior[row])
+        assert_array_equal([*one["posterior_by_bits"].values()], law.posterior_by_bits[row])
         assert one["bits_per_dim"].keys() == one["posterior"].keys()
         assert other == one | dict.fromkeys(by_bits)

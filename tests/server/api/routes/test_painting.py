@@ -4,8 +4,8 @@ cannot be had is refused by each.
 
 import json
 
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from starlette.testclient import TestClient
 
 from scanline.model.inference import load
@@ -111,14 +111,14 @@ def assert_painted(server, client, url, law, **fields):
     """Every face answers with these images, and says the same of each."""
     answer = post(client, url, **fields)
     said = facts(answer["data"])
-    np.testing.assert_array_equal(painted(answer), law.array)
+    assert_array_equal(painted(answer), law.array)
     assert said == facts_of_library(law)
     events = post_for_events(client, url, **fields)
-    np.testing.assert_array_equal(images(events), law.array)
+    assert_array_equal(images(events), law.array)
     assert facts(named(events, "completed")) == said
     with connected(server.url) as websocket:
         job = websocket.paint("complete" if url == EDITS else "generate", **fields)
-    np.testing.assert_array_equal(job.images(), law.array.reshape(len(law.array), -1))
+    assert_array_equal(job.images(), law.array.reshape(len(law.array), -1))
     assert facts([one for one in job.messages if one["type"] == "image"]) == said
     if url == EDITS:
         texts = {name: str(value) for name, value in fields.items() if value is not None}
@@ -191,7 +191,7 @@ def test_a_request_that_says_nothing_gets_the_models_defaults(guided_server, gui
     assert all(image["class"] for image in unsaid["data"])
     with connected(guided_server.url) as websocket:
         job = websocket.paint(n=3, seed=7)
-    np.testing.assert_array_equal(job.images(), painted(unsaid).reshape(3, 35))
+    assert_array_equal(job.images(), painted(unsaid).reshape(3, 35))
     assert generate(guided, **{"class": "none"})["data"][0]["class"] is None
     edit = post(guided, EDITS, **MASKED, **{"class": None})
     assert (edit["guidance"], edit["data"][0]["class"]) == (1.0, None)
@@ -211,7 +211,7 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
         pictures = images(events, "partial_image")
         whole = images(events)[0]
         for event, picture in zip(partial, pictures, strict=True):
-            np.testing.assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
+            assert_array_equal(picture[HOLE == 255], IMAGE[HOLE == 255])
             found.append(
                 (
                     event.get("provisional"),

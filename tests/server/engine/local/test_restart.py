@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.base.messages import Event, Finished, Scored
@@ -96,8 +97,8 @@ async def painted(engine, images, seed):
 def assert_equals_offline(grey, job, seed):
     __tracebackhide__ = True
     expected = paint(grey, len(job.task.images), seed=seed, temperature=0.8)
-    np.testing.assert_array_equal(job.task.images, expected.images)
-    np.testing.assert_array_equal(job.task.bits_per_dim, expected.bits_per_dim)
+    assert_array_equal(job.task.images, expected.images)
+    assert_array_equal(job.task.bits_per_dim, expected.bits_per_dim)
 
 
 def test_bytes_equal_those_without_a_restart(replayed, grey):
@@ -107,9 +108,7 @@ def test_bytes_equal_those_without_a_restart(replayed, grey):
 
 def test_a_stream_has_every_byte_once(replayed, grey):
     expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
-    np.testing.assert_array_equal(
-        [np.frombuffer(image, np.uint8) for image in replayed.streamed], expected
-    )
+    assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
     assert sorted(replayed.ended) == list(range(IMAGES))
 
 
@@ -117,9 +116,7 @@ def test_scores_equal_those_without_a_restart(replayed, grey):
     generator = Generator(grey, 1, threads=1)
     alone = [generator.score(image[None])[0] for image in SCORED]
     generator.close()
-    np.testing.assert_array_equal(
-        [replayed.scored.task.bits[index] for index in range(IMAGES)], alone
-    )
+    assert_array_equal([replayed.scored.task.bits[index] for index in range(IMAGES)], alone)
 
 
 def test_finished_images_are_not_painted_again(replayed):
@@ -324,7 +321,7 @@ async def test_others_are_painted_beside_a_crash(faulty_engine, grey):
     ends = (end(faulty_engine, seed) for seed in (1, engines.CRASHING_SEED, 2))
     first, crashing, second = await asyncio.gather(*ends, return_exceptions=True)
     for seed, images in ((1, first), (2, second)):
-        np.testing.assert_array_equal(images, paint(grey, 3, seed=seed).images)
+        assert_array_equal(images, paint(grey, 3, seed=seed).images)
     assert isinstance(crashing, EngineFailedError)
     assert str(crashing).startswith(GIVEN_UP)
     assert faulty_engine.restarts <= crashes + 4

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from multiprocessing import forkserver
 from pathlib import Path
 
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.formats.checkpoint import load_model, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, EVALUATION, GENERATION, ModelDirectoryError
@@ -169,8 +169,8 @@ async def test_files_that_change_change_no_image_and_no_request_to_come(director
         "auto",
         engine.ready.backend_name,
     )
-    np.testing.assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
-    np.testing.assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
+    assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
+    assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
 
 
@@ -188,7 +188,7 @@ async def test_an_engine_of_int8_weights_that_loses_its_gpu_goes_on_on_the_cpu(d
         engine.signal(signal.SIGKILL)
         await with_deadline(after.wait())
     await engine.close()
-    np.testing.assert_array_equal(after.task.images, before.task.images)
+    assert_array_equal(after.task.images, before.task.images)
     (line,) = [record.message for record in caplog.records if "goes on" in record.message]
     assert re.fullmatch(
         r"the engine goes on with the same bytes on cpu kernel \(.*\), no longer on triton \(card, weights int8\)",
@@ -228,7 +228,7 @@ async def test_an_engine_restarts_where_temporary_files_were_removed(
     with engine.paint(3, seed=2) as job:
         await with_deadline(job.wait())
     await engine.close()
-    np.testing.assert_array_equal(job.task.images, paint(grey, 3, seed=2).images)
+    assert_array_equal(job.task.images, paint(grey, 3, seed=2).images)
 
 
 def test_files_of_a_copy_never_look_old(grey_directory, temporary):

@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 import httpx
-import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD
@@ -59,13 +59,13 @@ def assert_finishes(socket, model, seed):
     __tracebackhide__ = True
     received = socket.receive_until_finished(1)["job"]
     assert received.last == "done"
-    np.testing.assert_array_equal(received.images(), paint(model, IMAGES, seed=seed).images)
+    assert_array_equal(received.images(), paint(model, IMAGES, seed=seed).images)
 
 
 def assert_paints(client, model, seed=1):
     __tracebackhide__ = True
     posted = painted(client.post(URL, json={"n": 3, "seed": seed}).json())
-    np.testing.assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
+    assert_array_equal(posted.reshape(3, -1), paint(model, 3, seed=seed).images)
 
 
 def test_both_paint_and_count_together(shared_server, processes, grey):
