@@ -93,7 +93,7 @@ def test_guided_images_of_a_class_are_the_apis(visit, classified, api):
 
 def test_picky_images_are_the_best_of_several(visit, classified, api):
     visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse", done=4)
-    visitor.see("#picky").select_option("4")
+    visitor.find("#picky").select_option("4")
     visitor.click("#paint-form .primary")
     visitor.expect_url("&class=horse&best_of=4#paint$")
     visitor.expect_done(4)
@@ -168,6 +168,7 @@ def test_a_model_without_classes_has_neither_buttons_nor_slider(visit, classifie
         if tab in SLIDERS:
             visitor.expect_hidden(f"#{SLIDERS[tab]}")
     visitor.see("#model").select_option("guided")
+    visitor.unfold()
     visitor.expect_visible("#device-guidance")
 
 

@@ -118,6 +118,18 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing, client):
     assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
+def test_what_is_erased_is_not_drawn(drawing):
+    stroke(drawing, (0.1, 0.2), (0.9, 0.2))
+    drawn = drawing.pixels("#drawing")
+    drawing.see(".tools").get_by_text("Erase").click()
+    stroke(drawing, (0.1, 0.2), (0.3, 0.2))
+    erased = drawing.pixels("#drawing")
+    assert not erased[10, :20, 0].any()
+    assert (erased[10, -10:] == drawn[10, -10:]).all()
+    stroke(drawing, (0.1, 0.2), (0.9, 0.2))
+    drawing.expect_visible("#drawing-hint")  # nothing is left
+
+
 def test_an_image_of_the_models_size_keeps_its_values(drawing, client):
     upload(drawing, encode(IMAGE))
     drawing.fill("#rows", "5")

@@ -95,6 +95,7 @@ def test_arrow_keys_switch_tabs(visit, server):
 
 def test_all_controls_are_reached_by_keyboard(visit, server):
     visitor = visit(f"{server.url}/?seed=3&n=4", done=4)
+    visitor.find("#seed").focus()  # which is folded
     visitor.see("#count").focus()
     visitor.page.keyboard.type("2")
     visitor.press("Control+A")

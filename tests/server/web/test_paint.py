@@ -21,12 +21,13 @@ from tests.support.server.running_server import serve
 from tests.support.sweeps import and_slow
 
 LARGEST = 2**63 - 1
+CLIP = "element => getComputedStyle(element).clipPath"
 
 
 def test_the_page_paints_when_it_is_opened_and_its_url_paints_the_same(visit, server):
     visitor = visit(server.url, done=32)
     visitor.expect_count(".tile.done", 32)
-    visitor.expect_contains("#facts", " 7 grey ")
+    visitor.expect_contains("#facts", "grey: 5 \u00d7 7 grey ")
     assert re.fullmatch(r".*/\?model=grey&seed=\d+&temperature=1&n=32#paint", visitor.page.url)
     second = visit(visitor.page.url, done=32)
     assert (visitor.saved_images() == second.saved_images()).all()
@@ -138,6 +139,20 @@ def test_a_new_job_replaces_the_running_one(visit, server, client):
     visitor.expect_done(5)
     visitor.expect_hidden("#paint-stop")
     assert (visitor.saved_images() == painted(client, n=5, seed=6)).all()
+
+
+def test_figures_and_settings_are_folded(visit, classified):
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=any", done=4)
+    visitor.expect_contains("#paint-says", "4 images in ")
+    visitor.expect_hidden("#paint-meter")
+    visitor.expect_hidden("#seed")
+    bits = visitor.see(".bits span").first
+    assert bits.evaluate(CLIP) == "inset(50%)"  # only the class is seen
+    before = visitor.see(".tile").last.bounding_box()
+    visitor.click("#paint-figures summary")
+    visitor.expect_visible("#paint-meter")
+    assert bits.evaluate(CLIP) == "none"
+    assert visitor.see(".tile").last.bounding_box()["width"] == before["width"]
 
 
 def test_arrow_keys_move_in_the_gallery(visit, server):

@@ -119,7 +119,7 @@ def test_a_killed_server_started_again_continues_the_same_images(visit, grey_dir
         visitor.fill("#seed", "")
         visitor.fill("#count", "6")
         visitor.click("#paint-form .primary")
-        visitor.expect_text("#paint-meter", "6 images · waiting for the first pixel")
+        visitor.expect_text("#paint-says", "6 images · waiting for the first pixel")
         for process in (server.process.pid, engine):
             kill(process, signal.SIGKILL)
         visitor.expect_notice(

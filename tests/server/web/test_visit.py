@@ -201,14 +201,14 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit, classif
     assert "n=40&class=horse&guidance=2" in visitor.page.url
     tops = [
         visitor.see(each).evaluate(TOP)
-        for each in ("#paint-meter", "#gallery", "#after", "#paint-form")
+        for each in ("#paint-says", "#gallery", "#after", "#paint-form")
     ]
     assert tops == sorted(tops)
     assert tops[1] < 422  # half of the window
     visitor.click("#paint-form .primary")
     visitor.expect_done(40)
     assert (
-        0 <= visitor.see("#paint-meter").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
+        0 <= visitor.see("#paint-says").evaluate(TOP) < visitor.see("#gallery").evaluate(TOP) < 422
     )
     visitor.click("#tab-complete")
     upload(visitor, encode(IMAGE))
@@ -216,7 +216,7 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit, classif
     visitor.expect_done(8, "#complete-meter")
     assert (
         0
-        <= visitor.see("#complete-meter").evaluate(TOP)
+        <= visitor.see("#complete-says").evaluate(TOP)
         < visitor.see("#results").evaluate(TOP)
         < 740  # in sight
     )

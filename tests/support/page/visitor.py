@@ -13,6 +13,10 @@ from playwright.sync_api import expect
 from tests.support.server.running_server import PATIENCE
 
 KEY = "sk-page?>~"  # of the server `locked`
+UNFOLD = """element => {
+    const inner = element.tagName === "SUMMARY" ? element.parentElement.parentElement : element;
+    for (let fold = inner.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+}"""
 READ = """canvas => {
     const {width, height} = canvas;
     const bytes = canvas.getContext("2d").getImageData(0, 0, width, height).data;
@@ -39,11 +43,17 @@ class Visitor:
     def see(self, selector):
         return self.page.locator(selector)
 
+    def find(self, selector):
+        """An element whose folds are opened, as a visitor opens them who looks for it."""
+        locator = self.see(selector)
+        locator.evaluate(UNFOLD)
+        return locator
+
     def click(self, selector):
-        self.see(selector).click()
+        self.find(selector).click()
 
     def fill(self, selector, text):
-        self.see(selector).fill(text)
+        self.find(selector).fill(text)
 
     def press(self, key):
         self.page.keyboard.press(key)
@@ -87,13 +97,15 @@ class Visitor:
         expect(self.see("#model")).to_be_enabled()
 
     def unfold(self):
-        """Opens the settings of Complete that few need."""
-        self.see("#complete-more").evaluate("fold => fold.open = true")
+        """Opens all folds of the tab that is shown."""
+        self.see("[role=tabpanel]:not([hidden])").evaluate(
+            "tab => tab.querySelectorAll('details').forEach(fold => fold.open = true)"
+        )
 
     def expect_done(self, images, meter="#paint-meter"):
         """Waits until that many images are painted and their job has ended."""
         expect(self.see(meter)).to_have_text(
-            re.compile(rf"^{images} of {images} images .* bits/dim · [\d.]+ s$")
+            re.compile(rf"^{images} of {images} images? .* bits/dim · [\d.]+ s$")
         )
 
     def expect_notice(self, sentence):

@@ -41,8 +41,7 @@ export function showError(error: unknown, tab?: string): void {
   const { field } = error;
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", "notice");
-  const fold = field.closest("details");
-  if (fold) fold.open = true;
+  for (let fold = field.closest("details"); fold; fold = fold.parentElement!.closest("details")) fold.open = true;
   field.focus();
   const unmark = () => {
     field.removeAttribute("aria-invalid");

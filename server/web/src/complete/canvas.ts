@@ -9,6 +9,7 @@ import { Occlusion } from "./occlusion";
 const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels
 const STROKE = 2.2; // width in image pixels
+const ERASER = 4; // likewise
 const HIDE_RADIUS = 1.6; // in image pixels
 const PACE = 40; // milliseconds from point to point of the stroke that draws itself
 // of the canvas: what three or four digits begin with
@@ -178,6 +179,7 @@ export class DrawingCanvas {
     const { size } = this.ink;
     const black = () => Picture.of(size, new Uint8Array(size.width * size.height * size.channels));
     this.image = isEmpty ? black() : this.ink.picture(); // which takes milliseconds while the page loads
+    if (find("erase", HTMLInputElement).checked) this.isEmpty = !this.image.bytes.some(Boolean);
     this.show();
   }
 
@@ -195,7 +197,8 @@ export class DrawingCanvas {
       this.show();
     } else {
       const colour = this.ink.size.channels === 1 ? "#fff" : find("colour", HTMLInputElement).value;
-      this.ink.stroke(from, to, STROKE, colour);
+      if (find("erase", HTMLInputElement).checked) this.ink.stroke(from, to, ERASER, "#000");
+      else this.ink.stroke(from, to, STROKE, colour);
       this.change();
     }
   }

@@ -147,7 +147,7 @@ async function makeDigit(image: CanvasImageSource, width: number, height: number
 
 function clearResults(): void {
   runner.drop();
-  runner.showMeter("");
+  runner.clearFigures();
   results.clear();
   find("adapted", HTMLElement).hidden = true;
 }

@@ -118,7 +118,8 @@ export class Results {
       lines.push(`effective ${effectiveParticles.toFixed(1)}`);
       texts.push(`${effectiveParticles.toFixed(1)} effective particles at least`);
     }
-    caption.replaceChildren(...lines.map((line) => make("span", {}, line)));
+    // one of both is seen: the name, or the figures where they are unfolded
+    caption.replaceChildren(make("b", {}, `${(index % this.each) + 1}`), ...lines.map((line) => make("span", {}, line)));
     picture.canvas.setAttribute("aria-label", [name, ...texts].join(", "));
     completion.figures = texts.join(" · ");
     if (lines.length > 1) find("particles-legend", HTMLElement).hidden = false;

@@ -6,7 +6,9 @@ import { find, make } from "../base/elements";
 import { FormError } from "../base/notice";
 import { drawnLabel } from "../device/painting/philox";
 
-const [ANY, NONE] = ["any", "none"]; // as the server names them
+// as the server names them
+export const ANY = "any";
+const NONE = "none";
 
 interface Asked {
   class?: string | string[] | undefined; // of all images, or of each

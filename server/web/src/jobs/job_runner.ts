@@ -1,5 +1,5 @@
-// Runs the jobs of one tab, one at a time: its Stop button, its progress line and bar (#<tab>-meter, #<tab>-progress) and
-// its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
+// Runs the jobs of one tab, one at a time: its Stop button, its line (#<tab>-says) with figures folded below it
+// (#<tab>-meter), its bar (#<tab>-progress) and its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
 
 import type { FinishedImage, Frame, JobRequest } from "../api/job";
 import { runJob } from "../api/websocket";
@@ -42,6 +42,17 @@ export class JobRunner {
 
   showMeter(line: string): void {
     setText(`${this.tab}-meter`, line);
+  }
+
+  private showFigures(meter: Meter): void {
+    setText(`${this.tab}-says`, meter.summary);
+    this.showMeter(meter.figures);
+  }
+
+  /** Shows neither line nor figures. */
+  clearFigures(): void {
+    setText(`${this.tab}-says`, "");
+    this.showMeter("");
   }
 
   /** Cancels the current job, which is no longer current then. */
@@ -91,11 +102,11 @@ export class JobRunner {
         const cancelled = (await Promise.all(jobs)).includes(true);
         if (!isCurrent()) return;
         meter.finish();
-        status = cancelled ? "Stopped." : `Done. ${meter.line}`;
+        status = cancelled ? "Stopped." : `Done. ${meter.summary}.`;
       } finally {
         if (isCurrent()) {
           meter.finish();
-          this.showMeter(meter.line);
+          this.showFigures(meter);
           this.showStatus(status);
           view.ended();
         }
@@ -111,7 +122,7 @@ export class JobRunner {
     this.bar.hidden = false;
     this.bar.value = meter.done;
     this.bar.setAttribute("aria-valuetext", meter.words);
-    this.showMeter(meter.line);
+    this.showFigures(meter);
   }
 
   private setCurrent(control: AbortController | undefined): void {

@@ -1,4 +1,5 @@
-// The progress of a job: how much is painted and the time left, then throughput, time to the first pixel, bits/dim.
+// The progress of a job: how much is painted and the time left, then how long it took, with throughput, time to the first
+// pixel and bits/dim as its figures.
 
 export class Meter {
   private readonly start = performance.now();
@@ -38,26 +39,26 @@ export class Meter {
     return `${Math.floor(100 * this.done)} %${left === undefined ? "" : `, about ${inWords(left)} left`}`;
   }
 
-  get line(): string {
-    const seconds = (this.end ?? performance.now()) - this.start;
-    if (this.end === undefined) {
-      if (this.firstPixel === undefined) return `${count(this.images)} · waiting for the first pixel`;
-      return `${count(this.images)} · ${this.words} · ${this.pace(seconds / 1000)}`;
+  get summary(): string {
+    const { end, images } = this;
+    if (end !== undefined) {
+      const painted = this.bits.size < images ? `${this.bits.size} of ${count(images)}` : count(images);
+      return `${painted} in ${seconds(end - this.start)}`;
     }
-    return [`${this.bits.size} of ${count(this.images)}`, ...this.figures(seconds / 1000)].join(" · ");
+    return `${count(images)} · ${this.firstPixel === undefined ? "waiting for the first pixel" : this.words}`;
   }
 
-  private figures(seconds: number): string[] {
-    if (this.firstPixel === undefined) return [];
-    const parts = [`first pixel after ${milliseconds(this.firstPixel - this.start)}`, this.pace(seconds)];
-    parts.push(`${rate(this.bytes / seconds)} bytes/s`);
+  /** Empty until the job has ended. */
+  get figures(): string {
+    if (this.end === undefined) return "";
+    const parts = [`${this.bits.size} of ${count(this.images)}`];
+    if (this.firstPixel === undefined) return parts[0]!;
+    const took = this.end - this.start;
+    parts.push(`first pixel after ${milliseconds(this.firstPixel - this.start)}`);
+    parts.push(`${rate((1000 * this.done * this.images) / took)} images/s`, `${rate((1000 * this.bytes) / took)} bytes/s`);
     const finite = [...this.bits.values()].filter(Number.isFinite);
     if (finite.length) parts.push(`${mean(finite).toFixed(3)} bits/dim`);
-    return [...parts, `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`];
-  }
-
-  private pace(seconds: number): string {
-    return `${rate((this.done * this.images) / seconds)} images/s`;
+    return [...parts, seconds(took)].join(" · ");
   }
 
   /** At the pace since the first pixel; undefined before that is known. */
@@ -74,7 +75,8 @@ function inWords(seconds: number): string {
   return whole === 1 ? "1 second" : `${whole} seconds`;
 }
 
-const count = (images: number): string => `${images} images`;
+const count = (images: number): string => `${images} ${images === 1 ? "image" : "images"}`;
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
 const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 const milliseconds = (value: number): string =>
   value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;

@@ -26,12 +26,15 @@ export class Gallery {
   tiles: Tile[] = [];
   private columns = 1;
   private written: string[] | undefined; // the images are its characters that are no blanks
+  private isNamed = false; // each image has a class of its own, which is seen
   private readonly box = find("gallery", HTMLElement);
+  private readonly figures = find("paint-figures", HTMLDetailsElement); // unfolded, the bits of each image are seen
   private readonly sheet = new Sheet();
 
   constructor(private readonly open: (index: number) => void) {
     new ResizeObserver(() => this.fit()).observe(this.box.parentElement!);
     window.addEventListener("resize", () => this.fit()); // the zoom changes without a new size
+    this.figures.addEventListener("toggle", () => this.fit());
     this.box.addEventListener("keydown", (event) => this.moveFocus(event));
   }
 
@@ -39,9 +42,10 @@ export class Gallery {
     return this.tiles.map(({ picture }) => picture);
   }
 
-  /** Replaces all images by `n` empty ones, which are the characters of what is `written`. */
-  reset(n: number, size: Size, written?: string[]): void {
+  /** Replaces all images by `n` empty ones, which are the characters of what is `written`, or have classes to be seen. */
+  reset(n: number, size: Size, written: string[] | undefined, isNamed: boolean): void {
     this.written = written;
+    this.isNamed = isNamed;
     for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
       const button = make("button", { type: "button", className: "tile", tabIndex: index ? -1 : 0 });
@@ -77,10 +81,10 @@ export class Gallery {
     const { bitsPerDim } = finished;
     tile.finished = finished;
     tile.button.classList.add("done");
-    const ofClass = finished.class === null ? "" : `${finished.class} · `;
     const bits = bitsPerDim === null ? "probability 0" : bitsPerDim.toFixed(2);
     tile.button.title = `${finished.class === null ? "" : `class ${finished.class}, `}${bits} bits per dimension`;
-    tile.button.querySelector(".bits")!.textContent = ofClass + bits;
+    const figure = make("span", {}, finished.class === null ? bits : ` · ${bits}`);
+    tile.button.querySelector(".bits")!.replaceChildren(finished.class ?? "", figure);
     tile.button.append(make("span", { className: "visually-hidden" }, " bits per dimension"));
   }
 
@@ -98,7 +102,7 @@ export class Gallery {
       const gap = Math.max(1, Math.min(spare, Math.round(GAP / scale)));
       const rows = Math.ceil(n / columns);
       const wide = (columns * (width + gap) - gap) * scale;
-      const isCaptioned = width * scale >= CAPTIONED;
+      const isCaptioned = width * scale >= CAPTIONED && (this.isNamed || this.figures.open);
       const high = rows * ((height + gap) * scale + (isCaptioned ? CAPTION : 0));
       const score = width * scale * Math.min(1, wide / room) * (n / (rows * columns)) ** 2 * Math.min(1, HIGHEST / high);
       return { columns, scale, gap, rows, isCaptioned, score: wide <= room + 1 ? score : 0 };

@@ -6,6 +6,7 @@ import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
 import type { CodeRequest } from "../code/snippets";
 import { find, onClick } from "../base/elements";
+import { ANY } from "../jobs/class_choice";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, lettersIn, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, png, save, sheet, zipOf } from "../pictures/files";
@@ -25,6 +26,7 @@ let form: PaintForm;
 let writing: WriteField;
 let isChanging = false; // the model, for what is to be written
 
+const narrow = matchMedia("(max-width: 52rem)");
 const gallery = new Gallery((index) => openViewer(index));
 
 /** The pictures of the gallery that are finished. */
@@ -64,6 +66,7 @@ export function setUpPaint(): void {
     model = selected;
     form.classes.fill(model.classes);
     writing.fill(model);
+    foldForm();
     if (isChanging) return;
     if (!isChosen) return restore();
     fillDefaults();
@@ -71,8 +74,22 @@ export function setUpPaint(): void {
     if (last?.write && writing.canWrite && !writing.missing.length) write();
     else paintForm();
   });
+  narrow.addEventListener("change", placeForm);
   onAddress(restore);
   window.addEventListener("tab", () => model && restore());
+}
+
+/** Folds the form where the model writes: then it is not the main one, and stands below the pictures, as on a phone. */
+function foldForm(): void {
+  const { canWrite } = writing;
+  find("paint-fold", HTMLDetailsElement).open = !canWrite;
+  find("paint-more", HTMLDetailsElement).open = canWrite; // one fold is enough
+  placeForm();
+}
+
+function placeForm(): void {
+  const before = writing.canWrite || narrow.matches ? "after" : "write-form";
+  find(before, HTMLElement).after(find("paint-form", HTMLFormElement));
 }
 
 function fillDefaults(): void {
@@ -129,7 +146,7 @@ function paintForm(isNew = true): void {
 function paint(request: PaintRequest, isNew = true): void {
   last = request;
   goTo(linkTo(request), isNew);
-  gallery.reset(request.n, model, request.write);
+  gallery.reset(request.n, model, request.write, request.class === ANY);
   if (isNew) runner.follow();
   find("after", HTMLElement).hidden = true;
   const { write, ...fields } = request;

@@ -1,7 +1,7 @@
-// The model that all tabs use: the select element at the top, and one line of facts about the model.
+// The model that all tabs use: the select element at the top, and one line of facts about the model at the bottom.
 
 import type { Model } from "../api/models";
-import { find, make } from "../base/elements";
+import { find, make, setText } from "../base/elements";
 import { showNotice } from "../base/notice";
 import { detailsOf } from "./tabs";
 
@@ -70,7 +70,7 @@ export function setUpModels(all: Model[]): void {
 function change(isChosen: boolean): void {
   const { value } = find("model", HTMLSelectElement);
   selected = served.find(({ id }) => id === value)!;
-  find("facts", HTMLElement).replaceChildren(...facts(selected));
+  setText("facts", facts(selected));
   find("main", HTMLElement).inert = false;
   for (const listener of listeners) listener(selected, isChosen);
 }
@@ -81,13 +81,12 @@ function compact(number: number): string {
   return `${Number((number / 1e3 ** power).toPrecision(2))}${["", "K", "M"][power]}`;
 }
 
-/** The facts, of which a narrow window shows the first. */
-function facts(model: Model): (string | Node)[] {
+function facts(model: Model): string {
   const parts = [
-    `${model.width} × ${model.height} ${model.channels === 1 ? "grey" : "colour"}`,
+    `${model.id}: ${model.width} × ${model.height} ${model.channels === 1 ? "grey" : "colour"}`,
     `${compact(model.parameters!)} parameters`,
+    `${Math.round(model.state_bytes_per_image! / 1000)} kB of state per image`,
   ];
-  const more = [`${Math.round(model.state_bytes_per_image! / 1000)} kB of state per image`];
-  if (model.bits_per_dim !== null) more.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);
-  return [parts.join(" · "), make("span", { className: "wide" }, ["", ...more].join(" · "))];
+  if (model.bits_per_dim !== null) parts.push(`${model.bits_per_dim.toFixed(3)} bits/dim on test images`);
+  return parts.join(" · ");
 }

@@ -1,4 +1,4 @@
-import{A as e,F as t,I as n,M as r,N as i,P as a,T as o,a as s,c,d as l,f as u,g as d,h as f,j as p,k as m,l as h,m as g,o as _,p as ee,s as v,u as y,x as te}from"./index-DIkdJZK5.js";var ne=`<div class="controls">
+import{A as e,F as t,I as n,M as r,N as i,P as a,T as o,a as s,c,d as l,f as u,g as d,h as f,j as p,k as m,l as h,m as g,o as _,p as ee,s as v,u as y,x as te}from"./index-BtF6a7_z.js";var ne=`<div class="controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
