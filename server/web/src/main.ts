@@ -4,8 +4,6 @@ import "./style/base.css";
 import "./style/controls.css";
 import "./style/paint.css";
 import "./style/complete.css";
-import "./style/how.css";
-import "./style/compress.css";
 import { call } from "./api/http";
 import { allModels } from "./api/models";
 import { StoredText } from "./base/browser";

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from tests.server.web.test_complete import upload
 from tests.support.page.visitor import Visitor
+from tests.support.pictures import encode
+from tests.support.server.json_requests import IMAGE
 
 ROOT = Path(__file__).parents[3]
 NUMBER = r"(\S?[\d.]+)"  # the page writes a minus sign, not a hyphen
 READ = "Orange is what this head reads, beyond the window too. Point at a pixel for its weight."
 VALUES = "Point at a pixel for its value."
-LEGENDS = [READ, READ, VALUES, READ, VALUES, VALUES]  # of the screens
+LEGENDS = [VALUES, VALUES, VALUES, VALUES, READ, VALUES, VALUES]  # of the screens
+READING = 4
 
 
 @pytest.fixture
@@ -66,11 +70,11 @@ def test_a_step_is_followed_forward_and_back(visitor, colour):
 def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor):
     visitor.press("End")  # the link has the focus on the slider
     expect_step(visitor, "Step 36 of 36: row 3, column 4, blue")
-    for screen, legend in enumerate(LEGENDS, 1):
-        visitor.see("#screens label").nth(screen - 1).click()
+    for screen, legend in enumerate(LEGENDS):
+        visitor.see("#screens label").nth(screen).click()
         visitor.expect_text("#how-pixel", legend)
-    visitor.see("#screens label").first.click()
-    visitor.expect_text("#how-pixel", LEGENDS[0])
+    visitor.see("#screens label").nth(READING).click()
+    visitor.expect_text("#how-pixel", READ)
     total = 0.0
     box = visitor.see("#watched").bounding_box()
     assert box
@@ -84,6 +88,53 @@ def test_the_picture_shows_what_is_read_and_a_pixel_its_weight(visitor):
             visitor.see("#how-pixel").inner_text().split("weight ")[1].removesuffix(" %")
         )
     assert total == pytest.approx(100, abs=1)
+
+
+def test_each_part_of_the_whole_opens_its_screen(visitor, colour):
+    visitor.see("#screens label").first.click()
+    visitor.expect_url("&screen=0$")
+    config = colour.config
+    visitor.expect_text("#whole-embedding", f"{config.model_width} numbers")
+    visitor.expect_text("#whole-blocks", f"{config.layers} blocks of {config.heads} heads")
+    assert np.array_equal(visitor.pixels("#whole-s"), visitor.pixels("#heat-s"))
+    parts = visitor.see("#how .stages > .shown button[value]")
+    opened = []
+    for part in parts.all():
+        part.click()
+        opened.append(int(visitor.page.url.split("&screen=")[1]))
+        visitor.expect_visible(f".stages > li:nth-child({1 + opened[-1]})")
+        visitor.expect_focused(f"#screens input[value='{opened[-1]}']")
+        visitor.see("#screens label").first.click()
+    assert opened == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_drawing_and_a_painted_picture_are_followed(visit, server):
+    visitor = visit(f"{server.url}/?seed=3&n=3", done=3)
+    images = visitor.saved_images()
+    visitor.see(".tile").nth(1).click()
+    visitor.click("#viewer-follow")
+    visitor.expect_focused("#tab-how")
+    expect_followed(visitor, images[1])
+    visitor.click("#tab-complete")
+    visitor.expect_disabled("#follow")
+    upload(visitor, encode(IMAGE))
+    visitor.click("#follow")
+    expect_followed(visitor, IMAGE)
+    link = visitor.page.url
+    visitor.page.goto("about:blank")
+    visitor.page.goto(link)
+    expect_followed(visitor, IMAGE)
+    visitor.page.goto(link.replace("&image=", "&image=AAAA"))
+    visitor.expect_notice("The picture of this link does not have the size of the model's images.")
+
+
+def expect_followed(visitor: Visitor, image: np.ndarray) -> None:
+    """The last step of an image of the visitor is shown."""
+    visitor.expect_text("#how-status", "Your picture, read without a class.")
+    visitor.click("#how-last")
+    last = int(image.reshape(-1)[-1])
+    visitor.expect_text("#whole-byte", str(last))
+    visitor.expect_contains("#say-draw", f"the pixel is {last}, which had probability")
 
 
 def test_the_race_ends_where_the_recorded_times_say(visitor):

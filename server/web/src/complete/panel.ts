@@ -16,6 +16,7 @@ import { cleaned } from "../pictures/open";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../base/notice";
+import { follow } from "../shell/follow";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
 import { readDrawing, writeDrawing } from "./drawing_fields";
@@ -89,6 +90,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
   });
   onClick("complete-code", () => showCode(code));
   setUpFilm("complete-film", "complete", () => [code, `${code.model}-completions-seed-${code.seed}`]);
+  onClick("follow", () => follow(canvas.image));
   onClick("undo", () => canvas.undo());
   onClick("clear", () => {
     canvas.clear();
@@ -172,6 +174,7 @@ function showDrawing(): void {
   particles.show(canvas.occlusion);
   showGuidance();
   find("undo", HTMLButtonElement).disabled = !canvas.canUndo;
+  find("follow", HTMLButtonElement).disabled = canvas.isEmpty;
   find("dark-on-white", HTMLElement).hidden = canvas.isEmpty || !isDarkOnWhite(canvas.image);
   live.follow(canvas.isDrawn);
   reading.follow(isSeen() && isShown("complete") ? canvas.image : undefined);

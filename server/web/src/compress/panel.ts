@@ -1,6 +1,7 @@
 // Compress: a picture, the code that paints it, and what the model paints when bits of the code are flipped. Row by row,
 // the picture appears and the bits that it took fade. The address has the code that is shown: it is the whole picture.
 
+import "../style/compress.css";
 import { local } from "../api/local";
 import { bytesOf, type Model } from "../api/models";
 import { fromBase64, toBase64, toBase64Url } from "../base/base64";

@@ -23,7 +23,7 @@ export function drawBars(probabilities: Float32Array, drawn: number): SVGElement
   const arrow = shape("path", { d: `M${drawn + 0.5} ${HEIGHT + 1}l3 6h-6z`, class: "drawn" });
   chart.append(shape("path", { d: path }), marked, arrow);
   const share = (100 * probabilities[drawn]!).toPrecision(3);
-  chart.setAttribute("aria-label", `Probabilities of 256 values; ${drawn} was drawn, which had ${share} %`);
+  chart.setAttribute("aria-label", `Probabilities of 256 values; the image has ${drawn}, which had ${share} %`);
   return chart;
 }
 

@@ -1,10 +1,12 @@
-// How it works: an image is painted; then one of its steps is shown at a time, from the pixels that it reads to the byte
-// that is drawn, with the numbers of one layer and head, on six screens. The address has all of it, so that a link shows
-// the same. This code is loaded when the tab is first opened.
+// How it works: an image is painted, or is the visitor's; then one of its steps is shown at a time, from the pixels that it
+// reads to the byte that is drawn: as a whole, of which each part opens one of six screens with the numbers of one layer and
+// head. The address has all of it, so that a link shows the same. This code is loaded when the tab is first opened.
 
+import "../style/how.css";
 import type { Model } from "../api/models";
 import { runJob } from "../api/websocket";
 import { enlarge, find, make, onClick, pixelScale, setText } from "../base/elements";
+import { fromBase64, toBase64Url } from "../base/base64";
 import { isSeed, randomSeed } from "../jobs/paint_form";
 import { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
@@ -20,15 +22,15 @@ const ROOM = 280; // CSS pixels for the picture
 const PLAY_MS = 160; // between two steps
 const ANY = "any";
 const QUIETLY = { preventScroll: true, focusVisible: false };
-const WEIGHED = [1, 2, 4]; // the screens on which the weights are laid over the picture
+const WEIGHED = 4; // the screen on which the weights are laid over the picture
 
 let model: Model | undefined;
-let seed = "";
+let seed: string | undefined; // undefined where the image is the visitor's
 let className: string | null = null; // of the image, drawn
 let picture: Picture | undefined;
 let source: StepSource | undefined; // of the image that is painted
 let step = 0;
-let screen = 1;
+let screen = 0; // the whole
 let shownFields = ""; // of the address, for what is shown
 let laidOver: Float32Array | undefined; // the weight of each pixel, where the picture shows them
 let control: AbortController | undefined; // of the current job
@@ -46,6 +48,12 @@ export function setUpHow(): void {
   find("screens", HTMLFieldSetElement).addEventListener("change", () => {
     showScreen(Number(document.querySelector<HTMLInputElement>("#screens :checked")!.value));
   });
+  for (const part of document.querySelectorAll<HTMLButtonElement>("#how [value].aside, #whole button")) {
+    part.addEventListener("click", () => {
+      showScreen(Number(part.value));
+      document.querySelectorAll<HTMLInputElement>("#screens input")[screen]!.focus(QUIETLY);
+    });
+  }
   showScreen(screen);
   const moves: Record<string, () => number> = {
     first: () => 0,
@@ -115,18 +123,20 @@ const hasOwnKeys = (target: HTMLElement) =>
 /** Shows what the address says, or paints an image where it says nothing and there is none. */
 function restore(): void {
   const fields = detailsOf("how");
-  if (!fields.has("seed")) return picture ? undefined : void paint();
+  if (!fields.has("seed") && !fields.has("image")) return picture ? undefined : void paint();
   if (String(fields) === shownFields) return;
   try {
     if (fields.has("model") && fields.get("model") !== model!.id) {
       throw new Error(`This server does not have the model ${fields.get("model")} of the link.`);
     }
-    if (!isSeed(fields.get("seed")!)) throw new Error("The seed of this link is not a seed.");
-    for (const id of ["layer", "head"]) choose(id, fields.get(id) ?? "1");
-    showScreen(Number(fields.get("screen") ?? 1));
+    if (!fields.has("image") && !isSeed(fields.get("seed")!)) throw new Error("The seed of this link is not a seed.");
+    const isFollowed = fields.has("image") && !fields.has("step"); // with the layer and head that are selected
+    for (const id of ["layer", "head"]) if (!isFollowed) choose(id, fields.get(id) ?? "1");
+    showScreen(Number(fields.get("screen")));
     // who opens a link goes on with the arrow keys, or with a presenter, which sends Page Up and Page Down
     if (document.activeElement === document.body) find("moment", HTMLInputElement).focus(QUIETLY);
-    void paint(fields);
+    const image = fields.get("image");
+    void paint(fields, image === null ? undefined : pictureOf(image));
   } catch (error) {
     showError(error, "how");
   }
@@ -142,9 +152,9 @@ function choose(id: string, number: string): void {
 /** Shows one of the screens, the nearest one where there is none of that number. */
 function showScreen(number: number): void {
   const all = [...document.querySelectorAll<HTMLElement>("#how .stages > li")];
-  screen = Math.max(1, Math.min(Math.round(number) || 1, all.length));
-  all.forEach((each, index) => each.classList.toggle("shown", index + 1 === screen));
-  document.querySelectorAll<HTMLInputElement>("#screens input")[screen - 1]!.checked = true;
+  screen = Math.max(0, Math.min(Math.round(number) || 0, all.length - 1));
+  all.forEach((each, index) => each.classList.toggle("shown", index === screen));
+  document.querySelectorAll<HTMLInputElement>("#screens input")[screen]!.checked = true;
   if (!source) return;
   writeAddress();
   show();
@@ -154,7 +164,8 @@ function showScreen(number: number): void {
 function writeAddress(): void {
   const place = { layer: selected("layer") + 1, head: selected("head") + 1, step: step + 1, screen };
   const numbers = Object.entries(place).map(([name, value]): [string, string] => [name, String(value)]);
-  const fields = new URLSearchParams([["model", model!.id], ["seed", seed], ...numbers]);
+  const image: [string, string] = seed === undefined ? ["image", toBase64Url(picture!.bytes)] : ["seed", seed];
+  const fields = new URLSearchParams([["model", model!.id], image, ...numbers]);
   shownFields = String(fields);
   const address = addressOf("how", fields);
   if (isShown("how")) goToAddress(address, false);
@@ -167,21 +178,35 @@ function fillSelect(id: string, count: number, chosen: number): void {
   find(id, HTMLSelectElement).selectedIndex = Math.min(chosen, count) - 1;
 }
 
-/** Paints one image, of any class, and follows a step in its middle; or the image and the step of a link. */
-async function paint(link?: URLSearchParams): Promise<void> {
+/** The visitor's image of a link. */
+function pictureOf(text: string): Picture {
+  const { width, height, channels } = model!;
+  let bytes: Uint8Array | undefined;
+  try {
+    bytes = fromBase64(text);
+  } catch {
+    // said below
+  }
+  if (bytes?.length === width * height * channels) return Picture.of({ width, height, channels }, bytes);
+  throw new Error("The picture of this link does not have the size of the model's images.");
+}
+
+/** Paints one image, of any class, and follows a step in its middle; or the image and the step of a link, or of the
+ * visitor. */
+async function paint(link?: URLSearchParams, own?: Picture): Promise<void> {
   control?.abort();
   stop();
   clearNotice();
   const { signal } = (control = new AbortController());
   const { id, classes, channels } = model!;
   source = undefined;
-  const painted = (picture = new Picture(model!));
-  drawImage(0);
+  const painted = (picture = own ?? new Picture(model!));
+  drawImage(painted.pixels);
   className = null;
-  seed = link?.get("seed") ?? randomSeed();
+  seed = own ? undefined : (link?.get("seed") ?? randomSeed());
   if (link) shownFields = String(link);
   const drawn = classes.length > 0 && !classes.includes(ANY) ? ANY : "none";
-  setText("how-status", "Painting an image.");
+  if (seed !== undefined) setText("how-status", "Painting an image.");
   try {
     const listener = {
       frame: ({ first, bytes }: { first: number; bytes: Uint8Array }) => {
@@ -190,7 +215,9 @@ async function paint(link?: URLSearchParams): Promise<void> {
       },
       image: (_: number, finished: { class: string | null }) => void (className = finished.class),
     };
-    const cancelled = await runJob({ type: "generate", model: id, n: 1, seed, class: drawn }, listener, signal);
+    // at the temperature of the probabilities that are shown
+    const request = { type: "generate", model: id, n: 1, class: drawn, temperature: 1 } as const;
+    const cancelled = seed !== undefined && (await runJob({ ...request, seed }, listener, signal));
     if (cancelled || signal.aborted) return;
     const wanted = Number(link?.get("step") ?? NaN);
     if (wanted >= 1) return await inspect(Math.round(wanted) - 1);
@@ -224,7 +251,8 @@ async function inspect(at: number, isPixel = false): Promise<void> {
   if (!isCurrent) return;
   source = opened;
   find("stepper", HTMLElement).inert = false;
-  setText("how-status", className === null ? "" : `An image of class ${className}.`);
+  const whose = seed === undefined ? "Your picture, read without a class." : "";
+  setText("how-status", className === null ? whose : `An image of class ${className}.`);
   const { first_byte: firstByte, step_bytes: stepBytes, predicts } = source.layout;
   showEquations(predicts);
   find("moment", HTMLInputElement).max = String(source.count - 1);
@@ -312,7 +340,7 @@ async function weigh(shown: StepSource, at: number): Promise<void> {
     const weights = await shown.weights(at);
     if (source !== shown || step !== at) return;
     const ofPixels = showWeights(shown, weights, model!);
-    if (WEIGHED.includes(screen)) layOver(ofPixels);
+    if (screen === WEIGHED) layOver(ofPixels);
   } catch (error) {
     if (source === shown) showError(error, "how");
   }
@@ -332,7 +360,8 @@ function sayPixel(row: number, column: number): void {
 
 /** Says what the picture shows besides, while the pointer is elsewhere. */
 function sayLegend(): void {
-  const legend = laidOver ? "Orange is what this head reads, beyond the window too." : "";
+  const window = screen === 1 && source?.layout.window ? "The frame is what is read." : "";
+  const legend = laidOver ? "Orange is what this head reads, beyond the window too." : window;
   const hint = `Point at a pixel for its ${laidOver ? "weight" : "value"}.`;
   setText("how-pixel", matchMedia("(hover: hover)").matches ? `${legend} ${hint}`.trim() : legend);
 }

@@ -52,11 +52,11 @@ export class StepSource {
   memory!: Memory;
 
   constructor(
-    private readonly model: Model,
+    readonly model: Model,
     private readonly picture: Picture,
     private readonly className: string | null,
-    private readonly layer: number,
-    private readonly head: number,
+    readonly layer: number,
+    readonly head: number,
   ) {}
 
   /** Asks for the first block, which says how steps are laid out, and for the last one, in which the sums are largest. */
@@ -67,10 +67,6 @@ export class StepSource {
     this.size = stepsOfBlock((width * this.model.channels) / this.layout.step_bytes);
     if (first.steps === this.size) this.keep(0, Promise.resolve(first));
     await this.load(this.count - 1);
-  }
-
-  get layerCount(): number {
-    return this.model.layers;
   }
 
   /** Number of the image's steps. */

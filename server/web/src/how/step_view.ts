@@ -11,6 +11,8 @@ const MATRIX_ROOM = 168; // CSS pixels, at most
 const STRIP_ROOM = 256;
 const STRIP_HEIGHT = "14px";
 const WINDOW_ROOM = 182;
+const SMALL_ROOM = 104; // of what the whole shows
+const THREE_STRIPS = "24px";
 
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, minimumSignificantDigits: 3, useGrouping: false });
 const digits = (value: number): string => three.format(value).replace("-", "−");
@@ -18,8 +20,10 @@ const six = new Intl.NumberFormat("en", { maximumSignificantDigits: 6, useGroupi
 const precise = (value: number): string => six.format(value).replace("-", "−"); // a small term changes it visibly
 const percent = (part: number): string => (part > 0.9995 && part < 1 ? "over 99.9 %" : `${(100 * part).toPrecision(3)} %`);
 
-export function showStep(source: StepSource, step: Step, at: number, picture: Picture, seed: string): void {
+/** `seed` is undefined where the image was not painted by one. */
+export function showStep(source: StepSource, step: Step, at: number, picture: Picture, seed: string | undefined): void {
   showWindow(source, at, picture);
+  showWhole(source, step, at, picture);
   const vectors = Math.max(...["q", "k", "v"].map((name) => source.largest[name]!));
   const features = Math.max(source.largest.phi_q!, source.largest.phi_k!);
   strips("projected", [
@@ -36,20 +40,49 @@ export function showStep(source: StepSource, step: Step, at: number, picture: Pi
   drawCharts(source, at);
 }
 
-/** The pixels that the step reads, the one to draw left out. */
-function showWindow(source: StepSource, at: number, picture: Picture): void {
-  const { window: around, step_bytes: bytes } = source.layout;
+/** Each part of the step in small. */
+function showWhole(source: StepSource, step: Step, at: number, picture: Picture): void {
+  const { window: around, key_width: c, value_width: m } = source.layout;
+  const { layers, heads } = source.model;
+  const { layer, head } = source;
+  const small = (id: string, values: Float32Array, width: number, most: number, room = SMALL_ROOM) => {
+    const canvas = find(id, HTMLCanvasElement);
+    drawHeatMap(canvas, values, width, most);
+    enlarge(canvas, pixelScale(width, room));
+    return canvas;
+  };
+  const count = heads * m;
+  const what = source.layout.step_bytes === picture.size.channels ? "pixel" : "byte";
+  setText("say-whole", `One step draws one ${what}. It reads the pixels before, and a memory that has one size at every step. Press a part to open it.`);
+  setText("whole-pixels", around ? `${around[0]} rows above` : "the byte before");
+  setText("whole-embedding", `${count} numbers`);
+  setText("whole-blocks", `${layers} blocks of ${heads} heads`);
+  setText("whole-block", `Block ${layer + 1}, head ${head + 1}:`);
+  showPixels("whole-window", source, at, picture, SMALL_ROOM);
+  const vectors = Math.max(...["q", "k", "v"].map((name) => source.largest[name]!));
+  if (c === m) {
+    const canvas = small("whole-projected", Float32Array.from([...step.q, ...step.k, ...step.v]), m, vectors);
+    canvas.style.height = THREE_STRIPS;
+  } else small("whole-projected", step.q, c, vectors);
+  small("whole-s", step.after, m, source.largest.s!, SMALL_ROOM / 1.5);
+  small("whole-y", step.y, m, source.largest.y!).style.height = STRIP_HEIGHT;
+  const first = source.position(at);
+  const drawn = step.probabilities.map((_, byte) => picture.bytes[first + byte]!);
+  const charts = step.probabilities.map((probabilities, index) => drawBars(probabilities, drawn[index]!));
+  find("whole-bars", HTMLElement).replaceChildren(...charts);
+  setText("whole-byte", drawn.join(", "));
+  const shade = drawn.length === 3 ? drawn : [drawn[0], drawn[0], drawn[0]];
+  find("whole-swatch", HTMLElement).style.background = `rgb(${shade.join(" ")})`;
+}
+
+/** Draws the pixels that the step reads; returns whether it reads a window. */
+function showPixels(id: string, source: StepSource, at: number, picture: Picture, room: number): boolean {
+  const { window: around } = source.layout;
   const { width, channels } = picture.size;
-  const canvas = find("heat-window", HTMLCanvasElement);
+  const canvas = find(id, HTMLCanvasElement);
   canvas.hidden = !around;
-  const what = bytes === channels ? "pixel" : "byte";
-  if (!around) {
-    setText("say-window", `The model is given the value of the previous byte and the place of the ${what} to draw.`);
-    return;
-  }
+  if (!around) return false;
   const [rows, columns] = around;
-  const area = `${rows} rows above and ${columns} pixels to either side, none that comes later`;
-  setText("say-window", `To draw this ${what}, the model reads the painted pixels around it: ${area}.`);
   const pixel = Math.floor(source.position(at) / channels);
   const [row, column] = [Math.floor(pixel / width), pixel % width];
   Object.assign(canvas, { width: 2 * columns + 1, height: rows + 1 });
@@ -58,7 +91,23 @@ function showWindow(source: StepSource, at: number, picture: Picture): void {
   context.drawImage(image, columns - column, rows - row);
   context.fillStyle = "#d9532c";
   context.fillRect(columns, rows, 1, 1);
-  enlarge(canvas, pixelScale(canvas.width, WINDOW_ROOM));
+  enlarge(canvas, pixelScale(canvas.width, room));
+  return true;
+}
+
+/** The pixels that the step reads, the one to draw left out. */
+function showWindow(source: StepSource, at: number, picture: Picture): void {
+  const { window: around, step_bytes: bytes } = source.layout;
+  const { channels } = picture.size;
+  const what = bytes === channels ? "pixel" : "byte";
+  showPixels("heat-window", source, at, picture, WINDOW_ROOM);
+  if (!around) {
+    setText("say-window", `The model is given the value of the previous byte and the place of the ${what} to draw.`);
+    return;
+  }
+  const [rows, columns] = around;
+  const area = `${rows} rows above and ${columns} pixels to either side, none that comes later`;
+  setText("say-window", `To draw this ${what}, the model reads the painted pixels around it: ${area}.`);
 }
 
 /** s and z before and after, and one cell of s in figures. */
@@ -144,18 +193,19 @@ export function showWeights(source: StepSource, weights: Float32Array, size: Siz
 }
 
 /** The distribution of each byte of the step, and the byte that was drawn. */
-function showBytes(source: StepSource, step: Step, at: number, picture: Picture, seed: string): void {
+function showBytes(source: StepSource, step: Step, at: number, picture: Picture, seed: string | undefined): void {
   const first = source.position(at);
   const { channels } = picture.size;
   const names = channels === 3 ? ["red", "green", "blue"] : ["the pixel"];
   const drawn = step.probabilities.map((_, byte) => picture.bytes[first + byte]!);
   const each = drawn.map((byte, index) => {
     const name = names[(first + index) % channels]!;
-    return `${name} became ${byte}, which had probability ${percent(step.probabilities[index]![byte]!)}`;
+    return `${name} ${seed === undefined ? "is" : "became"} ${byte}, which had probability ${percent(step.probabilities[index]![byte]!)}`;
   });
   const given = drawn.length > 1 ? " Green is drawn given red, blue given both." : "";
-  const said = `After ${source.layerCount} layers, the model gives each of the 256 values a probability; ${each.join(", ")}.`;
-  setText("say-draw", said + given + (source.layout.predicts === "categorical" ? byNumber(step, drawn, seed, first) : ""));
+  const said = `After ${source.model.layers} layers, the model gives each of the 256 values a probability; ${each.join(", ")}.`;
+  const isPicked = seed !== undefined && source.layout.predicts === "categorical";
+  setText("say-draw", said + given + (isPicked ? byNumber(step, drawn, seed, first) : ""));
   find("bars", HTMLElement).replaceChildren(
     ...step.probabilities.map((probabilities, index) =>
       make(

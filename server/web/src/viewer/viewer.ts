@@ -1,9 +1,10 @@
-// The dialog that shows one picture enlarged, with its figures, what the model takes it for, and buttons to save or
-// complete it, and to go to the previous and the next one. Knows neither the gallery nor the completions.
+// The dialog that shows one picture enlarged, with its figures, what the model takes it for, and buttons to save, complete or
+// follow it, and to go to the previous and the next one. Knows neither the gallery nor the completions.
 
 import { enlarge, find, onClick, pixelScale, setText } from "../base/elements";
 import { png, save } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
+import { follow } from "../shell/follow";
 import { showWhatItIs, type Painted } from "./what_is_it";
 
 const [ROOM, MARGIN] = [336, 96]; // CSS pixels
@@ -26,6 +27,10 @@ export function setUpViewer(complete: (picture: Picture) => void): void {
   onClick("viewer-complete", () => {
     dialog.close();
     complete(items[at]!.picture);
+  });
+  onClick("viewer-follow", () => {
+    dialog.close();
+    follow(items[at]!.picture);
   });
   onClick("viewer-previous", () => show(at - 1));
   onClick("viewer-next", () => show(at + 1));
@@ -55,7 +60,7 @@ function show(index: number): void {
   canvas.getContext("2d")!.drawImage(picture.canvas, 0, 0);
   setText("viewer-title", title);
   setText("viewer-figures", figures);
-  find("viewer-complete", HTMLButtonElement).disabled = !picture.done;
+  for (const id of ["viewer-complete", "viewer-follow"]) find(id, HTMLButtonElement).disabled = !picture.done;
   // not disabled: a disabled button would lose the focus
   find("viewer-previous", HTMLButtonElement).setAttribute("aria-disabled", String(index === 0));
   find("viewer-next", HTMLButtonElement).setAttribute("aria-disabled", String(index === items.length - 1));
