@@ -6,8 +6,6 @@ one signature, but `triton.py` takes no weights (`with_second_keys` replaces the
 `training_triton.py` also splits a layer's projection and applies the feature map; it and
 `triton.py` share the walks through chunks, `walks_triton.py`. The implementation is chosen by the
 device of the tensors and by the kernels that compile there, and logged once.
-
-`noncausal.py` is linear attention to all positions (eq. 4-6), which images do not need.
 """
 
 import logging

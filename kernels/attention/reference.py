@@ -1,5 +1,4 @@
-"""Reference of linear attention, causal (Algorithm 1 of the paper) and not (eq. 4): literal loops,
-never optimised.
+"""Reference of causal linear attention (Algorithm 1 of the paper): a literal loop, never optimised.
 
 Autograd through it is the reference of gradients.
 """
@@ -49,26 +48,3 @@ def causal_linear_attention(
             s = s + rest.unsqueeze(-1) * value
             z = z + rest
     return torch.stack(outputs, dim=2), s, z
-
-
-def linear_attention(
-    phi_q: Tensor,  # [B, H, N, C]
-    phi_k: Tensor,  # [B, H, S, C]
-    v: Tensor,  # [B, H, S, M]
-) -> Tensor:
-    """Return y [B, H, N, M] (eq. 4): y_i is the sum over all j of phi(q_i)^T phi(k_j) v_j, divided
-    by the sum of phi(q_i)^T phi(k_j), plus 1e-6."""
-    batch, heads, length, _ = phi_q.shape
-    keys, value_width = v.shape[2:]
-    y = v.new_zeros(batch, heads, length, value_width)
-    for b in range(batch):
-        for i in range(length):
-            numerator = torch.zeros_like(y[b, :, i])
-            normaliser = torch.zeros_like(y[b, :, i, 0])
-            query = phi_q[b, :, i]
-            for j in range(keys):
-                similarity = (query * phi_k[b, :, j]).sum(dim=-1)
-                numerator = numerator + similarity.unsqueeze(-1) * v[b, :, j]
-                normaliser = normaliser + similarity
-            y[b, :, i] = numerator / (normaliser + EPSILON).unsqueeze(-1)
-    return y
