@@ -12,7 +12,14 @@ from scanline.model.tasks.offline import paint
 from tests.support import shapes, small_models
 from tests.support.server.running_server import client_of, serve
 from tests.support.server.server_health import FULL_REQUEST, ROOM, SLOTS, WAITING
-from tests.support.server.shared_servers import FULL_QUEUE, GUARDED, LIMITED, NO_DELAY, arguments
+from tests.support.server.shared_servers import (
+    FULL_QUEUE,
+    GUARDED,
+    LIMITED,
+    NO_DELAY,
+    arguments,
+    server_of,
+)
 from tests.support.server.websocket_client import connected
 
 # One for all clients of this process: loading the system's certificates takes 50 ms of each.
@@ -29,21 +36,14 @@ def engines_on_the_cpu():
         yield
 
 
-@pytest.fixture(scope="session")
-def server(grey_directory):
-    """Default limits, except for many slots and large requests."""
-    with serve(
-        grey_directory, "--slots", "64", "--max-images-per-request", "2000", *arguments(NO_DELAY)
-    ) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def colour_server(colour_directory):
-    with serve(
-        colour_directory, "--slots", "24", "--max-body-bytes", "100000", *arguments(NO_DELAY)
-    ) as server:
-        yield server
+# default limits, except for many slots and large requests
+server = server_of({"slots": 64, "max-images-per-request": 2000, **NO_DELAY}, scope="session")
+colour_server = server_of(
+    {"slots": 24, "max-body-bytes": 100_000, **NO_DELAY}, "colour_directory", scope="session"
+)
+full_queue_server = server_of(FULL_QUEUE, scope="session")
+limited_server = server_of(LIMITED, scope="session")
+guarded_server = server_of(GUARDED, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -81,20 +81,6 @@ def shapes_server(shapes_directory):
     names = [part for name in shapes.NAMES for part in ("--served-model-name", name)]
     with serve(shapes_directory, "--resize", *names, *arguments({**limits, **NO_DELAY})) as server:
         yield server
-
-
-def server_with(options):
-    @pytest.fixture(scope="session")
-    def server(grey_directory):
-        with serve(grey_directory, *arguments(options)) as server:
-            yield server
-
-    return server
-
-
-full_queue_server = server_with(FULL_QUEUE)
-limited_server = server_with(LIMITED)
-guarded_server = server_with(GUARDED)
 
 
 @pytest.fixture(scope="session")

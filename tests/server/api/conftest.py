@@ -6,7 +6,7 @@ from scanline.server.settings import Settings
 from tests.support.server.in_process_server import serve_in_process
 from tests.support.server.metrics_reader import wait_until_idle
 from tests.support.server.server_health import assert_server_healthy
-from tests.support.server.shared_servers import LONG
+from tests.support.server.shared_servers import LONG, idle_client_of
 
 
 @pytest.fixture(scope="package")
@@ -23,11 +23,7 @@ def in_process_server(grey_directory):
         yield served
 
 
-@pytest.fixture
-def full_queue_client(full_queue_server):
-    with full_queue_server.client() as client:
-        wait_until_idle(client)
-        yield client
+full_queue_client = idle_client_of("full_queue_server")
 
 
 @pytest.fixture

@@ -15,7 +15,13 @@ from tests.support.server.in_process_server import serve_in_process, wait_until_
 from tests.support.server.json_requests import MASKED, post
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
 from tests.support.server.routes import EDITS, GENERATIONS, LIKELIHOODS
-from tests.support.server.shared_servers import LIMITED_SLOTS, LONG, NO_DEADLINE, serve_with
+from tests.support.server.shared_servers import (
+    LIMITED_SLOTS,
+    LONG,
+    NO_DEADLINE,
+    idle_client_of,
+    server_of,
+)
 from tests.support.server.sockets import CLOSES, open_connection, post_request, reset
 from tests.support.server.sse_reader import read, slow_stream
 from tests.support.server.websocket_client import connected
@@ -70,17 +76,8 @@ OPTIONS |= {"max-images-per-request": LONG, "client-share": 0.5, **NO_DEADLINE}
 SECOND_ADDRESS = "127.0.0.2"  # of a second client on this machine
 
 
-@pytest.fixture(scope="module")
-def shared(grey_directory):
-    with serve_with(grey_directory, OPTIONS) as server:
-        yield server
-
-
-@pytest.fixture
-def first(shared):
-    with shared.client() as client:
-        wait_until_idle(client, "websocket_connections")
-        yield client
+shared = server_of(OPTIONS)
+first = idle_client_of("shared")
 
 
 def test_a_client_with_its_share_of_the_queue_is_refused_and_no_other(shared, first):

@@ -159,12 +159,12 @@ def serve(model, *options, forked=True, prepare=None):
         server.stop()
 
 
-def client_of(server):
+def client_of(server, **options):
     """A fixture: a client of the server that is the fixture of that name."""
 
     @pytest.fixture
     def client(request):
-        with request.getfixturevalue(server).client() as client:
+        with request.getfixturevalue(server).client(**options) as client:
             yield client
 
     return client

@@ -6,6 +6,9 @@ tested, and sends more wrong requests than a client may without a delay.
 
 from contextlib import contextmanager
 
+import pytest
+
+from tests.support.server.metrics_reader import wait_until_idle
 from tests.support.server.running_server import serve
 
 LONG = 100_000  # images: minutes of work in one job
@@ -73,3 +76,26 @@ def serve_with(model, options):
         yield server
     log = server.log_text
     assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:5000]
+
+
+def server_of(options, model="grey_directory", scope="module"):
+    """A fixture: a server of the model that is the fixture of that name."""
+
+    @pytest.fixture(scope=scope)
+    def server(request):
+        with serve_with(request.getfixturevalue(model), options) as server:
+            yield server
+
+    return server
+
+
+def idle_client_of(server):
+    """A fixture: a client of the server that is the fixture of that name, which is idle at first."""
+
+    @pytest.fixture
+    def client(request):
+        with request.getfixturevalue(server).client() as client:
+            wait_until_idle(client, "websocket_connections")
+            yield client
+
+    return client

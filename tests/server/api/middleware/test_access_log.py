@@ -16,17 +16,13 @@ from tests.support.server.infrastructure.otel_collector import attributes, colle
 from tests.support.server.json_requests import MASKED
 from tests.support.server.metrics_reader import wait_for_metrics
 from tests.support.server.routes import GENERATIONS, LIKELIHOODS
-from tests.support.server.running_server import PATIENCE, serve
+from tests.support.server.running_server import PATIENCE, client_of, serve
 from tests.support.server.shared_servers import GUARDED_SLOTS, KEY, LONG, bearer
 from tests.support.server.sockets import open_connection, post_request
 from tests.support.server.websocket_client import STREAM, connected
 from tests.support.waiting import wait_for
 
-
-@pytest.fixture
-def client(guarded_server):
-    with guarded_server.client(headers=bearer(KEY)) as client:
-        yield client
+client = client_of("guarded_server", headers=bearer(KEY))
 
 
 def line_of(server, request, event="request", **fields):

@@ -13,7 +13,7 @@ from tests.support.server.error_answers import assert_refused, refused_handshake
 from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.in_process_server import client_of_app
 from tests.support.server.routes import EDITS, GENERATIONS
-from tests.support.server.running_server import serve
+from tests.support.server.running_server import client_of, serve
 from tests.support.server.shared_servers import KEY, PAGE, SECOND_PAGE, bearer
 from tests.support.server.sockets import answer_to
 from tests.support.server.websocket_client import STREAM, connected
@@ -181,11 +181,8 @@ FOREIGN_HEADERS = [  # what a browser sends for a page that is not ours
 ]
 
 
-@pytest.fixture
-def page(guarded_server):
-    """A script of an allowed page."""
-    with guarded_server.client(headers={"origin": PAGE, **bearer(KEY)}) as client:
-        yield client
+# a script of an allowed page
+page = client_of("guarded_server", headers={"origin": PAGE, **bearer(KEY)})
 
 
 def test_own_and_allowed_pages_open_a_websocket_and_foreign_ones_not(server, guarded_server):

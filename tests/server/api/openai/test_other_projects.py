@@ -114,4 +114,5 @@ def test_one_model_has_several_names(shapes_client):
     assert [(model["id"], model["aliases"]) for model in models] == [
         ("shapes", list(shapes.NAMES[1:]))
     ]
+    assert models[0]["classes"] == ["circle", "square", "star"]
     assert shapes_client.get("/v1/models/gpt-image-1").json() == models[0]

@@ -64,6 +64,11 @@ EDITED = {
         (400, "unknown_parameter"),
     ),
     "a field of fields": ({"json": {"a": {"b": 1}}}, "a", (400, "unknown_parameter")),
+    "a field of fields in a form": (
+        {"files": {"image": UPLOAD}, "data": {"a[b]": "1"}},
+        "a[b]",
+        (400, "unknown_parameter"),
+    ),
     "a file of another name": (
         {"files": {"picture": UPLOAD}},
         "picture",

@@ -48,15 +48,6 @@ def test_the_answer_has_the_official_shape_and_ours(client):
     assert painted(generate(client)).shape == (1, 7, 5)
 
 
-def test_usage_counts_bytes(colour_client):
-    assert generate(colour_client, n=2)["usage"] == {
-        "input_tokens": 0,
-        "input_tokens_details": {"text_tokens": 0, "image_tokens": 0},
-        "output_tokens": 72,
-        "total_tokens": 72,
-    }
-
-
 def test_a_seed_gives_the_same_images_however_many_follow(client):
     # enough images to be encoded in a thread
     many = generate(client, n=600, seed=5)

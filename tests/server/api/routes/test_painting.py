@@ -6,16 +6,11 @@ import json
 
 import pytest
 from numpy.testing import assert_array_equal
-from starlette.testclient import TestClient
 
 from scanline.model.inference import load
-from scanline.model.sampling.base.messages import Ready
 from scanline.server.api.base.errors import from_exception
 from scanline.server.api.payload.partial_images import UNPAINTED
 from scanline.server.engine.job import EngineFailedError
-from scanline.server.models.registry import served_models
-from scanline.server.process.app import build
-from scanline.server.settings import Settings
 from tests.support import shapes
 from tests.support.pictures import encode, painted, text
 from tests.support.server.error_answers import assert_refused
@@ -32,7 +27,7 @@ from tests.support.server.json_requests import (
 from tests.support.server.metrics_reader import Metrics
 from tests.support.server.routes import CLASSIFICATIONS, EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.running_server import client_of
-from tests.support.server.shared_servers import NO_DELAY, serve_with
+from tests.support.server.shared_servers import NO_DELAY, server_of
 from tests.support.server.sse_reader import images, named, post_for_events
 from tests.support.server.websocket_client import connected
 from tests.support.shapes import ROOM, SLOTS
@@ -80,12 +75,7 @@ def guided_model(directory):
     return load(directory, device="cpu")
 
 
-@pytest.fixture(scope="module")
-def guided_server(directory):
-    with serve_with(directory, {**LIMITS, "client-share": 1, **NO_DELAY}) as server:
-        yield server
-
-
+guided_server = server_of({**LIMITS, "client-share": 1, **NO_DELAY}, "directory")
 guided = client_of("guided_server")
 
 
@@ -163,15 +153,6 @@ def test_guidance_is_that_of_the_library(guided_server, guided, guided_model):
         assert_painted(guided_server, guided, EDITS, law, **fields, **MASKED, **more)
 
 
-def test_likelihoods_are_of_the_class_and_a_card_has_all(shapes_client, shapes_model):
-    for name in (None, "circle", "star"):
-        (one,) = post(shapes_client, LIKELIHOODS, image=MASKED["image"], **{"class": name})["data"]
-        assert one["bits_per_dim"] == pytest.approx(
-            shapes_model.score(IMAGE, class_name=name)[0], rel=1e-6
-        )
-    assert shapes_client.get("/v1/models/shapes").json()["classes"] == ["circle", "square", "star"]
-
-
 def test_a_noisy_picture_is_classified_to_within_a_tolerance(guided, guided_model):
     """Like guidance, it takes logits of all values."""
     picture = {"image": text(encode(NOISY))}
@@ -224,15 +205,7 @@ def test_partial_images_with_pixels_of_one_particle_say_that_they_are_provisiona
     assert (True, True) in found
 
 
-def test_an_engine_with_too_few_slots_names_the_field(directory):
-    models = served_models(settings := Settings(models=(str(directory),)))
-    models.default.engine.ready = Ready(
-        parameters=1, slots=1, device="cpu", state_bytes=1, backend="none"
-    )
-    answer = TestClient(build(settings, models)).post(GENERATIONS, json={**STAR, "guidance": 2})
-    error = answer.json()["error"]
-    assert (error["param"], error["code"]) == ("guidance", "guidance_not_supported")
-    # than it had before
+def test_an_engine_replaced_by_one_of_fewer_slots_names_the_field():
     failed = EngineFailedError("This server has fewer slots.", "invalid_value", "particles")
     assert from_exception(failed).body["error"]["param"] == "particles"
 

@@ -23,7 +23,7 @@ from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
 from tests.support.server.routes import GENERATIONS
-from tests.support.server.shared_servers import NO_DELAY, serve_with
+from tests.support.server.shared_servers import NO_DELAY, server_of
 from tests.support.server.sockets import (
     answer_to,
     exchange,
@@ -71,17 +71,8 @@ NO_HTTP = {
 }
 
 
-@pytest.fixture(scope="module")
-def strict_server(grey_directory):
-    """Short timeouts, and heads of at most four kilobytes."""
-    options = {
-        "receive-timeout": 2.5,
-        "keep-alive-timeout": 1,
-        "slots": 4,
-        "max-head-bytes": MAX_HEAD,
-    }
-    with serve_with(grey_directory, {**options, **NO_DELAY}) as server:
-        yield server
+SHORT = {"receive-timeout": 2.5, "keep-alive-timeout": 1}
+strict_server = server_of({**SHORT, "slots": 4, "max-head-bytes": MAX_HEAD, **NO_DELAY})
 
 
 @pytest.fixture(scope="module")
@@ -230,17 +221,9 @@ BODY = (
 )
 
 
-@pytest.fixture(scope="module")
-def small_server(grey_directory):
-    limits = {
-        "max-connections": CONNECTIONS,
-        "max-arriving-bytes": 2_000_000,
-        "max-unread-bytes": 400_000,
-    }
-    with serve_with(
-        grey_directory, {"slots": 4, "client-share": SHARE, **limits, **NO_DELAY}
-    ) as server:
-        yield server
+SHARED = {"slots": 4, "client-share": SHARE, "max-arriving-bytes": 2_000_000, **NO_DELAY}
+small_server = server_of({**SHARED, "max-connections": CONNECTIONS, "max-unread-bytes": 400_000})
+many_server = server_of({**SHARED, "max-connections": 1000})
 
 
 @pytest.fixture
@@ -325,13 +308,6 @@ def test_a_body_that_waited_for_room_is_received_once_there_is_some(small_server
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: [::1]\r\n" + b"".join(
     b"x-%d: %s\r\n" % (one, b"a" * 250) for one in range(100)
 )
-MANY = {"max-connections": 1000, "max-arriving-bytes": 2_000_000, "client-share": SHARE, **NO_DELAY}
-
-
-@pytest.fixture(scope="module")
-def many_server(grey_directory):
-    with serve_with(grey_directory, {"slots": 4, **MANY}) as server:
-        yield server
 
 
 def arriving(client):

@@ -17,7 +17,7 @@ from scanline.server.api.base import rate_limit
 from tests.support.server.frames import WEBSOCKET_HEAD, frame
 from tests.support.server.json_requests import generate
 from tests.support.server.routes import EDITS
-from tests.support.server.shared_servers import serve_with
+from tests.support.server.shared_servers import server_of
 from tests.support.server.sockets import exchange, open_connection, post_request, read_until_closed
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
@@ -30,12 +30,7 @@ WRONG = {"image": "!", "keep_rows": 1}
 NOT_FOUND = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
-@pytest.fixture(scope="module")
-def server(grey_directory):
-    with serve_with(
-        grey_directory, {"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"}
-    ) as server:
-        yield server
+server = server_of({"slots": 4, "max-overhead-per-second": RATE, "log-level": "debug"})
 
 
 def get(server, source, path="/v1/models"):

@@ -21,7 +21,7 @@ from scanline.server.settings import Settings
 from tests.support.server.frames import WEBSOCKET_HEAD
 from tests.support.server.loop_lag import peak
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics, wait_until_idle
-from tests.support.server.shared_servers import LARGE, LONG, serve_with
+from tests.support.server.shared_servers import LARGE, LONG, idle_client_of, server_of
 from tests.support.server.sockets import (
     CLOSES,
     exchange,
@@ -38,20 +38,9 @@ FLOOD = b"GET / HTTP/1.1\r\n\r\n"
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
 
 
-@pytest.fixture(scope="module")
-def slow_server(grey_directory):
-    """A server of few slots, so that a long job is running when its client leaves."""
-    with serve_with(
-        grey_directory, {"slots": 4, "max-waiting-images": 20 * LONG, **LARGE}
-    ) as server:
-        yield server
-
-
-@pytest.fixture
-def client(slow_server):
-    with slow_server.client() as client:
-        wait_until_idle(client)
-        yield client
+# of few slots, so that a long job is running when its client leaves
+slow_server = server_of({"slots": 4, "max-waiting-images": 20 * LONG, **LARGE})
+client = idle_client_of("slow_server")
 
 
 def test_answers_come_in_the_order_of_the_requests(slow_server):

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Callable
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import httpx
@@ -20,8 +19,8 @@ from scanline.server.settings import Settings
 from tests.support.server.error_answers import assert_refused
 from tests.support.server.frames import LONG_WORK, WEBSOCKET_HEAD, frame, open_websocket
 from tests.support.server.metrics_reader import Metrics, wait_for_metrics
-from tests.support.server.running_server import PATIENCE, Server
-from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, serve_with
+from tests.support.server.running_server import PATIENCE, Server, client_of
+from tests.support.server.shared_servers import LONG, NO_DEADLINE, NO_DELAY, arguments, server_of
 from tests.support.server.sockets import GET_ASSETS, answer_to, open_connection, read_until_closed
 from tests.support.sweeps import and_slow
 from tests.support.waiting import wait_for
@@ -50,23 +49,10 @@ UNFINISHED = {  # what is sent, and then again and again
 ROOM = {"max-images-per-request": LONG, "max-waiting-images": 20 * LONG, "client-share": 1}
 
 
-@pytest.fixture(scope="module")
-def strict_server(grey_directory):
-    """Two seconds for everything."""
-    seconds = {f"{name}-timeout": 2 for name in ("receive", "send", "keep-alive")}
-    with serve_with(
-        grey_directory, {**ROOM, **seconds, **NO_DELAY, **NO_DEADLINE, "slots": 4}
-    ) as server:
-        yield server
-
-
-@pytest.fixture
-def client(strict_server):
-    """It keeps no connection: the server closes one that waits, maybe
-    just as the next request is sent.
-    """
-    with strict_server.client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
-        yield client
+SECONDS = {"receive-timeout": 2, "send-timeout": 2, "keep-alive-timeout": 2}
+strict_server = server_of({**ROOM, **SECONDS, **NO_DELAY, **NO_DEADLINE, "slots": 4})
+# It keeps no connection: the server closes one that waits, maybe just as the next request is sent.
+client = client_of("strict_server", limits=httpx.Limits(max_keepalive_connections=0))
 
 
 @pytest.mark.parametrize("label", HANDSHAKES)
@@ -194,7 +180,6 @@ def test_empty_lines_do_not_keep_a_connection_open(strict_server):
             assert b"200 OK" not in read_until_closed(connection)
 
 
-Holder = Callable[[socket.socket], None]
 HOLDERS = {
     "files": UNREAD["files"],
     "half a head": lambda connection: connection.sendall(b"GET / HTTP/1.1\r\n"),

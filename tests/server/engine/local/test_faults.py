@@ -19,7 +19,7 @@ from tests.support.pictures import text
 from tests.support.server.forked_server import AVAILABLE
 from tests.support.server.json_requests import EDITS, GENERATIONS, LIKELIHOODS
 from tests.support.server.metrics_reader import Metrics
-from tests.support.server.running_server import Server, serve
+from tests.support.server.running_server import Server, client_of, serve
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
@@ -117,10 +117,7 @@ def loading(directory):
     server.wait_until_exited()
 
 
-@pytest.fixture
-def client(loading):
-    with loading.client() as client:
-        yield client
+client = client_of("loading")
 
 
 def assert_not_ready(response):
