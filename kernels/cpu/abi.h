@@ -102,6 +102,10 @@ int64_t scanline_advance(void* network, const Slots*, const int64_t* chosen, int
 void scanline_read(void* network, const Slots*, int64_t start, int64_t stop, double* bits, float* parameters,
                    uint32_t* intervals);
 
+// Runs the same bytes, and of the layers the first `depth` alone. Writes the layers' input, and what comes out of each of these
+// layers, to `outputs` [depth + 1, B, n, D].
+void scanline_read_layers(void* network, const Slots*, int64_t start, int64_t stop, int64_t depth, float* outputs);
+
 // Copies state, image and bits of slot sources[i] to slot targets[i], for each i < count; no target is the source of
 // another slot. Where both are the same, nothing is copied.
 void scanline_copy_slots(void* network, const Slots*, const int64_t* sources, const int64_t* targets, int64_t count);

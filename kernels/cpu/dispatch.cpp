@@ -138,6 +138,10 @@ void scanline_read(void* network, const Slots* slots, int64_t start, int64_t sto
     static_cast<Runner*>(network)->read(*slots, start, stop, bits, parameters, intervals);
 }
 
+void scanline_read_layers(void* network, const Slots* slots, int64_t start, int64_t stop, int64_t depth, float* outputs) {
+    static_cast<Runner*>(network)->read_layers(*slots, start, stop, depth, outputs);
+}
+
 int64_t scanline_follow(void* network, const float* parameters, const float* without, const uint8_t* path, int64_t steps,
                         int64_t seed, int64_t index, int64_t position, float temperature, float guidance, uint8_t* drawn) {
     const uint8_t known[MAX_CHANNELS] = {};

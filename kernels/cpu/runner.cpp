@@ -145,36 +145,33 @@ class IsaRunner final : public Runner {
     void read(const Slots& slots, int64_t start, int64_t stop, double* bits, float* parameters, uint32_t* intervals) override {
         const Shape& shape = weights.shape;
         const int64_t size = shape.step_bytes, steps = (stop - start) / size, P = parameters_of(shape);
-        grow();
-        const int64_t groups = std::min<int64_t>(slots.count, threads.count);
-        // A part is one image; the rows of its tiles are successive steps, whose bytes are all known.
-        run_groups(groups, most_of_group(groups), slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
+        read_tiles(slots, start, steps, [&](int64_t b, int64_t begin, Tile& tile, Scratch& scratch, const GroupMember& member) {
             const uint8_t* image = slots.images + b * weights.bytes;
-            for (int64_t begin = 0; begin < steps; begin += TILE) {
-                if (member.rank == 0) {
-                    tile.rows = std::min(TILE, steps - begin);
-                    tile.run_count = 1;
-                    tile.runs[0] = Run();
-                    tile.runs[0].slot = b;
-                    tile.runs[0].rows = tile.runs[0].sure = tile.rows;
-                    for (int64_t r = 0; r < tile.rows; r++) {
-                        tile.slot[r] = b;
-                        tile.label[r] = slots.label[b];
-                        tile.position[r] = start + (begin + r) * size;
-                    }
-                }
-                member.wait();
-                run_network(tile, scratch, member, slots);
-                for (int64_t r = member.rank; r < tile.rows; r += member.size()) {
-                    const float* p = network.parameters(tile, r);
-                    const int64_t step = b * steps + begin + r;
-                    write_bits(shape, p, image + tile.position[r], bits + step * size, scratch.distribution.data);
-                    if (parameters) memcpy(parameters + step * P, p, 4 * P);
-                    if (intervals) codec(scratch).write_intervals(p, image + tile.position[r], intervals + 2 * step * size);
-                }
-                member.wait();
+            run_network(tile, scratch, member, slots);
+            for (int64_t r = member.rank; r < tile.rows; r += member.size()) {
+                const float* p = network.parameters(tile, r);
+                const int64_t step = b * steps + begin + r;
+                write_bits(shape, p, image + tile.position[r], bits + step * size, scratch.distribution.data);
+                if (parameters) memcpy(parameters + step * P, p, 4 * P);
+                if (intervals) codec(scratch).write_intervals(p, image + tile.position[r], intervals + 2 * step * size);
             }
-            if (member.rank == 0) slots.position[b] = stop;
+        });
+    }
+
+    void read_layers(const Slots& slots, int64_t start, int64_t stop, int64_t depth, float* outputs) override {
+        const int64_t D = weights.width, steps = (stop - start) / weights.shape.step_bytes;
+        read_tiles(slots, start, steps, [&](int64_t b, int64_t begin, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            scratch.is_unfused = true;
+            network.read_in(tile, scratch, member, slots);
+            for (int64_t layer = 0;; layer++) {
+                const float* x = network.output(layer, tile, scratch);
+                float* to = outputs + ((layer * slots.count + b) * steps + begin) * D;
+                for (int64_t r = member.rank; r < tile.rows; r += member.size())
+                    memcpy(to + r * D, x + r * weights.padded_width, 4 * D);
+                if (layer == depth) break;
+                network.run_layer(layer, tile, scratch, member, slots);
+            }
+            scratch.is_unfused = false;
         });
     }
 
@@ -273,6 +270,35 @@ class IsaRunner final : public Runner {
             }
         });
         if (size > 1) shrink(groups, size);
+    }
+
+    // Calls work(slot, first step, tile, scratch, member) for every tile of `steps` successive steps of all slots, on every member
+    // of the group that takes it. A part is one image; the rows of its tiles are steps whose bytes are all known.
+    template <class Work>
+    void read_tiles(const Slots& slots, int64_t start, int64_t steps, const Work& work) {
+        const int64_t size = weights.shape.step_bytes;
+        grow();
+        const int64_t groups = std::min<int64_t>(slots.count, threads.count);
+        run_groups(groups, most_of_group(groups), slots.count, [&](int64_t b, Tile& tile, Scratch& scratch, const GroupMember& member) {
+            for (int64_t begin = 0; begin < steps; begin += TILE) {
+                if (member.rank == 0) {
+                    tile.rows = std::min(TILE, steps - begin);
+                    tile.run_count = 1;
+                    tile.runs[0] = Run();
+                    tile.runs[0].slot = b;
+                    tile.runs[0].rows = tile.runs[0].sure = tile.rows;
+                    for (int64_t r = 0; r < tile.rows; r++) {
+                        tile.slot[r] = b;
+                        tile.label[r] = slots.label[b];
+                        tile.position[r] = start + (begin + r) * size;
+                    }
+                }
+                member.wait();
+                work(b, begin, tile, scratch, member);
+                member.wait();
+            }
+            if (member.rank == 0) slots.position[b] = start + steps * size;
+        });
     }
 
     // Groups are as small as the smallest has become in a call, until the time that was lost is small compared with what followed.

@@ -25,6 +25,7 @@ struct Runner {
     // -1 where a chosen slot is none.
     virtual int64_t advance(const Slots&, const int64_t* chosen, int64_t count, int64_t passes, Ahead&) = 0;
     virtual void read(const Slots&, int64_t start, int64_t stop, double* bits, float* parameters, uint32_t* intervals) = 0;
+    virtual void read_layers(const Slots&, int64_t start, int64_t stop, int64_t depth, float* outputs) = 0;
     virtual int64_t follow(const Path&, Draw, float guidance, uint8_t* drawn) = 0;
     virtual void copy_slots(const Slots&, const int64_t* sources, const int64_t* targets, int64_t count) = 0;
 };

@@ -56,7 +56,9 @@ class Frame:
             part = Image.fromarray(ink[rows, columns])
             new_width = max(1, round(scale * part.width))
             new_height = max(1, round(scale * part.height))
-            resized = part.resize((new_width, new_height))
+            # One direction after the other: versions of Pillow differ in their order.
+            narrow = part.resize((new_width, part.height))
+            resized = narrow.resize((new_width, new_height))
             ink = strong(np.asarray(resized), int(ink.max()))
         row, column = _centre(ink)
         corner = (round(self.column - column), round(self.row - row))

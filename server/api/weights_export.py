@@ -116,9 +116,11 @@ def main() -> None:
     os.nice(10)  # painting comes first
     os.environ["OMP_NUM_THREADS"] = "1"
     from scanline.model.formats.checkpoint import load_model
+    from scanline.model.formats.model_dir import read_info
     from scanline.model.sampling.kernel_file import kernel_file
 
-    file = kernel_file(load_model(Path(sys.argv[1])), sys.argv[2])
+    directory = Path(sys.argv[1])
+    file = kernel_file(load_model(directory), sys.argv[2], read_info(directory))
     if len(file) > MAX_KEPT_BYTES:
         sys.exit(TOO_LARGE)
     sys.stdout.buffer.write(file)

@@ -71,7 +71,22 @@ struct Input {
     int64_t byte_stride = 0;
     const float* scale = nullptr;
     bool is_scaled = false;
+    bool is_unfused = false;  // products are rounded before they are added, where that is faster: no bit is promised
 };
+
+// A float32 weight of such a product.
+struct Unfused {
+    float number;
+};
+static inline V load(const Unfused* p) { return load(&p->number); }
+
+template <class Weight>
+static inline V multiply_add(V a, V b, V c) {
+    if constexpr (std::is_same_v<Weight, Unfused>)
+        return a * b + c;
+    else
+        return fma(a, b, c);
+}
 
 // A place in a matrix: a panel, and a vector in each of its rows.
 struct Column {
@@ -119,7 +134,7 @@ static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const
                 load_columns(k, c, each);
                 UNROLL for (int i = 0; i < LOADED; i++)
                     UNROLL for (int r = 0; r < R; r++) {
-                        sum[r][c + i] = fma(factor[r], each[i], sum[r][c + i]);
+                        sum[r][c + i] = multiply_add<Weight>(factor[r], each[i], sum[r][c + i]);
                         BEFORE_LOADS(sum[r][c + i]);
                     }
             }
@@ -128,7 +143,7 @@ static OUT_OF_LINE void float_block(const Input& x, const PackedMatrix& w, const
             UNROLL for (int c = 0; c < C; c += LOADED) load_columns(k, c, columns + c);
             UNROLL for (int r = 0; r < R; r++) {
                 const V factor = splat(rows[r * x.stride + k]);
-                UNROLL for (int c = 0; c < C; c++) sum[r][c] = fma(factor, columns[c], sum[r][c]);
+                UNROLL for (int c = 0; c < C; c++) sum[r][c] = multiply_add<Weight>(factor, columns[c], sum[r][c]);
             }
         }
     }
@@ -357,6 +372,10 @@ static inline void matmul(const Input& x, int64_t count, const PackedMatrix& w, 
         divided(int8_t(), std::integral_constant<int, INT8_ROWS>());
     else if (w.type == FLOAT16)
         divided(half(), std::integral_constant<int, BLOCK_ROWS>());
+#if defined(__wasm__)
+    else if (x.is_unfused)
+        divided(Unfused(), std::integral_constant<int, BLOCK_ROWS>());
+#endif
     else
         divided(float(), std::integral_constant<int, BLOCK_ROWS>());
 }

@@ -57,6 +57,7 @@ struct Scratch {
     Array<int64_t> codec;
     Array<uint8_t> bytes, window;
     float scale[TILE];
+    bool is_unfused = false;  // see Input
     Done done;
 };
 
@@ -144,37 +145,40 @@ class Network {
 
     // All layers for the rows of a tile, from and to x. x and the states of the rows' slots change IN PLACE.
     void run_layers(Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
+        for (int64_t i = 0; i < shape.layers; i++) run_layer(i, t, scratch, member, slots);
+    }
+
+    // The same of one layer.
+    void run_layer(int64_t i, Tile& t, Scratch& scratch, const GroupMember& member, const Slots& slots) const {
         // Pre-norm adds to x itself and norms a copy. Post-norm norms x after each addition: the normed x is what the
         // next product reads and what its result is added to. Every member computes the whole of it for itself, which
         // costs less than a further barrier. A layer's last norm is therefore left to the layer after it.
         const bool pre = shape.pre_norm;
-        const NormWeights* previous_norm = nullptr;
         const Epilogue add_to_x{NONE, pre ? t.x.data : scratch.residual.data, weights.padded_width, t.x.data,
                                 weights.padded_width};
-        for (int64_t i = 0; i < shape.layers; i++) {
-            const LayerWeights& layer = weights.layers[i];
-            // heads are divided among the threads: y of a head needs nothing of other heads
-            const float* x = pre ? norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.normed.data)
-                                 : norm_rows(t.x.data, t.rows, previous_norm, scratch.residual.data);
-            attend(i, x, t, scratch, member, slots);
-            member.wait();
-            // from here on columns are divided; a column needs all of the previous product, hence the barriers
-            multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
-            member.wait();
-            x = pre ? norm_rows(t.x.data, t.rows, &layer.feed_forward_norm, scratch.normed.data)
-                    : norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.residual.data);
-            feed_forward(x, t, layer, shape.blocks + i, layer.feed_forward_in, layer.feed_forward_out, add_to_x, member,
-                         scratch, slots);
-            previous_norm = &layer.feed_forward_norm;
-        }
+        const LayerWeights& layer = weights.layers[i];
+        // heads are divided among the threads: y of a head needs nothing of other heads
+        const float* x = pre ? norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.normed.data)
+                             : norm_rows(t.x.data, t.rows, last_norm(i), scratch.residual.data);
+        attend(i, x, t, scratch, member, slots);
+        member.wait();
+        // from here on columns are divided; a column needs all of the previous product, hence the barriers
+        multiply(t.y.data, weights.padded_width, t.rows, layer.attention_out, member, scratch, add_to_x);
+        member.wait();
+        x = pre ? norm_rows(t.x.data, t.rows, &layer.feed_forward_norm, scratch.normed.data)
+                : norm_rows(t.x.data, t.rows, &layer.attention_norm, scratch.residual.data);
+        feed_forward(x, t, layer, shape.blocks + i, layer.feed_forward_in, layer.feed_forward_out, add_to_x, member,
+                     scratch, slots);
+    }
+
+    // What comes out of the first `count` layers, once these have run: x, or where layers end with a norm, a copy.
+    const float* output(int64_t count, const Tile& t, Scratch& scratch) const {
+        return shape.pre_norm ? t.x.data : norm_rows(t.x.data, t.rows, last_norm(count), scratch.residual.data);
     }
 
     // The head's product for all rows of a tile.
     void read_out(Tile& t, Scratch& scratch, const GroupMember& member) const {
-        const float* x = t.x.data;
-        if (!shape.pre_norm)
-            x = norm_rows(x, t.rows, &weights.layers.back().feed_forward_norm, scratch.residual.data);
-        x = norm_rows(x, t.rows, &weights.final_norm, scratch.normed.data);
+        const float* x = norm_rows(output(shape.layers, t, scratch), t.rows, &weights.final_norm, scratch.normed.data);
         multiply(x, weights.padded_width, t.rows, weights.head, member, scratch,
                  {NONE, nullptr, 0, t.parameters.data, weights.head.width()});
         member.wait();
@@ -214,6 +218,9 @@ class Network {
   private:
     const Shape& shape = weights.shape;
 
+    // Of a network whose layers end with a norm: that of the layer before, null before the first.
+    const NormWeights* last_norm(int64_t layer) const { return layer ? &weights.layers[layer - 1].feed_forward_norm : nullptr; }
+
     int64_t kept_width() const { return shape.heads * (shape.key_width + shape.value_width); }
 
     // Where the key and the value of a row and head are kept aside.
@@ -251,7 +258,11 @@ class Network {
     }
 
     Input input(const float* x, int64_t stride, int64_t rows, const PackedMatrix& w, Scratch& scratch) const {
-        if (w.type != INT8) return float_input(x, stride, rows, w, scratch.scaled.data);
+        if (w.type != INT8) {
+            Input result = float_input(x, stride, rows, w, scratch.scaled.data);
+            result.is_unfused = scratch.is_unfused;
+            return result;
+        }
         Input result{x, stride};
         result.byte_stride = round_up(w.inner, PADDED);
         result.bytes = scratch.bytes.data;

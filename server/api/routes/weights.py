@@ -43,7 +43,9 @@ def router(models: ModelRegistry) -> APIRouter:
             raise EngineUnavailableError
         try:
             exported_model = await exports.get(
-                (model.id, ready.digest), model.engine.directory, model.engine.options.precision
+                (model.id, ready.whole_digest),
+                model.engine.directory,
+                model.engine.options.precision,
             )
         except ExportError as error:
             log.error("%s cannot be exported: %s", name, error)

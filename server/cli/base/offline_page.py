@@ -8,7 +8,7 @@ from typing import Any
 
 from scanline.model.base.sampling_options import limits_of
 from scanline.model.formats.checkpoint import load_model
-from scanline.model.formats.model_dir import model_name, read_info
+from scanline.model.formats.model_dir import ModelInfo, model_name, read_info
 from scanline.model.sampling.kernel_file import kernel_file
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
@@ -18,8 +18,9 @@ OF_A_SERVER = re.compile(r"\s*<(script|link) [^>]*\./assets/[^>]*>(</script>)?")
 def offline_page(directory: Path, precision: str) -> str:
     """Return the page of the model in a directory."""
     network = load_model(directory)
-    weights = b64encode(kernel_file(network, precision)).decode()
-    card = _card(directory, network.parameter_count)
+    info = read_info(directory)
+    weights = b64encode(kernel_file(network, precision, info)).decode()
+    card = _card(directory, info, network.parameter_count)
     markup = OF_A_SERVER.sub("", (BUILT / "index.html").read_text())
     styles = (BUILT / "offline.css").read_text()
     # HTML has no character 0, which a string of the script has.
@@ -35,9 +36,8 @@ def offline_page(directory: Path, precision: str) -> str:
     return page.replace("</body>", "\n".join(parts) + "</body>")
 
 
-def _card(directory: Path, parameters: int) -> dict[str, Any]:
+def _card(directory: Path, info: ModelInfo, parameters: int) -> dict[str, Any]:
     """Return the model's card, as GET /v1/models has it, as far as the page reads it."""
-    info = read_info(directory)
     config = info.config
     sizes = {name: getattr(config, name) for name in ("height", "width", "channels")}
     return {
@@ -47,6 +47,7 @@ def _card(directory: Path, parameters: int) -> dict[str, Any]:
         "heads": config.heads,
         "classes": list(config.class_names),
         **limits_of(config),
+        "has_class_head": info.has_class_head,
         "defaults": info.defaults.to_dict(),
         "state": "ready",
         "failure": None,

@@ -9,6 +9,7 @@ import { compiled, Kernel } from "../src/device/kernel/kernel";
 import { readModelFile } from "../src/device/kernel/model_file";
 import { Network } from "../src/device/kernel/network";
 import { firstByte } from "../src/device/painting/painter";
+import { cleaned } from "../src/device/reading/cleaning";
 import { drawnLabel, philox, uniforms } from "../src/device/painting/philox";
 import vectors from "./vectors.json";
 
@@ -47,6 +48,12 @@ test("first bytes from a histogram", () => {
   const { histogram, draws } = vectors.first;
   const bytes = draws.map(({ uniforms: [uniform], temperature }) => firstByte(histogram, uniform!, Math.fround(temperature)));
   expect(bytes).toEqual(draws.map(({ byte }) => byte));
+});
+
+test.each(vectors.cleaned)("the bytes that are read of a drawing", ({ shape, cleaning, picture, bytes, noisy }) => {
+  const found = cleaned(Uint8Array.from(picture), shape as Parameters<typeof cleaned>[1], cleaning);
+  expect([...found.bytes]).toEqual(bytes);
+  expect(found.noise > 0).toBe(noisy);
 });
 
 test("a model's file, whose halves become float32 numbers, and one that was cut off", () => {

@@ -9,6 +9,9 @@ from numpy.testing import assert_array_equal
 from safetensors.torch import load_file, save_file
 
 import scanline
+from scanline.kernels.cpu.shape import STATE
+from scanline.model.backends.cpu import kernel_shape, kernel_tensors
+from scanline.model.base.state import State
 from scanline.model.evaluation.other_hands import changed
 from scanline.model.formats.checkpoint import load_model, save_class_head, save_model
 from scanline.model.formats.model_dir import CLASS_HEAD, ModelDirectoryError, read_info
@@ -27,6 +30,7 @@ from scanline.model.sampling.prefill.classified import ClassifiedPrefill
 from scanline.model.training.run.class_head import fit_class_head
 from tests.support import small_models
 from tests.support.close import assert_close
+from tests.support.kernels import wasm_network
 
 HEADED = {"height": 7, **small_models.CLASSES}
 
@@ -221,3 +225,19 @@ def test_a_head_without_a_measure_of_strangeness_says_so():
     model = headed()
     answer = class_answers(model, small_models.tensor(model.config, 2))
     assert (answer[:, -1] == -1).all()
+
+
+@pytest.mark.skipif(not wasm_network.IS_INSTALLED, reason="needs wasmtime")
+@pytest.mark.parametrize("name", small_models.VARIANTS)
+def test_the_kernel_of_a_browser_gives_the_layers_that_a_head_reads(name):
+    """Up to rounding: it fuses no sums there, as that would take five times as long."""
+    model = small_models.model(small_models.config(**small_models.VARIANTS[name]))
+    config = model.config
+    images = small_models.tensor(config, 2)
+    expected = model.layer_outputs(images, config.first, config.bytes, None, config.layers)
+    network = wasm_network.WasmNetwork(kernel_shape(config), kernel_tensors(model))
+    state = State.zeros(config, 2, model.device)
+    slots = {name: getattr(state, name) for name in STATE}
+    slots |= {"images": images, "label": torch.zeros(2, dtype=torch.int64)}
+    outputs = network.read_layers(slots, config.first, config.bytes, config.layers)
+    assert_close(name, torch.stack(expected), outputs)

@@ -49,13 +49,13 @@ def test_the_page_is_built_from_its_sources(tmp_path):
     )
 
 
-def test_the_page_with_all_its_tabs_is_at_most_70_kb():
+def test_the_page_with_all_its_tabs_is_at_most_66_kb():
     """Compressed, without the API's documentation, licences, the page without a server, and the
-    kernel, which is downloaded on request."""
-    others = ("docs", "licenses", "step", "offline")
+    kernel with its worker, which are downloaded on request."""
+    others = ("docs", "licenses", "step", "worker", "offline")
     texts = [file for file in BUILT.rglob("*.*") if not file.name.startswith(others)]
     assert len(texts) >= 6
-    assert sum(len(gzip.compress(file.read_bytes())) for file in texts) <= 70_000
+    assert sum(len(gzip.compress(file.read_bytes())) for file in texts) <= 66_000
 
 
 def test_the_kernel_of_the_page_is_the_one_that_is_compared_and_at_most_60_kb():

@@ -1,14 +1,27 @@
 """The page that `scanline export --page` writes, opened from its file: what it paints, completes
-and codes, byte for byte, is what this machine does."""
+and codes, byte for byte, is what this machine does; so is what it reads, to the digits shown."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from playwright.sync_api import expect
 
 import scanline
+from scanline.model.formats.checkpoint import save_class_head
+from scanline.model.formats.model_dir import write_evaluation
+from scanline.model.images.cleaning import Cleaning
+from scanline.model.images.framing import Frame
+from scanline.model.likelihood.typicality import LEVELS, Typicality
+from scanline.model.network.class_head import QUANTILES
+from tests.server.web.test_complete import stroke
 from tests.server.web.test_compress import SAME
 from tests.support import shapes, small_models
 from tests.support.commands import done, refused
 
+PERCENT = "share => share.toLocaleString('en', { maximumSignificantDigits: 2 })"
+NO_HEAD = "Classes are read by a class head or by a server: this model has none, nor has this page."
 CLASSES = (("7", "seven"), ("8", "eight"))
 COLOUR = small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES)
 
@@ -63,6 +76,45 @@ def test_it_paints_writes_and_codes(visit, exported):
     found = visitor.pixels("#results canvas >> nth=4")
     shown = completed.array.reshape(*found.shape[:2], -1)
     assert np.array_equal(found[..., :3], shown)
+
+
+@pytest.mark.parametrize("precision", ["exact", "int8"])
+def test_it_reads_pictures_by_the_class_head(visit, tmp_path, precision):
+    """At int8, a head that knows how strange drawings are; else their bits say that."""
+    directory = shapes.save(tmp_path / "shapes", shapes.GUIDED)
+    head = small_models.class_head(shapes.GUIDED)
+    if precision == "int8":
+        head = replace(head, strange=head.matrix[0].repeat(2)[: len(head.mean) + 1])
+        head = replace(head, quantiles=torch.linspace(-3, 3, QUANTILES))
+    save_class_head(head, directory)
+    per_dim = tuple(np.linspace(3, 13, len(LEVELS)))
+    per_grey = tuple(np.linspace(10, 50, len(LEVELS)))
+    typical = Typicality(1000, 0.005, per_dim, per_grey)
+    cleaning = Cleaning(0, 254, Frame(4, 3.0, 2.0))
+    parts = {"typical": typical.to_dict(), "clean": cleaning.to_dict()}
+    write_evaluation(directory, {"precision": "exact", "bits_per_dim": 1.5, **parts})
+    page = tmp_path / "page"
+    done("export", "--page", page, "--model", directory, "--precision", precision)
+    model = scanline.load(directory, precision=precision, device="cpu")
+    visitor = visit(f"{(page / 'index.html').as_uri()}?seed=7&n=3", done=3, reduced_motion="reduce")
+    found = model.classify(visitor.saved_images())
+    assert found.typical.any()
+    visitor.click(".tile >> nth=0")
+    visitor.click("#what summary")
+    for posterior, tail, best in zip(
+        found.posterior, found.tail_probabilities, found.best, strict=True
+    ):
+        share = visitor.page.evaluate(PERCENT, 100 * tail)
+        visitor.expect_contains("#unusual", f" {share} % of its test images")
+        percents = [f"{100 * probability:.1f} %" for probability in posterior if best]
+        expect(visitor.see("#posterior .figures")).to_have_text(percents)
+        visitor.press("ArrowRight")
+
+
+def test_a_model_without_a_class_head_reads_nothing_there(visit, exported):
+    visitor = visit(f"{exported[1]}#complete", reduced_motion="reduce")
+    stroke(visitor, (0.3, 0.1), (0.7, 0.4))
+    visitor.expect_text("#reading-says", NO_HEAD)
 
 
 def test_what_cannot_be_written_is_refused(grey_directory, tmp_path):

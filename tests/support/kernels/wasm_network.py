@@ -8,6 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
+import torch
 
 from scanline.kernels.cpu import bindings
 from scanline.kernels.cpu.shape import CODES, Shape
@@ -187,6 +188,25 @@ class WasmNetwork:
                 "scanline_read", self.network, call.put_slots(slots), start, stop, *places
             )
             call.fetch()
+
+    def read_layers(self, slots, start, stop, depth):
+        """What goes into the layers, and comes out of the first `depth`: [depth + 1, B, n, D]."""
+        steps = (stop - start) // self.shape.step_bytes
+        width = self.shape.heads * self.shape.value_width
+        outputs = torch.empty(depth + 1, len(slots["position"]), steps, width)
+        with Call(self.instance) as call:
+            place = call.put_tensor(outputs)
+            self.instance.call(
+                "scanline_read_layers",
+                self.network,
+                call.put_slots(slots),
+                start,
+                stop,
+                depth,
+                place,
+            )
+            call.fetch()
+        return outputs
 
     def follow(
         self, parameters, without, path, *, seed, index, position, temperature, guidance=1.0

@@ -1,5 +1,5 @@
-"""Test vectors for the page's random numbers, codes and files of models, made by the code that the
-server paints with.
+"""Test vectors for the page's random numbers, codes, drawings and files of models, made by the code
+that the server paints and reads with.
 
 `python -m tests.support.page.vectors` writes server/web/test/vectors.json.
 """
@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image, ImageDraw
 
 from scanline.kernels.codec.coder import TOTAL, encode
 from scanline.kernels.codec.reference import histogram_starts
 from scanline.kernels.philox import philox4x32, uniforms
 from scanline.model.backends.cpu import kernel_tensors
 from scanline.model.base.class_names import drawn_label
+from scanline.model.images.cleaning import Cleaning, read
+from scanline.model.images.framing import Frame
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kernel_file import kernel_file
 from scanline.model.sampling.kinds.image_spec import ImageSpec
@@ -47,6 +50,7 @@ def vectors():
             "starts": histogram_starts(small_models.HISTOGRAM),
             "draws": [_first(seed) for seed in range(60)],
         },
+        "cleaned": [_cleaned(*of) for of in _drawings()],
         "model": _model(),
     }
 
@@ -91,6 +95,44 @@ def _first(seed):
     generator.close()
     draw = uniforms(torch.tensor(seed), torch.tensor(2), torch.tensor(0)).tolist()
     return {"uniforms": draw, "temperature": temperature, "byte": byte}
+
+
+def _drawings():
+    """Each with its model: on a ground, on paper with a shadow, with noise, faint, and far too
+    large; one of another model as it stands, and one in colour."""
+    framed = small_models.config(height=14, width=12)
+    colour = small_models.config(height=14, width=12, channels=3)
+    standing = Cleaning(0, 254, Frame(6, 7.0, 6.0))
+    random = np.random.default_rng(0)
+    canvas = Image.new("L", (12, 14))
+    ImageDraw.Draw(canvas).line([(1, 1), (10, 2), (4, 12)], fill=220, width=2)
+    drawing = np.asarray(canvas).astype(float)
+    shadow = np.add.outer(np.arange(14.0), np.arange(12.0))
+    ways = {
+        "large": drawing,
+        "small": np.pad(drawing[1:12:3, 1:11:3], ((0, 10), (0, 8))),
+        "faint": drawing / 3,
+        "on paper": 235 - shadow - 0.8 * drawing,
+        "with noise": drawing + random.integers(0, 12, drawing.shape),
+        "a texture": random.integers(0, 256, drawing.shape),
+    }
+    for picture in ways.values():
+        yield framed, standing, picture
+    yield framed, Cleaning(255, 3), 255 - ways["with noise"]
+    yield colour, Cleaning(0, 254), np.stack([ways["with noise"]] * 3, axis=2)
+
+
+def _cleaned(config, cleaning, picture):
+    images = picture.clip(0, 255).astype(np.uint8).reshape(1, -1)
+    found = read(images, config, cleaning, "auto")
+    shape = {name: getattr(config, name) for name in ("height", "width", "channels")}
+    return {
+        "shape": shape,
+        "cleaning": cleaning.to_dict(),
+        "picture": images[0].tolist(),
+        "bytes": found.images[0].tolist(),
+        "noisy": bool(found.noisy[0]),
+    }
 
 
 def _model():

@@ -29,6 +29,9 @@ export interface LiveDrawing {
   particles: number;
 }
 
+/** The workers, where this browser follows the drawing. */
+export const followingPool = (): ReturnType<typeof freePool> => (find("live-device", HTMLInputElement).checked ? freePool() : undefined);
+
 /** One completion: its canvas keeps what was painted before until the next job paints over it. */
 class Tile {
   readonly canvas = make("canvas", { width: 1, height: 1 });
@@ -110,7 +113,7 @@ export class LiveCompletions {
       return this.say("");
     }
     const { image, occlusion, request, particles } = drawing;
-    const how = [request, particles, this.isOnDevice];
+    const how = [request, particles, !!followingPool()];
     const key = JSON.stringify([String(image.bytes), occlusion.rows, String(occlusion.masked), how]);
     if (key === this.shown && !isDrawn) return;
     this.stop();
@@ -135,7 +138,7 @@ export class LiveCompletions {
     this.say("");
     for (let failures = 1; ; failures++) {
       try {
-        const pool = this.isOnDevice ? freePool() : undefined;
+        const pool = followingPool();
         await (pool ? this.onDevice(pool, drawing, signal) : this.onServer(drawing, signal));
         if (!signal.aborted) this.say("Four completions of this drawing.");
         return;
@@ -147,10 +150,6 @@ export class LiveCompletions {
         if (signal.aborted) return;
       }
     }
-  }
-
-  private get isOnDevice(): boolean {
-    return !this.by.hidden && find("live-device", HTMLInputElement).checked;
   }
 
   private async onServer({ image, occlusion, request, particles }: LiveDrawing, signal: AbortSignal): Promise<void> {

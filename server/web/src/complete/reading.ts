@@ -1,12 +1,14 @@
-// What the model takes the drawing for: a bar for each class, asked for again after each change of the drawing. The next
-// change cancels the question before. Hidden where the model has no classes.
+// What the model takes the drawing for: a bar for each class, asked for again after each change of the drawing, of the server or
+// of this browser. The next change cancels the question before. Hidden where the model has no classes.
 
 import { callOnce, wait } from "../api/http";
 import type { Model } from "../api/models";
 import { find, make, setText } from "../base/elements";
+import { classification } from "../device/classification";
 import { base64 } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
 import { percent, UNKNOWN, type ClassifiedImage } from "../viewer/what_is_it";
+import { followingPool } from "./live";
 
 const BARS = 10;
 const REST = 0.1; // seconds without a change: a stroke makes many
@@ -14,6 +16,7 @@ const REST = 0.1; // seconds without a change: a stroke makes many
 export class Reading {
   private model: Model | undefined;
   private control: AbortController | undefined; // of the question that is not answered yet
+  private last: Promise<unknown> = Promise.resolve(); // resolved when all questions have been answered
   private shown = ""; // the picture that is read
 
   /** Takes another model, of which nothing is read yet. */
@@ -34,20 +37,28 @@ export class Reading {
     this.control?.abort();
     const control = (this.control = new AbortController());
     const { signal } = control;
-    void (async () => {
+    const before = this.last;
+    this.last = (async () => {
       try {
         await wait(REST, signal);
+        await before;
         signal.throwIfAborted();
-        const image = await base64(picture.canvas);
-        const answer = await callOnce("v1/images/classifications", { model: model.id, image }, undefined, signal);
-        const { data } = await answer.json();
-        if (!signal.aborted) this.show(data[0]);
+        const image = await this.read(picture, model, signal);
+        if (!signal.aborted) this.show(image);
       } catch (error) {
         if (signal.aborted) return;
         this.shown = "";
         setText("reading-says", (error as Error).message);
       }
     })();
+  }
+
+  private async read(picture: Picture, model: Model, signal: AbortSignal): Promise<ClassifiedImage> {
+    const pool = followingPool();
+    if (pool?.model.reading) return classification(pool, model.classes, picture.bytes);
+    const fields = { model: model.id, image: await base64(picture.canvas) };
+    const { data } = await (await callOnce("v1/images/classifications", fields, undefined, signal)).json();
+    return data[0];
   }
 
   private clear(): void {

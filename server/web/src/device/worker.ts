@@ -1,11 +1,12 @@
 // A web worker: loads a model once, then runs one command after another: it paints images and posts the bytes as it goes, or
-// writes or reads the code of a picture.
+// writes or reads the code of a picture, or says which class it shows.
 
 import type { Frame } from "../api/job";
 import { coded, decoded, type CodedPicture } from "./codec/codes";
 import { Kernel } from "./kernel/kernel";
 import type { ModelFile } from "./kernel/model_file";
 import { Network } from "./kernel/network";
+import { Classifier, type Classified } from "./reading/classifier";
 import { Painter, type DeviceJob } from "./painting/painter";
 
 export type Command =
@@ -13,10 +14,12 @@ export type Command =
   | ({ type: "paint" } & DeviceJob)
   | { type: "encode"; bytes: Uint8Array } // of a picture
   | { type: "decode"; code: Uint8Array }
+  | { type: "classify"; bytes: Uint8Array }
   | { type: "stop" };
 export type Reply =
   | ({ type: "painted" } & PaintedPart)
   | ({ type: "coded" } & CodedPicture)
+  | ({ type: "classified" } & Classified)
   | { type: "ended" }
   | { type: "failed"; message: string };
 
@@ -29,6 +32,7 @@ export interface PaintedPart {
 const POST_EVERY = 30; // milliseconds
 const NO_MEMORY = "The kernel stopped: this browser has too little memory, or the model's file does not fit this page.";
 let network: Network;
+let classifier: Classifier | undefined; // of pictures that were read
 let isStopped = false;
 
 self.onmessage = ({ data: command }: MessageEvent<Command>) => {
@@ -42,6 +46,7 @@ async function run(command: Exclude<Command, { type: "stop" }>): Promise<void> {
   if (command.type === "open") network = new Network(await Kernel.open(command.kernel), command.model);
   else if (command.type === "paint") await paint(command);
   else if (command.type === "encode") post({ type: "coded", ...coded(network, command.bytes) });
+  else if (command.type === "classify") post({ type: "classified", ...(classifier ??= new Classifier(network)).read(command.bytes) });
   else post({ type: "coded", ...decoded(network, command.code) });
   post({ type: "ended" });
 }

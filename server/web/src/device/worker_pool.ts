@@ -5,6 +5,7 @@ import type { CodedPicture } from "./codec/codes";
 import { compiled } from "./kernel/kernel";
 import { readModelFile, type ModelFile } from "./kernel/model_file";
 import type { DeviceJob } from "./painting/painter";
+import type { Classified } from "./reading/classifier";
 import { startWorker } from "./start_worker";
 import type { Command, Reply } from "./worker";
 
@@ -57,6 +58,15 @@ export class WorkerPool {
       if (reply.type === "coded") coded = reply;
     });
     return coded!;
+  }
+
+  /** Says which class a picture shows, by the model's class head. */
+  async classify(bytes: Uint8Array): Promise<Classified> {
+    let classified: Classified | undefined;
+    await this.workers[0]!.run({ type: "classify", bytes }, (reply) => {
+      if (reply.type === "classified") classified = reply;
+    });
+    return classified!;
   }
 
   stop(): void {

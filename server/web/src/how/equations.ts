@@ -2,7 +2,6 @@
 // is built, so that they are those of the server; a line that is gone is an error.
 
 import attention from "../../../../kernels/attention/reference.py?raw";
-import noncausal from "../../../../kernels/attention/noncausal.py?raw";
 import categorical from "../../../../kernels/categorical/reference.py?raw";
 import features from "../../../../kernels/feature_maps.py?raw";
 import logistics from "../../../../kernels/pixel_logistics/reference.py?raw";
@@ -12,8 +11,8 @@ import { make } from "../base/elements";
 interface Equation {
   number: string; // of the equation
   math: string[];
-  file: string;
-  code: string;
+  file?: string; // none: no code computes it
+  code?: string;
 }
 
 const mi = (name: string) => `<mi>${name}</mi>`;
@@ -36,8 +35,6 @@ const EQUATIONS: Record<string, Equation> = {
   "4": {
     number: "4",
     math: [output + fraction(sum("j") + transposed(query) + key + value, sum("j") + transposed(query) + key)],
-    file: "kernels/attention/reference.py",
-    code: lines(attention, "similarity = ", "y[b, :, i] = "),
   },
   "5": {
     number: "5",
@@ -51,8 +48,6 @@ const EQUATIONS: Record<string, Equation> = {
       mo("(") + phi(mi("Q")) + transposed(phi(mi("K"))) + mo(")") + mi("V"),
       mo("=") + phi(mi("Q")) + mo("(") + transposed(phi(mi("K"))) + mi("V") + mo(")"),
     ],
-    file: "kernels/attention/noncausal.py",
-    code: lines(noncausal, "s = phi_k.mT", "y = numerator.to"),
   },
   "7": {
     number: "7",
@@ -120,9 +115,11 @@ export function showEquations(predicts: string): void {
     const equations = make("div", { className: "equations" });
     equations.innerHTML = equation.math.map((math) => `<math display="block">${row(math)}</math>`).join("");
     if (equation.number) equations.append(make("span", {}, `(${equation.number})`));
-    const code = make("pre", { tabIndex: 0 }, make("code", {}, equation.code));
+    place.replaceChildren(...(equation.math.length ? [equations] : []));
+    if (!equation.file) continue;
+    const code = make("pre", { tabIndex: 0 }, make("code", {}, equation.code!));
     code.setAttribute("role", "group");
     code.setAttribute("aria-label", `Lines of ${equation.file}`);
-    place.replaceChildren(...(equation.math.length ? [equations] : []), make("div", {}, make("small", {}, equation.file), code));
+    place.append(make("div", {}, make("small", {}, equation.file), code));
   }
 }

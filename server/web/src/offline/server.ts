@@ -1,5 +1,5 @@
-// Answers in place of a server, by the model in the page: it paints, completes, and says what pixels cost. All else needs a
-// server, and says so. Jobs run one after the other, each by all workers.
+// Answers in place of a server, by the model in the page: it paints, completes, reads classes, and says what pixels cost. All else
+// needs a server, and says so. Jobs run one after the other, each by all workers.
 
 import kernelFile from "../../../../kernels/cpu/wasm/step.wasm?url";
 import { ApiError } from "../api/http";
@@ -7,6 +7,7 @@ import { setLocal, type LocalServer } from "../api/local";
 import type { Model } from "../api/models";
 import type { JobListener, JobRequest } from "../api/job";
 import { fromBase64 } from "../base/base64";
+import { classification } from "../device/classification";
 import { hold } from "../device/panel";
 import { WorkerPool } from "../device/worker_pool";
 import { labelsOf } from "../jobs/class_choice";
@@ -31,6 +32,10 @@ class PageServer implements LocalServer {
     if (path === "v1/models") {
       hold(pool);
       return Response.json({ data: [this.model] });
+    }
+    if (path === "v1/images/classifications") {
+      const bytes = Uint8Array.from(await this.bytesOf((body as { image: string }).image));
+      return Response.json({ read_by: "head", data: [await classification(pool, this.model.classes, bytes)] });
     }
     if (path !== "v1/images/likelihoods") throw new ApiError(NEEDS_SERVER, 501);
     const images = [(body as { image: string | string[] }).image].flat();

@@ -13,14 +13,17 @@ from playwright.sync_api import expect
 
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.formats.model_dir import read_info
 from scanline.model.sampling.kernel_file import kernel_file
 from scanline.server.api.weights_export import Exported, Exports
 from tests.server.web.test_complete import SEED, stroke
 from tests.server.web.test_compress import SAME
 from tests.server.web.test_live import wait_for_completions
+from tests.server.web.test_reading import says_of
 from tests.support import small_models
 from tests.support.page.visitor import Visitor
-from tests.support.server.json_requests import GENERATIONS, post
+from tests.support.pictures import encode, text
+from tests.support.server.json_requests import CLASSIFICATIONS, GENERATIONS, post
 from tests.support.server.running_server import Server, serve
 
 IMAGES = 12
@@ -42,13 +45,22 @@ OTHERS = ("colour", "without-start", "categorical", "grey-pixels", "classes", "c
 LARGE = re.compile(r"/weights$|\.wasm$|/worker-")  # downloaded on request only
 ALL = (IMAGES, 100.0)
 LARGEST = str(2**63 - 1)
+BARS = 10
+# On the canvas: a 7 that stands in a corner and is completed to something else, and a scribble.
+STROKES = (
+    ((0.55, 0.1), (0.9, 0.1), (0.7, 0.5)),
+    ((0.55, 0.3), (0.9, 0.3)),
+    ((0.1, 0.6), (0.5, 0.9), (0.2, 0.9), (0.4, 0.6), (0.1, 0.95), (0.9, 0.7)),
+)
 
 
 def export_in_a_thread() -> None:
     """Export without the child, which imports torch for seconds; routes/test_weights.py has it."""
 
     async def export(exports, directory, precision):
-        file = await asyncio.to_thread(lambda: kernel_file(load_model(directory), precision))
+        file = await asyncio.to_thread(
+            lambda: kernel_file(load_model(directory), precision, read_info(directory))
+        )
         return Exported(bytearray(file), f'"{directory.name}"')
 
     Exports._export = export
@@ -246,6 +258,46 @@ def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name):
         visitor.see("#device-temperature").fill("0.9")
         paint(visitor, "7")
         assert compare(visitor) == ALL
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mnist-small",
+        pytest.param("letters-small", marks=pytest.mark.slow),
+        pytest.param("cifar10-small", marks=pytest.mark.slow),
+    ],
+)
+def test_drawings_are_read_in_the_browser_as_the_api_reads_them(visit, name):
+    """By the class head, at int8, as they stand in the model's frame."""
+    asked: list[str] = []
+    with (
+        serve(zoo.find(name), "--precision", "int8", prepare=export_in_a_thread) as server,
+        server.client() as client,
+    ):
+        visitor = wait_for_size(visit(f"{server.url}/#device", reduced_motion="reduce"))
+        visitor.page.on("request", lambda request: asked.append(request.url))
+        visitor.fill("#device-count", "1")
+        visitor.click("#device-go")
+        visitor.expect_visible("#device-compare")
+        visitor.click("#tab-complete")
+        visitor.unfold()
+        visitor.see("#rows").fill(visitor.see("#rows").get_attribute("max") or "")
+        visitor.click("#live-by >> text=in this browser")
+        for points in STROKES:
+            stroke(visitor, *points)
+            drawn = visitor.pixels("#drawing")[5::10, 5::10, :3]
+            image = drawn if name == "cifar10-small" else drawn[..., 0]
+            (answer,) = post(client, CLASSIFICATIONS, image=text(encode(image)))["data"]
+            visitor.expect_text("#reading-says", says_of(answer))
+            if answer["class"] is None:
+                continue
+            shares = [*answer["posterior"].values()]
+            if len(shares) > BARS:
+                shares = sorted(shares, reverse=True)[:BARS]
+            bars = visitor.see("#reading-bars .visually-hidden")
+            expect(bars).to_have_text([f"{100 * share:.1f} %" for share in shares])
+        assert not [url for url in asked if url.endswith("/classifications")]
 
 
 def test_workers_share_the_images_and_one_download_on_request(visit, models):

@@ -16,7 +16,7 @@ export interface CodedPicture {
 export function coded(network: Network, bytes: Uint8Array): CodedPicture {
   const slots = new Slots(network, 1);
   slots.row("images", 0).set(bytes);
-  const numbers = slots.read();
+  const numbers = slots.read().intervals;
   slots.block.free();
   const intervals: Interval[] = [];
   const histogram = network.file.first_byte_histogram;

@@ -22,6 +22,7 @@ interface Functions {
     parameters: number,
     intervals: number,
   ): void;
+  scanline_read_layers(network: number, slots: number, start: bigint, stop: bigint, depth: bigint, outputs: number): void;
 }
 
 /** Compiles the kernel; throws one sentence where the browser cannot. */

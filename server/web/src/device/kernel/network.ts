@@ -21,9 +21,11 @@ export class Network {
   readonly bytes: number;
   readonly id: number; // of the network in the kernel
 
+  /** `type`: how the kernel stores the weights. */
   constructor(
     readonly kernel: Kernel,
     readonly file: ModelFile,
+    type = file.weights,
   ) {
     const { shape, tensors, abi } = file;
     this.bytes = shape.height * shape.width * shape.channels;
@@ -37,7 +39,7 @@ export class Network {
       kernel.view.setBigInt64(structs + TENSOR * i + 8, BigInt(tensor.length), true);
     });
     const sizes = block.put(BigInt64Array.from(Object.values(shape), BigInt));
-    const [count, weights] = [BigInt(tensors.length), BigInt(file.weights)];
+    const [count, weights] = [BigInt(tensors.length), BigInt(type)];
     this.id = functions.scanline_create(sizes, structs, count, weights, 1n, functions.scanline_isas());
     if (!this.id) throw new Error("The model's file does not fit the kernel of this page.");
     block.free();
@@ -126,13 +128,36 @@ export class Slots {
     if (failed) throw new Error("The kernel refuses the code or the class of an image.");
   }
 
-  /** Reads the image of slot 0; returns start and width of the interval of each byte that a step predicts. */
-  read(): Uint32Array {
+  /** Reads the image of slot 0: `parameters` of each step, if these are asked for. */
+  read(parameters = 0): BytesRead {
     const { kernel, id, bytes, file } = this.network;
     const count = bytes - file.shape.first;
-    const bits = this.block.allocate(8 * count);
-    const intervals = this.block.allocate(8 * count);
-    kernel.functions.scanline_read(id, this.struct, BigInt(file.shape.first), BigInt(bytes), bits, 0, intervals);
-    return new Uint32Array(kernel.bytes(intervals, 8 * count).slice().buffer);
+    const [bits, intervals] = [this.block.allocate(8 * count), this.block.allocate(8 * count)];
+    const size = (4 * parameters * count) / file.shape.step_bytes;
+    const place = size && this.block.allocate(size);
+    kernel.functions.scanline_read(id, this.struct, BigInt(file.shape.first), BigInt(bytes), bits, place, intervals);
+    return {
+      bits: kernel.floats64(bits, count).slice(),
+      intervals: new Uint32Array(kernel.bytes(intervals, 8 * count).slice().buffer),
+      parameters: new Float32Array(kernel.bytes(place, size).slice().buffer),
+    };
   }
+
+  /** Reads the image of slot 0; returns what goes into the layers, and comes out of the first `depth`: of each these numbers of
+   * all steps. */
+  readLayers(depth: number): Float32Array[] {
+    const { kernel, id, bytes, file } = this.network;
+    const { first, step_bytes, heads, value_width } = file.shape;
+    const size = (4 * heads * value_width * (bytes - first)) / step_bytes;
+    const place = this.block.allocate(size * (depth + 1));
+    kernel.functions.scanline_read_layers(id, this.struct, BigInt(first), BigInt(bytes), BigInt(depth), place);
+    return Array.from({ length: depth + 1 }, (_, layer) => new Float32Array(kernel.bytes(place + layer * size, size).slice().buffer));
+  }
+}
+
+/** Of the bytes of an image that steps predict. */
+export interface BytesRead {
+  bits: Float64Array;
+  intervals: Uint32Array; // start and width of each
+  parameters: Float32Array; // of the distributions of all steps
 }
