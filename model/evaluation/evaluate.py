@@ -211,11 +211,13 @@ def _own(config: ModelConfig, data: Path, count: int | None) -> Source:
     """Return somebody's own pictures, of the test part the first `count`."""
     pictures = open_for(config, data)
     labels = pictures.labels or Labels((), np.empty(0), np.empty(0))
+    # files are sorted by class, and the first images should be of all classes
+    order = np.random.default_rng(0).permutation(len(pictures.test))[:count]
     return Source(
         pictures.name or data.resolve().name,
-        pictures.test[:count],
+        pictures.test[order],
         labels.names,
-        lambda: labels.test[:count] - 1,
+        lambda: labels.test[order] - 1,
         lambda: (pictures.train[:], labels.train - 1),
         pictures.refused,
     )

@@ -362,6 +362,17 @@ def test_classes_only_moves_no_other_weight(classified, lines, tmp_path):
         assert refused("train", *wrong, "--out", tmp_path / "other") == needs
 
 
+def test_the_first_images_of_sorted_files_are_of_all_classes(classified, lines, tmp_path):
+    for number, path in enumerate(sorted(lines.glob("*/*.png"))):
+        part = "test" if number % 3 else "train"
+        (tmp_path / part / path.parent.name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tmp_path / part / path.parent.name)
+    said = done("evaluate", classified[0], "--data", tmp_path, "--images", 20, "--json")
+    of_classes = json.loads(said)["classes"]["by_class"]
+    assert sum(row["images"] for row in of_classes) == 20
+    assert min(row["images"] for row in of_classes) > 0
+
+
 def test_options_that_do_not_fit_are_refused(classified, lines, tmp_path):
     new = ("train", "--data", lines, "--out", tmp_path / "new")
     for options, said in (
