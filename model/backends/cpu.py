@@ -246,7 +246,7 @@ def kernel_tensors(model: Transformer) -> list[torch.Tensor]:
     for block in model.blocks:
         for part in (block.norm, block.expand, block.contract):
             tensors += [part.weight, part.bias]
-        tensors += [each for each in (block.taps, block.expand.biases) if each is not None]
+        tensors += [tensor for tensor in (block.taps, block.expand.biases) if tensor is not None]
     for layer in model.layers:
         products = (
             layer.query_key_value,
@@ -256,7 +256,9 @@ def kernel_tensors(model: Transformer) -> list[torch.Tensor]:
         )
         for part in (*products, layer.attention_norm, layer.feed_forward_norm):
             tensors += [part.weight, part.bias]
-        tensors += [each for each in (layer.taps, layer.feed_forward_in.biases) if each is not None]
+        tensors += [
+            tensor for tensor in (layer.taps, layer.feed_forward_in.biases) if tensor is not None
+        ]
     tensors += [model.norm.weight, model.norm.bias, model.head.weight, model.head.bias]
     if config.predicts == "pixel_logistics":
         tensors += [model.skip.weight, model.skip.bias]

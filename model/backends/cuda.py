@@ -140,7 +140,7 @@ class CudaBackend(Backend):
             prefill_rows = [images * steps for images, steps in passes]
             can_ahead = can_paint_ahead(self.config) and not int8_weights
             passes_ahead = options.ahead if can_ahead else ()
-            ahead_rows = [each.rows for each in passes_ahead]
+            ahead_rows = [ahead.rows for ahead in passes_ahead]
             rows = max(options.sizes[-1], *prefill_rows, *ahead_rows)
             self.buffers = Buffers.of(self.config, rows, device)
             state = State.zeros(

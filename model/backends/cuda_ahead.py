@@ -56,13 +56,13 @@ class KernelAhead:
         self.passes = passes
         self.device = device = buffers.slots.device
         size = config.step_bytes
-        rows = max(each.rows for each in passes)
+        rows = max(ahead.rows for ahead in passes)
         assert rows <= len(buffers.slots)
         self.plans = []
-        for each in passes:
-            widest = min(each.widest, config.width)
-            of_pass = Plan.of(each.images, each.rows, widest, size, device)
-            self.plans.append(of_pass)
+        for ahead in passes:
+            widest = min(ahead.widest, config.width)
+            plan = Plan.of(ahead.images, ahead.rows, widest, size, device)
+            self.plans.append(plan)
         # phi(k) and v of the rows of a pass in each layer
         self.step_size = config.heads * (config.key_width + config.value_width)
         self.kept = torch.zeros(config.layers * rows * self.step_size, device=device)

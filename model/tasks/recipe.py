@@ -42,8 +42,8 @@ def recipe_of(
         "digest": digest,
         "request": fields,
     }
-    known = [picture for each in requests for picture in each.known]
-    masks = [mask for each in requests for mask in each.masks]
+    known = [picture for row in requests for picture in row.known]
+    masks = [mask for row in requests for mask in row.masks]
     if known:
         fields["n"] = request.n // len(request.known)
         fields["particles"] = request.particles

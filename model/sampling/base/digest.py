@@ -68,9 +68,7 @@ def coding_digests(model: Transformer, backend: Backend, precision: str) -> tupl
     described = {"backend": backend.arithmetic, "precision": precision, "law": QUANTISED_CDF}
     network = {name: value for name, value in chosen.items() if name not in NAMES}
     new = {**described, "config": network, "probe": probe(model, backend)}
-    return tuple(
-        _digest(model.state_dict(), each) for each in (new, {**described, "config": chosen})
-    )
+    return tuple(_digest(model.state_dict(), law) for law in (new, {**described, "config": chosen}))
 
 
 def class_head_digest(head: ClassHead | None) -> str:
@@ -107,7 +105,7 @@ def probe(model: Transformer, backend: Backend) -> str:
         bits[:, config.first : stop],
         intervals,
     ]
-    return sha256(b"".join(bytes(_bytes(each.nan_to_num())) for each in computed)).hexdigest()
+    return sha256(b"".join(bytes(_bytes(numbers.nan_to_num())) for numbers in computed)).hexdigest()
 
 
 def _digest(tensors: Mapping[str, torch.Tensor], described: dict[str, Any]) -> str:
