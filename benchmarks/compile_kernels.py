@@ -29,12 +29,12 @@ import torch
 from scanline.kernels.codec.coder import Decoder
 from scanline.model import zoo
 from scanline.model.base.device import HOPPER
+from scanline.model.base.precision import PRECISIONS
 from scanline.model.base.state import State
 from scanline.model.bench.run import load
 from scanline.model.network.transformer import Transformer
 from scanline.model.training.presets import PRESETS
 
-STATES = (torch.float32, torch.bfloat16)  # of the precisions that a GPU has
 # no launch is made, so none of them is beyond the end; what counts is how layers are aligned in
 # memory
 SLOTS = 16
@@ -99,14 +99,15 @@ def _run_jobs(options: argparse.Namespace) -> int:
 
 
 def launch_all(model: Transformer) -> None:
-    """Make every kind of launch that serving a model makes."""
+    """Make every kind of launch that serving a model makes, at each precision."""
     from scanline.model.backends.cuda import CudaBackend
     from scanline.model.backends.prefill_batch import PrefillBatch
     from scanline.model.backends.slots import SlotPool
 
     config = model.config
-    for state_dtype in STATES:
-        backend = CudaBackend(model, state_dtype)
+    for precision in PRECISIONS.values():
+        state_dtype = precision.state_dtype
+        backend = CudaBackend(model, state_dtype, int8_weights=precision.int8_weights)
         pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:

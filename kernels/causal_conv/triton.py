@@ -235,10 +235,10 @@ def _causal_conv(
     # painting, it is added up before the pixel's own numbers are there, which the
     # previous kernel may still be computing.
     if ordered:
-        own = _normed(
+        normed = _normed(
             x, moments, weight, bias, row, live, depth, block, padded_blocks, epsilon, ordered
         )
-        total = own
+        total = normed
     else:
         total = tl.zeros((1, block), tl.float32)
     for k in tl.static_range(COUNT):
@@ -272,15 +272,15 @@ def _causal_conv(
     if not ordered:
         if not reads:
             wait(chained)
-        own = _normed(
+        normed = _normed(
             x, moments, weight, bias, row, live, depth, block, padded_blocks, epsilon, ordered
         )
-        total += own
+        total += normed
     in_row = live[:, None] & in_depth
     tl.store(out + row[:, None] * depth + d[None, :], total, mask=in_row)
     if not reads:  # no neighbour of this pixel is in that place
         tl.store(
-            slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], own, mask=in_row
+            slot_state[:, None] + (pixel % size)[:, None] * depth + d[None, :], normed, mask=in_row
         )
 
 

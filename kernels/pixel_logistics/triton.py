@@ -448,19 +448,19 @@ def _ordered_log_probabilities(
     black = tl.zeros((1,), tl.float32)
     white = tl.zeros((1,), tl.float32)
     for component in range(components):
-        own = k == component
-        counts = tl.sum(tl.where(own, weights, 0.0), axis=1) >= least_weight
-        mean = tl.sum(tl.where(own, means, 0.0), axis=1)
-        rate = tl.sum(tl.where(own, rates, 0.0), axis=1)
-        share = tl.sum(tl.where(own, shares, 0.0), axis=1)
-        tail = tl.sum(tl.where(own, halves, 0.0), axis=1)[:, None]
+        chosen = k == component
+        counts = tl.sum(tl.where(chosen, weights, 0.0), axis=1) >= least_weight
+        mean = tl.sum(tl.where(chosen, means, 0.0), axis=1)
+        rate = tl.sum(tl.where(chosen, rates, 0.0), axis=1)
+        share = tl.sum(tl.where(chosen, shares, 0.0), axis=1)
+        tail = tl.sum(tl.where(chosen, halves, 0.0), axis=1)[:, None]
         away = (real - mean[:, None]) * rate[:, None]
         away = tl.where(away > 0.0, -away, away)
         a = ordered_functions.exponential(ordered_functions.larger(away, farthest))
         inner = tl.div_rn(share[:, None] * a, (a + tail) * (a * tail + 1.0))
         total = tl.where(counts[:, None], total + inner, total)
-        black = tl.where(counts, black + tl.sum(tl.where(own, blacks, 0.0), axis=1), black)
-        white = tl.where(counts, white + tl.sum(tl.where(own, whites, 0.0), axis=1), white)
+        black = tl.where(counts, black + tl.sum(tl.where(chosen, blacks, 0.0), axis=1), black)
+        white = tl.where(counts, white + tl.sum(tl.where(chosen, whites, 0.0), axis=1), white)
     total = tl.where(value[None, :] == 0, black[:, None], total)
     total = tl.where(value[None, :] == 255, white[:, None], total)
     return ordered_functions.logarithm(ordered_functions.larger(total, least))

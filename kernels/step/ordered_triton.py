@@ -102,12 +102,12 @@ def _ordered_steps(
     for step in range(0, steps):
         row = step * batch + image
         slot = tl.load(slots + row, mask=image < batch, other=-1)
-        own = slot >= 0
+        has_slot = slot >= 0
         at = position + (slot if last is None else row)
-        held = (tl.load(at, mask=own, other=0) // step_bytes % period).to(tl.int32)
-        is_last = own & (held == period - 1)
-        is_deferred = own & (held < period - 1)
-        in_values = own[:, None] & (m < value_width)[None, :]
+        held = (tl.load(at, mask=has_slot, other=0) // step_bytes % period).to(tl.int32)
+        is_last = has_slot & (held == period - 1)
+        is_deferred = has_slot & (held < period - 1)
+        in_values = has_slot[:, None] & (m < value_width)[None, :]
         query = projected + row * (keys + stride)
         kept = deferred + slot * (period - 1) * stride
         s_head = (s + (slot * heads + head) * key_width * value_width)[:, None] + m[None, :]
@@ -121,7 +121,7 @@ def _ordered_steps(
             for i in tl.static_range(2 * rows):
                 c = first + i % rows
                 row_key = first_key + c
-                here = (own if i < rows else is_last) & (row_key < first_key + key_width)
+                here = (has_slot if i < rows else is_last) & (row_key < first_key + key_width)
                 in_row = here[:, None] & in_values
                 s_row = s_head + c * value_width
                 state = tl.load(s_row, mask=in_row, other=0.0)
@@ -147,7 +147,7 @@ def _ordered_steps(
         # z and the normaliser, in lanes.
         lanes = tl.zeros((block_h, LANES), tl.float32)
         for i in tl.static_range(0, key_width, LANES):
-            in_keys = own[:, None] & (i + lane < key_width)[None, :]
+            in_keys = has_slot[:, None] & (i + lane < key_width)[None, :]
             key = first_key[:, None] + (i + lane)[None, :]
             z_places = (z + slot * keys)[:, None] + key
             total = tl.load(z_places, mask=in_keys, other=0.0)

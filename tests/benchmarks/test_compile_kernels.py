@@ -54,6 +54,8 @@ def test_processes_share_the_kernels_and_fill_the_same_cache_as_one(tmp_path):
         result = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=True
         )
+        for kernel in ("_linear", "_ordered_linear", "_step", "_ordered_steps"):
+            assert re.search(rf"\d {kernel}\b", result.stdout), kernel
         counts[jobs] = [
             int(count) for count in re.findall(r"(\d+) kernels compiled", result.stdout)
         ]
