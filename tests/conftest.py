@@ -51,6 +51,7 @@ SHARED = {
 
 def pytest_addoption(parser, pluginmanager):
     """Accept and ignore the xdist options of pyproject.toml where xdist is missing or disabled."""
+    parser.addoption("--compared", metavar="FILE", help="for tests/support/compared.py")
     if not pluginmanager.hasplugin("xdist"):
         for option in ("--numprocesses", "--dist"):
             parser.addoption(option, help="ignored without xdist")
@@ -128,6 +129,16 @@ def seeded():
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def compared(request):
+    """A function that counts the bytes of what a test marked `compared` has found equal."""
+    from tests.support.compared import record
+
+    row = request.node.get_closest_marker("compared").args
+    file = request.config.getoption("compared")
+    return lambda *values: record(file, row, values)
 
 
 def saved(name, folders):

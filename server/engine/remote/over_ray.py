@@ -58,6 +58,10 @@ SILENCE_SECONDS = 30.0
 REPLACED = "The model was replaced by another one while it worked on this request; send it again."
 GIVEN_UP = "The replicas that worked on this request were lost, one after the other."
 BROKEN = "The server failed while it distributed this request over its replicas; its log says why."
+MIXED = (
+    "the replicas of %s have other weights, builds, precisions or devices than each other, and share"
+    " no request: their digests are %s"
+)
 Counts = tuple[Stats, int]  # what a replica has done, and how often its engine was restarted
 
 
@@ -116,6 +120,7 @@ class ReplicaPool(RemoteEngine):
         self.counts: dict[str, Counts] = {}  # of the replicas that answer, by their names
         self.gone: dict[str, Counts] = {}  # of those that have answered
         self.past = Stats()  # of these together
+        self.digests: set[str] = set()  # of those that paint
         self.queue = FairQueue()  # jobs with images that were not dispatched
         self.sharded: dict[int, ShardedJob] = {}  # by job
 
@@ -151,6 +156,9 @@ class ReplicaPool(RemoteEngine):
         serving = [status for status in statuses if status.is_ready] or self.known
         for status in serving:
             slots[status.whole_digest] += status.slots
+        if len(slots) > 1 and slots.keys() != self.digests:
+            log.warning(MIXED, self.options.name, " and ".join(sorted(slots)))
+        self.digests = {*slots}
         if serving:
             most = slots.most_common(1)[0][0]
             self.ready = next(status.ready for status in serving if status.whole_digest == most)

@@ -57,13 +57,16 @@ def plain_program(tmp_path_factory):
     return compile_program(str(compilers.CROSS_COMPILER), "vectors.cpp", folder, *sources, *flags)
 
 
+@pytest.mark.compared(
+    "networks of random numbers, all they compute", "this processor", "aarch64, emulated"
+)
 @pytest.mark.parametrize(
     ("isa", "fixture"),
     and_slow([("neon", "program")], ("neon", "released_program"), ("portable", "plain_program")),
 )
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_those_of_this_processor(
-    name, isa, fixture, request, tmp_path
+    name, isa, fixture, request, tmp_path, compared
 ):
     case = CASES[name]
     native_vectors.record(case, tmp_path / "case")
@@ -77,6 +80,7 @@ def test_states_images_bits_and_parameters_are_those_of_this_processor(
     expected = native_vectors.run(case, cpu_kernels.instruction_sets()[0])
     found = native_vectors.read_results(tmp_path / "results", expected)
     assert [part for part in expected if (expected[part] != found[part]).any()] == []
+    compared(*found.values())
 
 
 @pytest.mark.slow

@@ -43,8 +43,13 @@ def coded(case, decoders, width):
     return slots
 
 
+@pytest.mark.compared(
+    "images of codes, and their intervals",
+    "reference in Python",
+    "each instruction set and WebAssembly",
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_code_paints_its_image_on_every_instruction_set(name):
+def test_a_code_paints_its_image_on_every_instruction_set(name, compared):
     case = CASES[name]
     shape = CASES[name].shape()
     images = torch.randint(
@@ -77,6 +82,7 @@ def test_a_code_paints_its_image_on_every_instruction_set(name):
                 decoder.take(start, width)
             ended = [int(slots[f"code_{name}"][row]) for name in ("at", "value", "range")]
             assert ended == [decoder.at, decoder.value, decoder.range]
+    compared(images, intervals)
 
 
 @pytest.mark.parametrize("coefficient", [255.0, 256.0, 257.0])

@@ -17,7 +17,7 @@ import torch
 from scanline.kernels.cpu.shape import STATE
 from tests.support.kernels import native_fuzz, native_vectors
 from tests.support.kernels.native import ISAS, NATIVE
-from tests.support.kernels.native_vectors import CASES, Case
+from tests.support.kernels.native_vectors import CASES, INTERVALS, Case
 
 pytestmark = NATIVE
 
@@ -48,14 +48,20 @@ DIGESTS = {
 }
 
 
+@pytest.mark.compared(
+    "networks of random numbers, all they compute",
+    "recorded hashes",
+    "each instruction set and WebAssembly",
+)
 @pytest.mark.parametrize("name", CASES)
 def test_states_images_bits_and_parameters_are_the_recorded_ones_on_every_instruction_set(
-    name,
+    name, compared
 ):
     for isa in ISAS:
         results = native_vectors.run(CASES[name], isa)
         assert all(np.isfinite(array).all() for array in results.values()), isa
         assert native_vectors.digest(results) == DIGESTS[name], isa
+    compared(*(array for output, array in results.items() if output != INTERVALS))
 
 
 def summed(bits, start=0.0):

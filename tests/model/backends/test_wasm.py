@@ -38,16 +38,23 @@ def painted(name, precision):
     return images.array
 
 
+@pytest.mark.compared("pictures of shipped models", "this processor", "WebAssembly in wasmtime")
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", MODELS)
-def test_a_picture_has_the_bytes_of_this_processor(name, precision, network, monkeypatch):
+def test_a_picture_has_the_bytes_of_this_processor(name, precision, network, monkeypatch, compared):
     expected = painted(name, precision)
     monkeypatch.setattr(cpu_kernels, "Network", network)
     assert np.array_equal(painted(name, precision), expected)
+    compared(expected)
 
 
-def test_a_guided_digit_its_completion_class_and_code_are_those_of_this_processor(monkeypatch):
+@pytest.mark.compared(
+    "a guided digit, its completion and its code", "this processor", "WebAssembly in wasmtime"
+)
+def test_a_guided_digit_its_completion_class_and_code_are_those_of_this_processor(
+    monkeypatch, compared
+):
     def made():
         model = loaded("mnist-small", "int8")
         images = model.sample(
@@ -73,3 +80,4 @@ def test_a_guided_digit_its_completion_class_and_code_are_those_of_this_processo
     expected = made()
     monkeypatch.setattr(cpu_kernels, "Network", WasmNetwork)
     assert made() == expected
+    compared(expected["digit"], expected["completed"], expected["code"])

@@ -62,13 +62,17 @@ def alone(painter):
     return painted_alone(painter, watched(painter))
 
 
+@pytest.mark.compared(
+    "images of every kind", "alone", "in batches of 5 to 1,000 slots, 1 and 2 threads"
+)
 @pytest.mark.parametrize(("slots", "threads"), [(7, 2), (64, 1), *SWEEP], indirect=["threads"])
-def test_alone_is_in_a_batch(painter, alone, slots, threads):
+def test_alone_is_in_a_batch(painter, alone, slots, threads, compared):
     generator = painter.generator(
         slots if isinstance(slots, int) else LARGEST[painter.backend], threads
     )
     for name, image in in_a_batch(generator, watched(painter)).items():
         assert image == alone[name], name
+    compared(*(image for image, *_ in alone.values()))
     assert torch.get_num_threads() == threads
 
 

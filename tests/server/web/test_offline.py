@@ -38,7 +38,10 @@ def exported(tmp_path_factory):
     return root / "colour", (root / "page" / "index.html").as_uri()
 
 
-def test_it_paints_writes_and_codes(visit, exported):
+@pytest.mark.compared(
+    "a page of its own: pictures, a code, a completion", "this machine", "Chromium"
+)
+def test_it_paints_writes_and_codes(visit, exported, compared):
     directory, address = exported
     asked = "seed=7&temperature=0.9&guidance=1.5"
     visitor = visit(f"{address}?{asked}&n=3&class=any", done=3, reduced_motion="reduce")
@@ -76,6 +79,7 @@ def test_it_paints_writes_and_codes(visit, exported):
     found = visitor.pixels("#results canvas >> nth=4")
     shown = completed.array.reshape(*found.shape[:2], -1)
     assert np.array_equal(found[..., :3], shown)
+    compared(any_class.array, file, written.array, completed.array)
 
 
 @pytest.mark.parametrize("precision", ["exact", "int8"])

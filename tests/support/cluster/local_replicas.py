@@ -5,6 +5,7 @@ Only the transport is missing. A test chooses by `route` which replica gets the 
 """
 
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import repeat
 
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.sampling.base.messages import GenerateRequest
@@ -83,9 +84,10 @@ def painted_alone(directory, n):
 
 
 @asynccontextmanager
-async def replica_of(directory):
+async def replica_of(directory, **settings):
     replica = LocalReplica.__new__(LocalReplica)
-    await Replica.__init__(replica, ClusterSettings(slots=32, threads=1), str(directory))
+    settings = {"slots": 32, "threads": 1, **settings}
+    await Replica.__init__(replica, ClusterSettings(**settings), str(directory))
     try:
         yield replica
     finally:
@@ -93,12 +95,15 @@ async def replica_of(directory):
 
 
 @asynccontextmanager
-async def local_pool(*directories):
-    """A pool over one replica of each directory's model, that has polled them once."""
+async def local_pool(*directories, settings=None):
+    """A pool over one replica of each directory's model, that has polled them once; settings: of
+    each replica, where they have any."""
     async with AsyncExitStack() as stack:
-        handle = LocalReplicas(
-            *[await stack.enter_async_context(replica_of(each)) for each in directories]
-        )
+        replicas = []
+        for directory, of_replica in zip(directories, settings or repeat({}), strict=False):
+            replica = replica_of(directory, **of_replica)
+            replicas.append(await stack.enter_async_context(replica))
+        handle = LocalReplicas(*replicas)
         pool = ReplicaPool(handle, 1, EngineOptions(directories[0]), QueueLimits(10_000))
         pool.start()
         stack.push_async_callback(pool.close)

@@ -68,6 +68,11 @@ def assert_same(expected, found, step_bytes):
     assert torch.equal(expected_state.z, found_state.z)
 
 
+@pytest.mark.compared(
+    "small models, exact: images, states, costs",
+    "steps in Triton's interpreter",
+    "passes that paint ahead",
+)
 @pytest.mark.parametrize(
     ("variant", "passes"),
     and_slow(
@@ -79,7 +84,7 @@ def assert_same(expected, found, step_bytes):
         ("categorical", FLAT),
     ),
 )
-def test_bytes_bits_and_states_are_those_of_steps(variant, passes):
+def test_bytes_bits_and_states_are_those_of_steps(variant, passes, compared):
     model = model_of(variant)
     backend = backend_of(model, passes)
     size = backend.config.step_bytes
@@ -110,6 +115,7 @@ def test_bytes_bits_and_states_are_those_of_steps(variant, passes):
         assert_same(expected, found, size)
     assert painted == (COUNT - 1) * ((length - backend.config.first) // size)
     assert computed >= painted
+    compared(expected.images, expected.bits, expected.state.s, expected.state.z)
 
 
 @pytest.mark.parametrize("state_dtype", NARROW)

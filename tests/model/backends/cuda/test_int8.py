@@ -24,6 +24,9 @@ from tests.support.kernels.native import NATIVE
 from tests.support.sweeps import and_slow
 
 pytestmark = NATIVE
+COMPUTED = pytest.mark.compared(
+    "small models in 8 bits: images, states, costs, intervals", "CPU kernel", "Triton's interpreter"
+)
 SMALL = {"height": 2, "width": 4, "layers": 1}  # the interpreter takes its time
 # no width is a multiple of a vector or of a block
 ODD = {"heads": 3, "key_width": 19, "value_width": 7, "feed_forward": 37, "components": 17}
@@ -105,16 +108,19 @@ def assert_same_bits(run, model):
         assert numbers.dtype == found[name].dtype
         same = numbers.nan_to_num() == found[name].nan_to_num()
         assert same.all(), f"{(~same).sum()} of {same.numel()} of {name}"
+    return expected.values()
 
 
+@COMPUTED
 @pytest.mark.parametrize("run", [painted, read])
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
-def test_images_states_costs_and_intervals_are_those_of_the_cpu_kernel(variant, run):
-    assert_same_bits(run, model_of(variant))
+def test_images_states_costs_and_intervals_are_those_of_the_cpu_kernel(variant, run, compared):
+    compared(*assert_same_bits(run, model_of(variant)))
 
 
-def test_bits_are_the_cpu_kernels_at_odd_sizes():
-    assert_same_bits(painted, model_of("grey pixels", **ODD))
+@COMPUTED
+def test_bits_are_the_cpu_kernels_at_odd_sizes(compared):
+    compared(*assert_same_bits(painted, model_of("grey pixels", **ODD)))
 
 
 @pytest.mark.parametrize("variant", ["strokes", "histogram"])
@@ -129,8 +135,13 @@ def test_digests_are_those_of_the_cpu_kernel(variant):
         assert digest(model, exact, "exact") != expected
 
 
+@pytest.mark.compared(
+    "images of a file of codes in 8 bits",
+    "encoded by one",
+    "decoded by the other: CPU kernel, Triton's interpreter",
+)
 @pytest.mark.parametrize(("encoding", "decoding"), [("cpu", "cuda"), ("cuda", "cpu")])
-def test_a_file_of_codes_is_decoded_by_the_other(encoding, decoding, tmp_path):
+def test_a_file_of_codes_is_decoded_by_the_other(encoding, decoding, tmp_path, compared):
     network = model_of("strokes")
     images = small_models.tensor(network.config, 3).reshape(-1, 2, 4).numpy()
     path = tmp_path / "codes"
@@ -141,6 +152,7 @@ def test_a_file_of_codes_is_decoded_by_the_other(encoding, decoding, tmp_path):
 
     path.write_bytes(opened(encoding).compress(images, class_name=["7", None, "horse"]))
     assert (opened(decoding).decompress(path.read_bytes()) == images).all()
+    compared(images)
 
 
 @pytest.mark.slow  # at the sizes that users have, in the interpreter

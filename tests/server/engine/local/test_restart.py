@@ -101,14 +101,18 @@ def assert_equals_offline(grey, job, seed):
     assert_array_equal(job.task.bits_per_dim, expected.bits_per_dim)
 
 
-def test_bytes_equal_those_without_a_restart(replayed, grey):
+@pytest.mark.compared("images and streams", "no fault", "an engine that was killed and replayed")
+def test_bytes_equal_those_without_a_restart(replayed, grey, compared):
     assert replayed.restarts == 1
     assert_equals_offline(grey, replayed.painted, seed=7)
+    compared(replayed.painted.task.images)
 
 
-def test_a_stream_has_every_byte_once(replayed, grey):
+@pytest.mark.compared("images and streams", "no fault", "an engine that was killed and replayed")
+def test_a_stream_has_every_byte_once(replayed, grey, compared):
     expected = paint(grey, IMAGES, seed=7, known=KNOWN, mask=HOLE, particles=PARTICLES).images
     assert_array_equal([np.frombuffer(image, np.uint8) for image in replayed.streamed], expected)
+    compared(expected)
     assert sorted(replayed.ended) == list(range(IMAGES))
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -172,29 +172,6 @@ async def test_files_that_change_change_no_image_and_no_request_to_come(director
     assert_array_equal(first.task.images, paint(grey, IMAGES, seed=1).images)
     assert_array_equal(second.task.images, paint(grey, 3, seed=2).images)
     assert not engine.directory.exists()  # the copy goes with the engine
-
-
-async def test_an_engine_of_int8_weights_that_loses_its_gpu_goes_on_on_the_cpu(directory, caplog):
-    """Until it is killed, the client takes it for one on a GPU that this machine does not have."""
-    options = EngineOptions(directory, "cpu", slots=4, threads=1, precision="int8")
-    engine = await RecordingClient(options).started()
-    with engine.paint(3, seed=1) as before:
-        await with_deadline(before.wait())
-    engine.ready = replace(
-        engine.ready, device="cuda", backend_name="cuda", backend="triton (card, weights int8)"
-    )
-    with engine.paint(3, seed=1, stream=True) as after:
-        await engine.wait_for(Pixels)
-        engine.signal(signal.SIGKILL)
-        await with_deadline(after.wait())
-    await engine.close()
-    assert_array_equal(after.task.images, before.task.images)
-    (line,) = [record.message for record in caplog.records if "goes on" in record.message]
-    assert re.fullmatch(
-        r"the engine goes on with the same bytes on cpu kernel \(.*\), no longer on triton \(card, weights int8\)",
-        line,
-    )
-    assert engine.ready.device == "cpu"
 
 
 def remove_files(temporary):

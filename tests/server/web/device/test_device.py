@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from scanline.model import zoo
 from scanline.model.formats.checkpoint import load_model, save_model
-from scanline.model.formats.model_dir import read_info
+from scanline.model.formats.model_dir import load_config, read_info
 from scanline.model.sampling.kernel_file import kernel_file
 from scanline.server.api.weights_export import Exported, Exports
 from tests.server.web.test_complete import SEED, stroke
@@ -249,15 +249,17 @@ def saved(visitor: Visitor, by: str) -> bytes:
     return Path(download.value.path()).read_bytes()
 
 
+@pytest.mark.compared("pictures of shipped models, guided, in 8 bits", "the server", "Chromium")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist-small", "letters-small", "cifar10-small"])
-def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name):
+def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name, compared):
     with serve(zoo.find(name), "--precision", "int8", prepare=export_in_a_thread) as server:
         visitor = wait_for_size(visit(f"{server.url}/#device"))
         visitor.see("#device-guidance").fill("2.5")
         visitor.see("#device-temperature").fill("0.9")
         paint(visitor, "7")
         assert compare(visitor) == ALL
+    compared(bytes(IMAGES * load_config(zoo.find(name)).bytes))
 
 
 @pytest.mark.parametrize(
