@@ -19,7 +19,7 @@ from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.likelihood.typicality import LEVELS
 from scanline.model.network.class_head import ClassHead
 from scanline.model.network.transformer import Transformer
-from scanline.model.sampling.base.digest import HEX_DIGITS, coding_digests
+from scanline.model.sampling.base.digest import HEX_DIGITS, coding_digests, model_digest
 
 
 def kernel_file(model: Transformer, served_precision: str, info: ModelInfo | None = None) -> bytes:
@@ -30,13 +30,13 @@ def kernel_file(model: Transformer, served_precision: str, info: ModelInfo | Non
     shape = kernel_shape(config)
     is_int8 = precision(served_precision).int8_weights
     name: PrecisionName = "int8" if is_int8 else DEFAULT
-    described = {
+    described: dict[str, Any] = {
         "abi": cpu_kernels.ABI,
         "shape": {field: getattr(shape, field) for field in FIELDS},
         "weights": WEIGHT_TYPES["int8" if is_int8 else "float32"],
         "first_byte_histogram": config.first_byte_histogram,
         "precision": name,
-        "coding": _coding(model, name),
+        **_digests(model, name),
         "reading": None,
     }
     tensors = {}
@@ -60,14 +60,18 @@ def _reading(head: ClassHead, info: ModelInfo) -> dict[str, Any]:
     }
 
 
-def _coding(model: Transformer, name: PrecisionName) -> str:
-    """Return the digest of codes that the kernel makes, zeros where this machine has none."""
+def _digests(model: Transformer, name: PrecisionName) -> dict[str, str]:
+    """Return the digests of what the kernel paints and of the codes that it makes, zeros where this
+    machine has no kernel."""
     if not cpu_kernels.available():
-        return "0" * HEX_DIGITS
+        return dict.fromkeys(("digest", "coding"), "0" * HEX_DIGITS)
     backend = CpuBackend(model, threads=1, precision=PRECISIONS[name])
-    coding = coding_digests(model, backend, name)[0]
+    digests = {
+        "digest": model_digest(model, backend, name),
+        "coding": coding_digests(model, backend, name)[0],
+    }
     backend.close()
-    return coding
+    return digests
 
 
 def _smallest(tensor: torch.Tensor) -> torch.Tensor:

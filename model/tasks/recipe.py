@@ -1,5 +1,6 @@
 """The recipe of a task's images: see model/images/recipe.py, which writes it into their files."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -10,6 +11,8 @@ from scanline.model.base.extras import version
 from scanline.model.base.sampling_options import DrawnLabel
 from scanline.model.images.recipe import MAX_KNOWN, Recipe, of_image
 from scanline.model.sampling.base.messages import GenerateRequest
+
+MAX_MASK_PIXELS = 2**16  # of a mask that a recipe has
 
 
 def recipe_of(
@@ -50,6 +53,10 @@ def recipe_of(
         rows = _kept_rows(masks, config)
         if rows is not None:
             fields["keep_rows"] = rows
+        elif len(set(masks)) == 1 and config.height * config.width <= MAX_MASK_PIXELS:
+            pixels = np.frombuffer(masks[0], np.uint8)[:: config.channels]
+            bits = np.packbits(pixels, bitorder="little")
+            recipe["mask"] = b64encode(bits.tobytes()).decode()
         named = zip(known[:MAX_KNOWN], masks, strict=False)
         recipe["known_sha256"] = [known_sha256(*both) for both in named]
     if len(requests) > 1:

@@ -354,6 +354,8 @@ class ModelCard(Answer):
     """why each faster backend is not used"""
     digest: str | None
     """models with an equal one paint equal bytes"""
+    scanline: str
+    """version of this program, as recipes name it"""
     coding: str | None
     """models with an equal one decode each other's codes"""
 

@@ -4,6 +4,7 @@ own. POST /v1/models/{id}/reload.
 
 from fastapi import APIRouter, HTTPException
 
+from scanline.model.base.extras import version
 from scanline.model.base.sampling_options import limits_of
 from scanline.server.api.base.errors import ApiError
 from scanline.server.api.openapi import errors
@@ -62,6 +63,7 @@ def _card(model: ServedModel) -> ModelCard:
         bits_per_dim=model.bits_per_dim,
         typical_bits_per_dim=model.typical_bits_per_dim,
         precision=model.engine.options.precision,
+        scanline=version(),
         state_bytes_per_image=ready.state_bytes if ready else None,
         fallbacks=list(ready.fallbacks) if ready else None,
         **{

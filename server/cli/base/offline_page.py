@@ -6,6 +6,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+from scanline.model.base.extras import version
 from scanline.model.base.sampling_options import limits_of
 from scanline.model.formats.checkpoint import load_model
 from scanline.model.formats.model_dir import ModelInfo, model_name, read_info
@@ -55,4 +56,7 @@ def _card(directory: Path, info: ModelInfo, parameters: int) -> dict[str, Any]:
         "state_bytes_per_image": config.state_bytes_per_image,
         "bits_per_dim": info.bits_per_dim,
         "typical_bits_per_dim": None,
+        "aliases": [],
+        "digest": None,  # is in the model's file
+        "scanline": version(),
     }

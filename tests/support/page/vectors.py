@@ -5,6 +5,7 @@ that the server paints and reads with.
 """
 
 import json
+import re
 from base64 import b64encode
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from scanline.model.sampling.kernel_file import kernel_file
 from scanline.model.sampling.kinds.image_spec import ImageSpec
 from tests.support import small_models
 
+DIGEST = re.compile(rb'(digest\\": \\")[0-9a-f]{32}')
 FILE = Path(__file__).parents[3] / "server/web/test/vectors.json"
 WORDS = (0, 1, 2**16, 2**31, 2**32 - 1)
 SEEDS = (0, 1, 2**32, 2**53 + 1, 2**63 - 1)
@@ -142,7 +144,8 @@ def _model():
     for number, tensor in enumerate(tensors):
         count = torch.arange(tensor.numel()).view(tensor.shape)
         tensor.copy_((count - 9) / (8 if number else 7))
-    file = kernel_file(model, "int8")
+    # the digest of what paints is another one in each version
+    file = DIGEST.sub(rb"\g<1>" + 32 * b"0", kernel_file(model, "int8"))
     values = [tensor.flatten().tolist() for tensor in tensors]
     return {
         "file": b64encode(file).decode(),

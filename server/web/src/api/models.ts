@@ -5,6 +5,7 @@ import { call, wait } from "./http";
 
 export interface Model {
   id: string;
+  aliases: string[];
   height: number;
   width: number;
   channels: number;
@@ -20,6 +21,8 @@ export interface Model {
   state_bytes_per_image: number | null;
   bits_per_dim: number | null;
   typical_bits_per_dim: [number, number] | null; // null where it is not known which pictures are outliers
+  digest: string | null; // of what paints, and the version of it
+  scanline: string;
 }
 
 /** Returns all models, the default first. Waits while one is loading or the server cannot be reached. */

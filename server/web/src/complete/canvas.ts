@@ -4,7 +4,7 @@ import { find, pixelScale } from "../base/elements";
 import { Picture, type Size } from "../pictures/picture";
 import { Ink } from "./ink";
 import { KeyboardBrush } from "./keyboard_brush";
-import { Occlusion } from "./occlusion";
+import { Occlusion } from "../pictures/occlusion";
 
 const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels

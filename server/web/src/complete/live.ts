@@ -12,7 +12,7 @@ import { Picture, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
 import { isShown } from "../shell/tabs";
 import { view } from "../viewer/viewer";
-import type { Occlusion } from "./occlusion";
+import type { Occlusion } from "../pictures/occlusion";
 
 const COUNT = 4;
 const [LARGEST, GAP] = [112, 8]; // CSS pixels

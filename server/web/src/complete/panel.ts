@@ -12,14 +12,13 @@ import { find, make, onClick, setText } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, PaintForm, toAddress } from "../jobs/paint_form";
 import { base64 } from "../pictures/files";
-import { cleaned } from "../pictures/open";
 import type { Picture } from "../pictures/picture";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../base/notice";
 import { follow } from "../shell/follow";
 import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
 import { DrawingCanvas } from "./canvas";
-import { readDrawing, writeDrawing } from "./drawing_fields";
+import { readDrawing, writeDrawing } from "../pictures/drawing_fields";
 import { LiveCompletions, type LiveDrawing } from "./live";
 import { ParticlesChoice } from "./particles";
 import { Reading } from "./reading";
@@ -135,7 +134,9 @@ async function makeDigit(image: CanvasImageSource, width: number, height: number
   if (!isOfDigits || model.channels !== 1) return;
   const loaded = canvas.image;
   const asked = model;
-  const digit = await cleaned(image, width, height, model).catch(() => undefined); // without a server: as it is
+  const opening = import("../recipe/lazy");
+  // without a server: as it is
+  const digit = await opening.then(({ cleaned }) => cleaned(image, width, height, asked)).catch(() => undefined);
   if (!digit || canvas.image !== loaded || model !== asked || String(digit.bytes) === String(loaded.bytes)) return;
   canvas.load(digit.canvas, digit.size.width, digit.size.height);
   const undo = make("button", { type: "button" }, "Undo");
@@ -250,7 +251,12 @@ async function complete(isNew = true): Promise<void> {
   goTo(addressOf("complete", address), isNew);
   const fields = { image: await base64(original.canvas), ...(await occlusion.fields()) };
 
-  results.reset(model, original, occlusion, rows, n);
+  const painter = model;
+  results.reset(model, original, occlusion, rows, n, async (index, particles) => {
+    const { ofImage, recipeOfCompletions } = await import("../recipe/lazy");
+    const recipe = await recipeOfCompletions(painter, asked, particles, original, occlusion);
+    return recipe && ofImage(recipe, index, asked.class ?? null);
+  });
   runner.follow();
   const { channels } = original.size;
   const isPainted = (position: number) => !occlusion.isKnown(Math.floor(position / channels));

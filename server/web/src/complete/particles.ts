@@ -2,7 +2,7 @@
 // one makes a difference only where a known pixel follows a hidden one.
 
 import { find, setText } from "../base/elements";
-import type { Occlusion } from "./occlusion";
+import type { Occlusion } from "../pictures/occlusion";
 
 const USEFUL =
   "Each completion is painted by that many particles side by side. Where the known pixels after a gap make a particle " +

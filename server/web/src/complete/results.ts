@@ -10,7 +10,8 @@ import { base64 } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { showError } from "../base/notice";
 import { view } from "../viewer/viewer";
-import type { Occlusion } from "./occlusion";
+import type { Recipe } from "../recipe/recipe";
+import type { Occlusion } from "../pictures/occlusion";
 import type { ParticlesRow } from "./particles";
 
 const [LARGEST, SMALLEST, GAP] = [112, 84, 10]; // CSS pixels
@@ -41,6 +42,7 @@ export class Results {
   private each = 0; // completions in a row
   private occlusion!: Occlusion;
   private model = "";
+  private recipe!: RecipeOf;
   private scores: Scores | undefined; // of the original and every completion, once requested
   private readonly box = find("results", HTMLElement);
 
@@ -50,8 +52,9 @@ export class Results {
   }
 
   /** Replaces all results by `n` empty completions of a picture in each row; says if the model does not know such. */
-  reset(model: Model, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number): void {
+  reset(model: Model, original: Picture, occlusion: Occlusion, rows: ParticlesRow[], n: number, recipe: RecipeOf): void {
     this.model = model.id;
+    this.recipe = recipe;
     this.occlusion = occlusion;
     this.scores = undefined;
     this.original = result(Picture.of(original.size, original.bytes), "original");
@@ -89,8 +92,14 @@ export class Results {
       model: this.model,
       file: at === 0 ? "original" : `${this.model}-completion-${at}`,
       opener: result.picture.canvas.parentElement!,
+      recipe: async () => (at === 0 || !result.picture.done ? undefined : this.recipeOf(at - 1)),
     }));
     view(viewed, index);
+  }
+
+  private recipeOf(completion: number): Promise<Recipe | undefined> {
+    const { particles } = this.rows[Math.floor(completion / this.each)]!;
+    return this.recipe(completion % this.each, particles);
   }
 
   private async showOutlierNote(): Promise<void> {
@@ -175,6 +184,9 @@ export class Results {
     this.box.style.setProperty("--high", `${height * scale}px`);
   }
 }
+
+/** The recipe of a completion, by its number among those with so many particles. */
+type RecipeOf = (index: number, particles: number) => Promise<Recipe | undefined>;
 
 /** `row` is the label of its row of completions, where there are several. */
 function result(picture: Picture, text: string, row = ""): Result {

@@ -4,10 +4,11 @@
 import { bytesOf, type Model } from "../api/models";
 import { runJob } from "../api/websocket";
 import { find, make, setText } from "../base/elements";
-import { openFile, type Opened } from "../pictures/open";
+import type { Opened } from "../recipe/open";
 import { Picture } from "../pictures/picture";
+import type { Restored } from "../recipe/restore";
 import { clearNotice, showError } from "../base/notice";
-import { isShown, selectTab } from "../shell/tabs";
+import { goTo, isShown, selectTab } from "../shell/tabs";
 
 const THUMBNAILS = 12;
 const EXAMPLES = 8;
@@ -17,24 +18,41 @@ const HAVE_FILES = ["complete", "compress"]; // tabs; what is dropped on another
 
 let fromFile: Picture[] = []; // of the last file, where it had several
 
-/** Calls `use` with what is in every file that the user chooses in the field `id`, pastes or drops while the tab is shown. */
+/** Calls `use` with what is in every file that the user chooses in the field `id`, pastes or drops while the tab is shown. A
+ * file with a recipe restores what it shows; the tab has its pictures, if it is shown. */
 export function setUpFiles(tab: string, id: string, model: () => Model, use: (opened: Opened) => void): void {
   const open = async (file: File | undefined) => {
     if (!file) return;
     try {
-      const opened = await openFile(file, model);
+      const opening = await import("../recipe/lazy");
+      const opened = await opening.openFile(file, model);
       clearNotice();
-      fromFile = "pictures" in opened && opened.pictures.length > 1 ? opened.pictures : [];
+      let said: unknown;
+      const pictures = "pictures" in opened ? opened.pictures : undefined;
+      fromFile = pictures && pictures.length > 1 ? pictures : [];
+      if (opened.recipe) {
+        const isHere = isShown(tab) && pictures !== undefined;
+        try {
+          const restored = await opening.restored(opened.recipe, pictures, file.name);
+          said = restored.sentence;
+          if (!restoreIn(isHere ? tab : restored.tab, restored)) return showError(said);
+        } catch (error) {
+          if (!isHere || !(error instanceof opening.FileError)) throw error;
+          said = error; // the tab needs its pictures only
+        }
+      } else if (!isShown(tab)) selectTab(tab, true);
       use(opened);
+      if (said) showError(said);
     } catch (error) {
-      showError(error, tab);
+      showError(error, isShown(tab) ? tab : undefined);
     }
   };
-  const upload = find(id, HTMLInputElement);
-  upload.addEventListener("change", () => {
-    void open(upload.files?.[0]);
-    upload.value = "";
-  });
+  for (const input of [id, ...(tab === HAVE_FILES[0] ? ["open"] : [])].map((id) => find(id, HTMLInputElement))) {
+    input.addEventListener("change", () => {
+      void open(input.files?.[0]);
+      input.value = "";
+    });
+  }
   document.addEventListener("paste", (event) => {
     const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith("image/"));
     if (isShown(tab)) void open(file);
@@ -45,9 +63,18 @@ export function setUpFiles(tab: string, id: string, model: () => Model, use: (op
     event.preventDefault();
     const file = event.dataTransfer?.files[0];
     if (!file) return;
-    if (tab === HAVE_FILES[0] && !HAVE_FILES.some(isShown)) selectTab(tab, true);
-    if (isShown(tab)) void open(file);
+    if (isShown(tab) || (tab === HAVE_FILES[0] && !HAVE_FILES.some(isShown))) void open(file);
   });
+}
+
+/** Goes to the address of what was opened, in a tab. Returns whether that tab takes its pictures from the file: the gallery
+ * then paints them when it is shown. */
+function restoreIn(tab: string, { model, tab: own, fields }: Restored): boolean {
+  const search = own === "paint" ? `?${fields}` : "";
+  const ofTab = tab !== own ? new URLSearchParams({ model: model.id }) : search ? "" : fields;
+  goTo(`${search}#${tab}${ofTab && "&"}${ofTab}`, true);
+  window.dispatchEvent(new PopStateEvent("popstate"));
+  return tab !== own;
 }
 
 let examples: Promise<Picture[]> = Promise.resolve([]); // of one model

@@ -15,7 +15,7 @@ import { save } from "../pictures/files";
 import { pngSize } from "../pictures/png_size";
 import { onAddress, onModel } from "../shell/model";
 import { clearNotice, FormError, showError } from "../base/notice";
-import { addressOf, detailsOf, goTo, isShown } from "../shell/tabs";
+import { addressOf, detailsOf, goTo, isShown, onChosenTab } from "../shell/tabs";
 import { BitBar, withFlipped } from "./bit_bar";
 import { DeviceCodec, ServerCodec, type Codec, type Painted } from "./codecs";
 import markup from "./compress.html?raw";
@@ -85,7 +85,8 @@ export function setUpCompress(from: Sources): void {
   onClick("code-link", () => void copy(new URL(`#compress&${shownFields}`, location.href).href));
   onClick("code-restore", () => void paint(own));
   onClick("code-save", () => save(new Blob([codec.fileOf(own) as BlobPart]), `${model.id}-picture.scan`));
-  window.addEventListener("tab", () => (restore(), void offer()));
+  onChosenTab(restore);
+  window.addEventListener("tab", () => void offer());
   onAddress(restore);
   window.addEventListener("resize", () => picture && fit());
   onModel((selected, isChosen) => {

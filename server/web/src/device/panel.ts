@@ -7,6 +7,7 @@ import { need } from "../base/browser";
 import { find, make, onClick, pixelScale } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
 import { PaintForm, type PaintRequest } from "../jobs/paint_form";
+import { columnsOf, png, save, sheet } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../base/notice";
@@ -16,6 +17,7 @@ import { WorkerPool } from "./worker_pool";
 
 const ROOM = 112; // CSS pixels for an image, less where three do not fit side by side
 const GAP = 6;
+const SCALE = 4; // of the sheet that is saved
 
 let model: Model;
 let pool: WorkerPool | undefined; // has loaded the model
@@ -34,6 +36,7 @@ export function setUpDevice(): void {
   });
   form.classes.onChange(() => form.showGuidance(model));
   onClick("device-compare", () => void run(compare));
+  onClick("device-save", async () => save(await sheetFile(), `${request.model}-seed-${request.seed}.png`));
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
     model = selected;
@@ -102,6 +105,7 @@ function showState(): void {
   const canCompare = !runner.isRunning && pictures.length > 0 && pictures.every(({ done }) => done);
   find("device-go", HTMLButtonElement).disabled = runner.isRunning;
   find("device-compare", HTMLButtonElement).hidden = !canCompare;
+  find("device-save", HTMLButtonElement).hidden = !canCompare;
   if (!runner.isRunning) find("device-progress", HTMLProgressElement).hidden = true;
 }
 
@@ -145,6 +149,14 @@ async function openPool(signal: AbortSignal): Promise<WorkerPool> {
   if (signal.aborted) opened.close();
   signal.throwIfAborted();
   return opened;
+}
+
+/** A PNG of all images, whose recipe names what paints here. */
+async function sheetFile(): Promise<Blob> {
+  const { ofSheet, recipeOf, withRecipe } = await import("../recipe/lazy");
+  const recipe = recipeOf({ ...model, digest: pool!.model.digest }, request)!;
+  const names = form.classes.labelsOf(request).map((label) => model.classes[label - 1] ?? null);
+  return withRecipe(await png(sheet(pictures, SCALE)), ofSheet(recipe, names, columnsOf(names.length), SCALE));
 }
 
 /** Paints the same images on the server and shows how many of the images and bytes are equal. */

@@ -385,14 +385,15 @@ function layOver(weights: Float32Array): void {
 function drawImage(pixels: number, current?: number, window?: [number, number] | null): void {
   const canvas = find("watched", HTMLCanvasElement);
   laidOver = undefined;
-  const { width, height } = picture!.size;
+  if (!picture) return; // of another model than the bytes that arrive
+  const { width, height } = picture.size;
   const scale = pixelScale(width, ROOM);
   const fine = Math.max(1, Math.round(scale * (globalThis.devicePixelRatio || 1))); // canvas pixels for one of the image
   Object.assign(canvas, { width: width * fine, height: height * fine });
   enlarge(canvas, scale / fine);
   const context = canvas.getContext("2d")!;
   context.imageSmoothingEnabled = false;
-  const image = picture!.copy((pixel) => pixel < pixels).canvas;
+  const image = picture.copy((pixel) => pixel < pixels).canvas;
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
   canvas.setAttribute("aria-label", `Image so far: ${pixels} of ${width * height} pixels`);
   if (current === undefined) return;

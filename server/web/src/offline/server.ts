@@ -31,7 +31,7 @@ class PageServer implements LocalServer {
     const pool = await this.opening;
     if (path === "v1/models") {
       hold(pool);
-      return Response.json({ data: [this.model] });
+      return Response.json({ data: [{ ...this.model, digest: pool.model.digest }] });
     }
     if (path === "v1/images/classifications") {
       const bytes = Uint8Array.from(await this.bytesOf((body as { image: string }).image));

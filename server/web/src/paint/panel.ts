@@ -9,10 +9,11 @@ import { find, onClick } from "../base/elements";
 import { ANY } from "../jobs/class_choice";
 import { JobRunner } from "../jobs/job_runner";
 import { fromAddress, lettersIn, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
-import { array, png, save, sheet, zipOf } from "../pictures/files";
+import { array, columnsOf, png, save, sheet } from "../pictures/files";
+import type { Recipe } from "../recipe/recipe";
 import { onAddress, onModel, selectModel, servedModels } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../base/notice";
-import { goTo, isShown } from "../shell/tabs";
+import { goTo, isShown, onChosenTab } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
 import { WriteField } from "./write_field";
@@ -52,12 +53,8 @@ export function setUpPaint(): void {
   });
   onClick("again", () => paint(last));
   onClick("copy-link", () => void copyLink());
-  onClick("save-sheet", async () => {
-    const scale = Number(find("sheet-scale", HTMLSelectElement).value);
-    const file = last.write ? png(gallery.copy(scale)) : sheet(gallery.pictures, scale);
-    save(await file, `${nameOfFile()}.png`);
-  });
-  onClick("save-zip", async () => save(await zipOf(finishedPictures(), nameOfFile()), `${nameOfFile()}.zip`));
+  onClick("save-sheet", async () => save(await sheetFile(), `${nameOfFile()}.png`));
+  onClick("save-zip", async () => save(await archive(), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
   setUpFilm("save-film", "paint", () => [asked(), nameOfFile()]);
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
@@ -76,7 +73,7 @@ export function setUpPaint(): void {
   });
   narrow.addEventListener("change", placeForm);
   onAddress(restore);
-  window.addEventListener("tab", () => model && restore());
+  onChosenTab(() => model && restore());
 }
 
 /** Folds the form where the model writes: then it is not the main one, and stands below the pictures, as on a phone. */
@@ -167,6 +164,38 @@ function asked(): CodeRequest {
   return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }
 
+/** A PNG of all images, or of what is written as it is seen. */
+async function sheetFile(): Promise<Blob> {
+  const { pictures, tiles } = gallery;
+  const { write } = last;
+  const scale = Number(find("sheet-scale", HTMLSelectElement).value);
+  const file = await png(write ? gallery.copy(scale) : sheet(pictures, scale));
+  const { ofSheet, recipeOf, withRecipe } = await import("../recipe/lazy");
+  const recipe = pictures.every(({ done }) => done) ? recipeOf(model, last) : undefined;
+  if (!recipe) return file;
+  const names = tiles.map(({ finished }) => finished?.class ?? null);
+  const ofFile = write ? { ...recipe, write: write.join("") } : ofSheet(recipe, names, columnsOf(names.length), scale);
+  return withRecipe(file, ofFile);
+}
+
+/** An archive with a PNG of each finished image. */
+async function archive(): Promise<Blob> {
+  const { withRecipe, zip } = await import("../recipe/lazy");
+  const name = nameOfFile();
+  const files = gallery.tiles.map(async ({ picture }, index) => {
+    const file = withRecipe(await png(picture.canvas), await recipeOfImage(index));
+    return { name: `${name}-image-${index}.png`, bytes: new Uint8Array(await file.arrayBuffer()) };
+  });
+  return zip(await Promise.all(files.filter((_, index) => gallery.pictures[index]!.done)));
+}
+
+async function recipeOfImage(index: number): Promise<Recipe | undefined> {
+  const { picture, finished } = gallery.tiles[index]!;
+  const { ofImage, recipeOf } = await import("../recipe/lazy");
+  const recipe = picture.done ? recipeOf(model, last) : undefined;
+  return recipe && ofImage(recipe, index, finished?.class ?? null);
+}
+
 function openViewer(index: number): void {
   const { model, n, seed, temperature, guidance } = last;
   const guided = guidance === undefined ? "" : ` · guidance ${guidance}`;
@@ -181,6 +210,7 @@ function openViewer(index: number): void {
       model,
       file: `${nameOfFile()}-image-${at}`,
       opener: button,
+      recipe: () => recipeOfImage(at),
     };
   });
   view(viewed, index);

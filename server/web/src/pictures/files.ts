@@ -2,7 +2,6 @@
 
 import { toBase64 } from "../base/base64";
 import type { Picture } from "./picture";
-import { zip } from "./zip";
 
 /** A PNG of a canvas, at its own resolution. */
 export function png(canvas: HTMLCanvasElement): Promise<Blob> {
@@ -11,34 +10,31 @@ export function png(canvas: HTMLCanvasElement): Promise<Blob> {
   );
 }
 
-/** One PNG of all pictures, row by row, in a near-square grid without `columns`, as the API arranges them, `scale` times
- * enlarged. */
-export function sheet(
-  pictures: Picture[],
-  scale: number,
-  columns = Math.ceil(Math.sqrt(pictures.length)),
-): Promise<Blob> {
+/** The columns of a sheet of so many pictures. */
+export const columnsOf = (count: number): number => Math.ceil(Math.sqrt(count));
+
+/** One picture of all, row by row, in a near-square grid as the API arranges them, `scale` times enlarged: from 2 on with
+ * white gaps of a pixel, as `scanline sample --scale` has them. */
+export function sheet(pictures: Picture[], scale: number): HTMLCanvasElement {
   const { width, height } = pictures[0]!.size;
+  const columns = columnsOf(pictures.length);
+  const rows = Math.ceil(pictures.length / columns);
+  const gap = scale > 1 ? 1 : 0;
   const canvas = document.createElement("canvas");
-  canvas.width = columns * width * scale;
-  canvas.height = Math.ceil(pictures.length / columns) * height * scale;
+  canvas.width = (columns * (width + gap) - gap) * scale;
+  canvas.height = (rows * (height + gap) - gap) * scale;
   const context = canvas.getContext("2d")!;
+  context.fillStyle = "#fff";
   context.fillRect(0, 0, canvas.width, canvas.height);
+  context.fillStyle = "#000";
   context.imageSmoothingEnabled = false;
   context.scale(scale, scale);
-  pictures.forEach((picture, index) => {
-    context.drawImage(picture.canvas, (index % columns) * width, Math.floor(index / columns) * height);
-  });
-  return png(canvas);
-}
-
-/** A .zip archive with a PNG of each picture. */
-export async function zipOf(pictures: Picture[], name: string): Promise<Blob> {
-  const files = pictures.map(async ({ canvas }, index) => ({
-    name: `${name}-image-${index}.png`,
-    bytes: new Uint8Array(await (await png(canvas)).arrayBuffer()),
-  }));
-  return zip(await Promise.all(files));
+  for (let cell = 0; cell < rows * columns; cell++) {
+    const [left, top] = [(cell % columns) * (width + gap), Math.floor(cell / columns) * (height + gap)];
+    if (cell < pictures.length) context.drawImage(pictures[cell]!.canvas, left, top);
+    else context.fillRect(left, top, width, height);
+  }
+  return canvas;
 }
 
 /** One array [n, H, W] or [n, H, W, 3] of all pictures, uint8. */

@@ -5,8 +5,9 @@ const tabs = [...document.querySelectorAll<HTMLButtonElement>("[role=tab]")];
 const nameOf = (tab: HTMLElement) => tab.id.replace(/^tab-/, "");
 const details = new Map<string, string>(); // of each tab, as its last address had them
 
-/** Shows the panel of that name, or the first. */
-export function showTab(name: string, focus = false): void {
+/** Shows the panel of that name, or the first. `isOfAddress`: Back, Forward or a link asks for it; who follows the model hears
+ * of that afterwards. */
+export function showTab(name: string, focus = false, isOfAddress = false): void {
   const chosen = tabs.find((tab) => nameOf(tab) === name) ?? tabs[0]!;
   for (const tab of tabs) {
     const isSelected = tab === chosen;
@@ -15,7 +16,7 @@ export function showTab(name: string, focus = false): void {
     document.getElementById(nameOf(tab))!.hidden = !isSelected;
   }
   if (focus) chosen.focus();
-  window.dispatchEvent(new CustomEvent("tab"));
+  window.dispatchEvent(new CustomEvent("tab", { detail: isOfAddress }));
 }
 
 export const isShown = (name: string): boolean => !document.getElementById(name)!.hidden;
@@ -60,15 +61,20 @@ export function setUpTabs(): void {
       selectTab(nameOf(tabs[next % tabs.length]!), true);
     });
   });
-  window.addEventListener("popstate", showAddress);
-  showAddress();
+  window.addEventListener("popstate", () => showAddress(true));
+  showAddress(false);
 }
 
 /** Shows the tab of the address. */
-function showAddress(): void {
+function showAddress(isOfAddress: boolean): void {
   const [name, ofTab] = inAddress();
   details.set(name, ofTab);
-  showTab(name);
+  showTab(name, false, isOfAddress);
+}
+
+/** Calls `listener` when the user shows a tab, and not when the address does. */
+export function onChosenTab(listener: () => void): void {
+  window.addEventListener("tab", (event) => (event as CustomEvent<boolean>).detail || listener());
 }
 
 /** Shows a tab, as a click on it does. */

@@ -4,6 +4,7 @@
 import { enlarge, find, onClick, pixelScale, setText } from "../base/elements";
 import { png, save } from "../pictures/files";
 import type { Picture } from "../pictures/picture";
+import type { Recipe } from "../recipe/recipe";
 import { follow } from "../shell/follow";
 import { showWhatItIs, type Painted } from "./what_is_it";
 
@@ -14,6 +15,7 @@ export interface Viewed extends Painted {
   figures: string;
   file: string; // its name when it is saved, without the ending
   opener: HTMLElement; // gets the focus back
+  recipe?: () => Promise<Recipe | undefined>; // that its file carries
 }
 
 let items: Viewed[] = [];
@@ -23,7 +25,11 @@ let at = 0;
 export function setUpViewer(complete: (picture: Picture) => void): void {
   const dialog = find("viewer", HTMLDialogElement);
   onClick("viewer-close", () => dialog.close());
-  onClick("viewer-save", async () => save(await png(items[at]!.picture.canvas), `${items[at]!.file}.png`));
+  onClick("viewer-save", async () => {
+    const { picture, file, recipe } = items[at]!;
+    const { withRecipe } = await import("../recipe/lazy");
+    save(withRecipe(await png(picture.canvas), await recipe?.()), `${file}.png`);
+  });
   onClick("viewer-complete", () => {
     dialog.close();
     complete(items[at]!.picture);

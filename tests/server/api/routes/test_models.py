@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from scanline.model import zoo
+from scanline.model.base.extras import version
 from scanline.model.tasks.offline import paint
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
@@ -36,6 +37,7 @@ def test_a_model_card_has_its_sizes(colour_client, colour):
         "heads": 2,
         "parameters": colour.parameter_count,
     }
+    assert card.pop("scanline") == version()
     unknown = dict.fromkeys(("max_guidance", "failure", "bits_per_dim", "typical_bits_per_dim"))
     assert card == {
         "id": "colour",

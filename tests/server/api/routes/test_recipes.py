@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode
 
+import numpy as np
 import pytest
 
 from scanline.model.images import recipe as recipes
@@ -88,14 +89,20 @@ def test_completions_name_what_was_known_by_a_digest(client):
     recipes_of_items = [recipe_in(item) for item in answer["data"]]
     digests = [recipe["known_sha256"] for recipe in recipes_of_items]
     assert digests == [[first], [first], [second], [second]]
-    assert "keep_rows" not in recipes_of_items[0]["request"]
+    first_recipe = recipes_of_items[0]
+    assert "keep_rows" not in first_recipe["request"]
+    bits = np.frombuffer(b64decode(first_recipe["mask"]), np.uint8)
+    unpacked = np.unpackbits(bits, count=len(KNOWN), bitorder="little")
+    assert unpacked.tobytes() == KNOWN
     # hidden pixels are not part of it
     hidden = IMAGE.copy()
     hidden[HOLE == 0] = 9
     assert known_sha256(hidden.tobytes(), KNOWN) == first
     rows = post(client, EDITS, image=pictures[0], keep_rows=3, seed=7)
     (item,) = rows["data"]
-    assert recipe_in(item)["request"]["keep_rows"] == 3
+    of_rows = recipe_in(item)
+    assert of_rows["request"]["keep_rows"] == 3
+    assert "mask" not in of_rows
 
 
 def test_no_recipe_has_a_prompt(shapes_client):

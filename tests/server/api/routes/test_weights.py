@@ -55,6 +55,7 @@ def test_it_says_at_which_precision_and_whose_codes(grey):
     for said in (exact, int8):
         generator = Generator(grey, 1, precision=said["precision"], backend="cpu")
         assert said["coding"] == generator.codings[0]
+        assert said["digest"] == generator.digest
         generator.close()
 
 

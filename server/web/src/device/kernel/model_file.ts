@@ -37,7 +37,8 @@ export interface ModelFile {
   weights: number; // how the kernel stores them: a WeightType of packing.h
   first_byte_histogram: number[] | null; // of a model without a start token
   precision: string;
-  coding: string; // the digest of its codes, hexadecimal
+  digest: string; // of what the kernel paints, hexadecimal
+  coding: string; // likewise of its codes
   reading: ReadingFile | null; // without a class head
   tensors: Float32Array[];
   head: Partial<Record<HeadPart, Float32Array>>;

@@ -1,7 +1,7 @@
 // Which pixels are known and which are to be painted: all below a row, and those that the user has hidden.
 
-import { base64 } from "../pictures/files";
-import type { Size } from "../pictures/picture";
+import { base64 } from "./files";
+import type { Size } from "./picture";
 
 export class Occlusion {
   readonly masked: Uint8Array; // 1 for pixels that the user has hidden

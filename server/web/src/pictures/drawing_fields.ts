@@ -2,7 +2,7 @@
 // to keep, and one bit for each pixel that the brush has hidden.
 
 import { fromBase64, toBase64Url } from "../base/base64";
-import { Picture, type Size } from "../pictures/picture";
+import { Picture, type Size } from "./picture";
 import { Occlusion } from "./occlusion";
 
 export function writeDrawing(fields: URLSearchParams, image: Picture, occlusion: Occlusion): void {

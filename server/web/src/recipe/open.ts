@@ -1,20 +1,23 @@
 // Opens the files of a visitor: images that the browser reads, and everything that this page saves: codes (.scan), arrays
-// (.npy), archives (.zip), sheets and films, of which the last frame counts. A file's content says what it is.
+// (.npy), archives (.zip), sheets and films, of which the last frame counts. A file's content says what it is, and its recipe
+// which pictures a sheet has.
 
 import { ApiError, callOnce, retried } from "../api/http";
 import type { Model } from "../api/models";
 import { toBase64 } from "../base/base64";
 import { find, make } from "../base/elements";
-import { base64 } from "./files";
-import { Picture, type Size } from "./picture";
+import { cut, type Image } from "./cut";
+import { FileError, readRecipe } from "./read";
+import type { Recipe } from "./recipe";
+import { painterOf } from "./restore";
+import { base64 } from "../pictures/files";
+import { Picture, type Size } from "../pictures/picture";
 
-/** What a file has: pictures of the model's size, or one image of any size. */
-export type Opened = { pictures: Picture[] } | { image: CanvasImageSource; width: number; height: number };
-
-/** A file is not one that the page can open; the message is a sentence. */
-class FileError extends Error {}
+/** What a file has: pictures of the model's size, or one image of any size; and the recipe of those that it shows. */
+export type Opened = ({ pictures: Picture[] } | Image) & { recipe?: Recipe };
 
 const [CODE, ARRAY, ARCHIVE, FILM] = ["\x93scan", "\x93NUMPY", "PK\x03\x04", "GIF8"];
+const FILMS: Record<string, string> = { GIF8: "image/gif", RIFF: "image/webp", "\x89PNG": "image/png" };
 const [LOCAL_HEADER, STORED] = [30, 0]; // bytes of a file's header in an archive; the method of files without compression
 const LONGEST = 1024; // pixels of an image's longer side, as it is sent
 const BYTES = 1 << 20; // of a .scan file that is sent to the server
@@ -26,9 +29,12 @@ export async function openFile(file: File, model: () => Model): Promise<Opened> 
     if (start.startsWith(CODE!)) return { pictures: [await decoded(file, model)] };
     if (start === ARRAY) return { pictures: fromArray(new Uint8Array(await file.arrayBuffer()), model()) };
     if (start.startsWith(ARCHIVE!)) return { pictures: await fromArchive(await file.arrayBuffer(), model()) };
-    if (start.startsWith(FILM!) && "ImageDecoder" in window) return await lastFrame(file);
-    const image = await createImageBitmap(file);
-    return { image, width: image.width, height: image.height };
+    const recipe = readRecipe(new Uint8Array(await file.arrayBuffer()), name);
+    const isFilm = (start.startsWith(FILM!) || recipe?.frames) && "ImageDecoder" in window;
+    const image = isFilm ? await lastFrame(file, FILMS[start.slice(0, 4)]!) : await stillOf(file);
+    if (!recipe) return image;
+    const pictures = cut(image, recipe, painterOf(recipe) ?? model());
+    return pictures ? { pictures, recipe } : { ...image, recipe };
   } catch (error) {
     if (error instanceof FileError || error instanceof ApiError) throw error;
     throw new FileError(`The browser cannot read ${name} as an image.`);
@@ -113,9 +119,14 @@ function pictureOf(image: ImageBitmap, { width, height, channels }: Size): Pictu
   return Picture.of({ width, height, channels }, data.filter((_, at) => at % 4 < channels) as unknown as Uint8Array);
 }
 
+async function stillOf(file: File): Promise<Image> {
+  const image = await createImageBitmap(file);
+  return { image, width: image.width, height: image.height };
+}
+
 /** The last frame of a film, which shows its pictures finished. */
-async function lastFrame(file: File): Promise<Opened> {
-  const decoder = new ImageDecoder({ data: file.stream(), type: "image/gif" });
+async function lastFrame(file: File, type: string): Promise<Image> {
+  const decoder = new ImageDecoder({ data: file.stream(), type });
   await decoder.completed;
   const frameIndex = decoder.tracks.selectedTrack!.frameCount - 1;
   const { image } = await decoder.decode({ frameIndex });
