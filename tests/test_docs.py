@@ -11,7 +11,7 @@ from typer.main import get_command
 from benchmarks import tables
 from scanline.server.cli.app import app
 from scanline.server.settings import Settings
-from tests.support import reference
+from tests.support import compared, reference
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "benchmarks/log.md"
@@ -157,3 +157,17 @@ def test_the_log_has_a_short_line_for_each_result_newest_first():
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_tables_show_what_was_recorded(page):
     assert page.read_text() == tables.rendered(page.read_text()), "run python -m benchmarks.tables"
+
+
+def test_the_table_of_compared_bytes_has_the_rows_of_its_tests():
+    _, _, _, *lines, _ = compared.shown().splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    assert [tuple(row[:3]) for row in cells] == compared.rows(), (
+        "run python -m tests.support.compared"
+    )
+    assert all(int(row[3].replace(",", "")) for row in cells)
+
+
+@pytest.mark.slow
+def test_the_table_of_compared_bytes_is_what_its_tests_compare():
+    assert compared.made() == compared.shown()

@@ -42,15 +42,20 @@ def record(file, row, values):
 
 
 def made():
-    """Run the tests and return the table, in its marks; AssertionError where one was left out."""
-    counts = Counter()
+    """Run the tests and return the table, in its marks."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "lines"
         command = [sys.executable, "-m", "pytest", "-m", "compared", "--compared", str(file)]
         subprocess.run(command, check=True, cwd=ROOT)
-        for line in file.read_text().splitlines():
-            row, size = json.loads(line)
-            counts[tuple(row)] += size
+        return table(file.read_text())
+
+
+def table(recorded):
+    """The table of what tests have recorded; AssertionError where one was left out."""
+    counts = Counter()
+    for line in recorded.splitlines():
+        row, size = json.loads(line)
+        counts[tuple(row)] += size
     lines = []
     for row in rows():
         assert row in counts, f"no test of {row} ran: see what pytest says of those it skipped"
