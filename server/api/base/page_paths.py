@@ -1,6 +1,7 @@
 """Addresses of the page and of its files, which need no API key."""
 
-PATHS = frozenset({"/", "/docs"})
+INSTALLED = ("manifest.webmanifest", "icon.png")  # for a home screen
+PATHS = frozenset({"/", "/docs", *(f"/{name}" for name in INSTALLED)})
 DOCUMENT = "/openapi.json"
 ASSETS = "/assets"
 

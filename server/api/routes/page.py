@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 
-from scanline.server.api.base.page_paths import ASSETS, DOCUMENT
+from scanline.server.api.base.page_paths import ASSETS, DOCUMENT, INSTALLED
 from scanline.server.api.payload.kept_file import KeptFile
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
@@ -26,11 +26,13 @@ POLICY = "; ".join(
         "img-src 'self' data: blob:",
         "connect-src 'self'",
         "worker-src 'self'",
+        "manifest-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
     )
 )
 POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
+REVALIDATED = {"cache-control": "no-cache"}
 COMPRESSED = (".js", ".css", ".wasm")  # files that are sent as gzip where the client accepts it
 
 
@@ -68,20 +70,24 @@ def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
     ancestors = " ".join(frame_ancestors) or "'none'"
     headers = {
         "content-security-policy": f"{POLICY}; frame-ancestors {ancestors}",
-        "cache-control": "no-cache",
+        **REVALIDATED,
     }
     index, documentation = (
         KeptFile((BUILT / name).read_bytes(), "text/html", headers)
         for name in ("index.html", "docs.html")
     )
     assets = Assets(BUILT / "assets")
+    manifest, icon = (
+        KeptFile((BUILT / name).read_bytes(), media_type, {**POLICY_HEADER, **REVALIDATED}, False)
+        for name, media_type in zip(
+            INSTALLED, ("application/manifest+json", "image/png"), strict=True
+        )
+    )
 
     @cache
     def document() -> KeptFile:
         # all routes are known by now
-        return KeptFile(
-            json.dumps(app.openapi()).encode(), "application/json", {"cache-control": "no-cache"}
-        )
+        return KeptFile(json.dumps(app.openapi()).encode(), "application/json", REVALIDATED)
 
     @routes.get("/")
     async def page(request: Request) -> Response:
@@ -90,6 +96,14 @@ def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
     @routes.get("/docs")
     async def docs(request: Request) -> Response:
         return documentation.response(request.headers)
+
+    @routes.get("/manifest.webmanifest")
+    async def manifest_file(request: Request) -> Response:
+        return manifest.response(request.headers)
+
+    @routes.get("/icon.png")
+    async def icon_file(request: Request) -> Response:
+        return icon.response(request.headers)
 
     @routes.get(DOCUMENT)
     async def openapi(request: Request) -> Response:

@@ -13,7 +13,7 @@ from scanline.model.formats.model_dir import ModelInfo, model_name, read_info
 from scanline.model.sampling.kernel_file import kernel_file
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
-OF_A_SERVER = re.compile(r"\s*<(script|link) [^>]*\./assets/[^>]*>(</script>)?")
+OF_A_SERVER = re.compile(r"\s*<(script|link) [^>]*\./(?:assets/|manifest|icon)[^>]*>(</script>)?")
 
 
 def offline_page(directory: Path, precision: str) -> str:

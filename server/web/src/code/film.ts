@@ -6,9 +6,14 @@ import { save } from "../pictures/files";
 import { showError } from "../base/notice";
 import { json, route, type CodeRequest } from "./snippets";
 
-/** Sets up the button #<id>; `asked` returns what it saves, and the name of the file. The tab's bar moves meanwhile:
- * the server does not say how far it is. */
-export function setUpFilm(id: string, tab: string, asked: () => [request: CodeRequest, name: string]): void {
+/** Sets up the button #<id>; `asked` returns what it saves, and the name of the file, and `onSaved` gets it. The tab's bar
+ * moves meanwhile: the server does not say how far it is. */
+export function setUpFilm(
+  id: string,
+  tab: string,
+  asked: () => [request: CodeRequest, name: string],
+  onSaved = (_film: Blob, _request: CodeRequest) => {},
+): void {
   const button = find(id, HTMLButtonElement);
   const [bar, status] = [find(`${tab}-progress`, HTMLProgressElement), `${tab}-status`];
   const label = button.textContent;
@@ -21,7 +26,9 @@ export function setUpFilm(id: string, tab: string, asked: () => [request: CodeRe
     if (bar.hidden) bar.removeAttribute("value");
     bar.hidden = false;
     try {
-      save(await (await call(route(request), json(request), "image/gif")).blob(), `${name}.gif`);
+      const film = await (await call(route(request), json(request), "image/gif")).blob();
+      save(film, `${name}.gif`);
+      onSaved(film, request);
       setText(status, "The film is saved.");
     } catch (error) {
       setText(status, "");

@@ -1,10 +1,11 @@
 // Paint: the form, the gallery that fills as bytes arrive, and what can be done with the images afterwards.
 
+import { local } from "../api/local";
 import { bytesOf, type Model } from "../api/models";
 import { copyText } from "../base/browser";
 import { showCode } from "../code/dialog";
 import { setUpFilm } from "../code/film";
-import type { CodeRequest } from "../code/snippets";
+import { json, type CodeRequest } from "../code/snippets";
 import { find, onClick } from "../base/elements";
 import { ANY } from "../jobs/class_choice";
 import { JobRunner } from "../jobs/job_runner";
@@ -28,6 +29,8 @@ let writing: WriteField;
 let isChanging = false; // the model, for what is to be written
 
 const narrow = matchMedia("(max-width: 52rem)");
+let saved: { film: Blob; of: string } | undefined; // the last film, and its request
+
 const gallery = new Gallery((index) => openViewer(index));
 
 /** The pictures of the gallery that are finished. */
@@ -56,7 +59,9 @@ export function setUpPaint(): void {
   onClick("save-sheet", async () => save(await sheetFile(), `${nameOfFile()}.png`));
   onClick("save-zip", async () => save(await archive(), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
-  setUpFilm("save-film", "paint", () => [asked(), nameOfFile()]);
+  setUpFilm("save-film", "paint", () => [asked(), nameOfFile()], (film, request) => (saved = { film, of: json(request) }));
+  find("share", HTMLButtonElement).hidden = !canShare();
+  onClick("share", () => void share());
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
 
   onModel((selected, isChosen) => {
@@ -224,6 +229,24 @@ function nameOfFile(): string {
   const { model, seed, class: name, write } = last;
   if (write) return `${model}-${write.join("").replaceAll(" ", "-")}-seed-${seed}`;
   return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
+}
+
+/** Whether the browser can hand a picture to other programs. */
+function canShare(): boolean {
+  return Boolean(navigator.canShare?.({ files: [new File([""], "a.png", { type: "image/png" })] }));
+}
+
+/** Hands over the film, if it has been saved, or the sheet, with the address that paints it again. */
+async function share(): Promise<void> {
+  const film = saved?.of === json(asked()) ? saved.film : undefined;
+  const file = film ?? (await sheetFile());
+  const files = [new File([file], `${nameOfFile()}.${film ? "gif" : "png"}`, { type: file.type })];
+  const url = local ? {} : { url: new URL(linkTo(last), location.href).href };
+  try {
+    await navigator.share({ files, title: document.title, ...url });
+  } catch (error) {
+    if ((error as Error).name !== "AbortError") await copyLink(); // else the user has closed the list of programs
+  }
 }
 
 async function copyLink(): Promise<void> {
