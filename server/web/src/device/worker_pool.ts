@@ -16,8 +16,11 @@ const CLOSED = "The worker was stopped.";
 type OnPainted = (frames: Frame[], bits: Float64Array, first: number) => void;
 
 export class WorkerPool {
+  private reader: PoolWorker | undefined; // of classes, which wait for no picture that is painted
+
   private constructor(
     private readonly workers: PoolWorker[],
+    private readonly kernel: WebAssembly.Module,
     readonly model: ModelFile,
   ) {}
 
@@ -26,7 +29,7 @@ export class WorkerPool {
     const kernel = await compiled(code);
     const model = readModelFile(file);
     const count = Math.max(1, Math.min(MAX_WORKERS, (navigator.hardwareConcurrency || 1) - 1));
-    const pool = new WorkerPool(Array.from({ length: count }, () => new PoolWorker()), model);
+    const pool = new WorkerPool(Array.from({ length: count }, () => new PoolWorker()), kernel, model);
     try {
       await Promise.all(pool.workers.map((worker) => worker.run({ type: "open", kernel, model })));
     } catch (error) {
@@ -63,7 +66,11 @@ export class WorkerPool {
   /** Says which class a picture shows, by the model's class head. */
   async classify(bytes: Uint8Array): Promise<Classified> {
     let classified: Classified | undefined;
-    await this.workers[0]!.run({ type: "classify", bytes }, (reply) => {
+    if (!this.reader) {
+      this.reader = new PoolWorker();
+      await this.reader.run({ type: "open", kernel: this.kernel, model: this.model });
+    }
+    await this.reader.run({ type: "classify", bytes }, (reply) => {
       if (reply.type === "classified") classified = reply;
     });
     return classified!;
@@ -74,7 +81,7 @@ export class WorkerPool {
   }
 
   close(): void {
-    for (const worker of this.workers) worker.close();
+    for (const worker of [...this.workers, ...(this.reader ? [this.reader] : [])]) worker.close();
   }
 }
 
