@@ -6,12 +6,14 @@ to all of them.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from operator import itemgetter
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+from scanline.model.base.resources import one_torch_thread
 from scanline.model.datasets.split import Images
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.likelihood.classification import views
@@ -29,6 +31,8 @@ HELD_OUT = 10  # of so many training images one
 # of a mean loss in nats; each fit goes on from the one before
 DECAYS = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 ITERATIONS = 60  # of L-BFGS, of each fit
+# features of all images: products of fewer are over before another thread is awake
+OF_SEVERAL_THREADS = 10_000_000
 # images between two reports of progress; images of a product
 AT_ONCE = 256
 TOGETHER = 4
@@ -184,6 +188,8 @@ def _fit(
         loss.backward()
         return loss
 
-    with torch.inference_mode(False), torch.enable_grad():
+    is_small = features.numel() < OF_SEVERAL_THREADS
+    in_one_thread = one_torch_thread() if is_small else nullcontext()
+    with torch.inference_mode(False), torch.enable_grad(), in_one_thread:
         search.step(loss)
     return torch.cat((weight.detach(), bias.detach().unsqueeze(1)), dim=1)
