@@ -73,9 +73,8 @@ class ModelInfo:
     def photos(self, clean: Clean) -> Cleaning | None:
         """Return what reads the drawings on pictures of any size, for a request with this `clean`;
         None where they must have the model's."""
-        if clean == "auto" and self.cleaning is not None and self.cleaning.frame is not None:
-            return self.cleaning
-        return None
+        is_grey = self.config.channels == 1
+        return self.cleaning if clean == "auto" and is_grey else None
 
 
 def read_info(directory: Path) -> ModelInfo:

@@ -122,11 +122,10 @@ class Cleaning:
         return self.on_its_ground(drawings)
 
     def photo(self, picture: Image.Image, config: ModelConfig) -> np.ndarray | None:
-        """Return the bytes [N] uint8 of the drawing on a grey picture of any size; None where the
-        model's drawings do not stand alike, or nothing is drawn."""
-        if self.frame is None:
-            return None
-        drawing = self.frame.photo(picture, self.stroke_value, (config.width, config.height))
+        """Return the bytes [N] uint8 of the drawing on a grey picture of any size; None where
+        nothing is drawn."""
+        frame = self.frame or Frame.in_middle(config.height, config.width)
+        drawing = frame.photo(picture, self.stroke_value, (config.width, config.height))
         return None if drawing is None else self.on_its_ground(drawing[None])[0]
 
     def clean(self, images: np.ndarray, config: ModelConfig) -> np.ndarray:

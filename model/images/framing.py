@@ -16,6 +16,7 @@ FAINT = 0.9  # of the value of the model's strokes: fainter ones are made as str
 SCALED = 1.2  # a drawing that is so many times larger or smaller than the model's is scaled
 CENTRED = 0.5  # pixels, of the model's centres of mass their largest standard deviation
 MAX_ODD = 0.05  # of the model's drawings, that differ in size by more than a pixel
+IN_MIDDLE = 4 / 7  # of the shorter side: capitals of letters-small
 FITS = 5  # of the surface of paper, each without the pixels that lay far from the one before
 FAR = 3  # times the median distance
 NOISE = 8  # of paper
@@ -47,6 +48,12 @@ class Frame:
             return None
         row, column = centres.mean(axis=0).round(1).tolist()
         return cls(size, row, column)
+
+    @classmethod
+    def in_middle(cls, height: int, width: int) -> "Frame":
+        """Return where a photo's drawing stands in a model whose drawings differ in size and place,
+        as letters do: as large as those that span most."""
+        return cls(round(IN_MIDDLE * min(height, width)), height / 2, width / 2)
 
     def place(self, ink: np.ndarray, height: int, width: int) -> np.ndarray:
         """Return ink [H', W'] uint8 as a drawing [height, width] uint8."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.server.web.test_complete import complete, hide, upload
+from tests.server.web.test_complete import complete, hide, stroke, upload
 from tests.support.page.visitor import Visitor
 from tests.support.pictures import encode
 from tests.support.server.json_requests import IMAGE
@@ -36,6 +36,14 @@ def paint_a_class(visitor: Visitor) -> str:
     return "#view-code"
 
 
+def complete_a_drawing(visitor: Visitor) -> str:
+    visitor.click("#tab-complete")
+    visitor.expect_ready()
+    stroke(visitor, (0.2, 0.2), (0.8, 0.5))
+    complete(visitor)
+    return "#complete-code"
+
+
 def complete_rows(visitor: Visitor) -> str:
     visitor.click("#tab-complete")
     upload(visitor, encode(IMAGE))
@@ -51,7 +59,16 @@ def complete_what_a_brush_hides(visitor: Visitor) -> str:
     return "#complete-code"
 
 
-@pytest.mark.parametrize("act", [write, paint_a_class, complete_rows, complete_what_a_brush_hides])
+ACTS = [
+    write,
+    paint_a_class,
+    complete_a_drawing,
+    complete_rows,
+    complete_what_a_brush_hides,
+]
+
+
+@pytest.mark.parametrize("act", ACTS)
 def test_the_code_of_each_tab_paints_the_same_in_each_language(
     visit, digits, digits_directory, tmp_path, monkeypatch, act
 ):

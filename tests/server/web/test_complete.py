@@ -118,7 +118,31 @@ def test_a_drawing_is_completed_below_the_kept_rows(drawing, client):
     assert (np.array(shown(drawing)) == (original, given, *completions)).all()
 
 
+def test_the_upper_half_of_a_drawing_is_kept_until_rows_are_chosen(drawing):
+    drawing.expect_text("#rows-shown", "3")
+    stroke(drawing, (0.3, 0.8), (0.7, 0.8))  # rows 5 to 7
+    drawing.expect_text("#rows-shown", "5")
+    drawing.fill("#rows", "2")
+    stroke(drawing, (0.3, 0.2), (0.7, 0.2))
+    drawing.expect_text("#rows-shown", "2")
+    drawing.click("#clear")
+    drawing.expect_text("#rows-shown", "3")
+
+
+def test_a_drawing_that_follows_completions_outlives_a_reload(drawing):
+    stroke(drawing, (0.3, 0.2), (0.7, 0.2))
+    complete(drawing)
+    stroke(drawing, (0.5, 0.2), (0.5, 0.8))
+    drawn = drawing.pixels("#drawing")
+    drawing.page.reload()
+    drawing.expect_ready()
+    drawing.expect_hidden("#drawing-hint")
+    assert (drawing.pixels("#drawing") == drawn).all()
+    drawing.expect_hidden("#results")
+
+
 def test_what_is_erased_is_not_drawn(drawing):
+    drawing.fill("#rows", str(HEIGHT))
     stroke(drawing, (0.1, 0.2), (0.9, 0.2))
     drawn = drawing.pixels("#drawing")
     drawing.see(".tools").get_by_text("Erase").click()

@@ -61,7 +61,7 @@ def wait_for_completions(
     drawn = visitor.pixels("#drawing")[
         CELL // 2 :: CELL, CELL // 2 :: CELL, : (3 if colour else 1)
     ].copy()
-    rows = len(drawn) // 2
+    rows = int(visitor.see("#rows").input_value())
     drawn[rows:] = 0  # hidden
     expected = completed(client, drawn if colour else drawn[..., 0], n=4, keep_rows=rows, **fields)
     tiles = visitor.see("#live-row canvas")

@@ -223,6 +223,19 @@ def test_a_phone_shows_pictures_first_and_scrolls_to_the_progress(visit, classif
     )
 
 
+def test_a_chosen_model_is_kept_and_the_gallery_becomes_its_own(visit, classified):
+    visitor = visit(f"{classified.url}/?model=guided&seed=3&n=4&class=horse", done=4)
+    visitor.click("#tab-device")
+    visitor.see("#model").select_option("plain")
+    visitor.page.reload()
+    visitor.expect_ready()
+    visitor.expect_value("#model", "plain")
+    visitor.see("#model").select_option("guided")
+    visitor.click("#tab-paint")
+    visitor.expect_url("[?]model=guided&.*#paint$")
+    visitor.expect_visible("#after")
+
+
 def test_pictures_leave_with_their_model(visit, classified):
     visitor = visit(f"{classified.url}/#complete")
     expect(visitor.see("#thumbnails button").first).to_be_visible()

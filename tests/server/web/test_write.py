@@ -57,7 +57,7 @@ def test_the_page_writes_at_once_and_each_press_in_another_hand(visit, writers, 
         visitor.page.add_init_script(OBSERVE)
         visitor.page.goto(writers.url)
         visitor.expect_done(4)
-        assert "&write=2026#paint" in visitor.page.url
+        assert "&guidance=1&write=2026#paint" in visitor.page.url
         sheets = []
         for _ in range(2):
             visitor.fill("#write", "2026")

@@ -10,6 +10,7 @@ const CELL = 10; // canvas pixels for one image pixel
 const ROOM = 308; // CSS pixels
 const STROKE = 2.2; // width in image pixels
 const ERASER = 4; // likewise
+const INK = 32; // greys from this on are of a stroke
 const HIDE_RADIUS = 1.6; // in image pixels
 const PACE = 40; // milliseconds from point to point of the stroke that draws itself
 // of the canvas: what three or four digits begin with
@@ -32,6 +33,7 @@ export class DrawingCanvas {
   image!: Picture; // what the model gets
   isEmpty = true;
   isDemonstrated = false; // what is seen is a stroke that draws itself; the drawing is empty
+  private areRowsChosen = false; // the rows to keep; otherwise they are the upper half of the drawing
   private demonstration: ReturnType<typeof setInterval> | undefined; // until that stroke has ended
   private before: Before[] = []; // the last change at the end
   private last: [number, number] | undefined; // the pointer's last point, in image pixels
@@ -57,13 +59,15 @@ export class DrawingCanvas {
     for (const end of ["pointerup", "pointercancel"]) {
       this.canvas.addEventListener(end, () => {
         this.last = undefined;
-        this.onChange();
+        this.halve();
+        this.show();
       });
     }
     window.addEventListener("resize", () => this.scale());
     const rows = find("rows", HTMLInputElement);
     rows.addEventListener("input", () => {
       this.occlusion.rows = Number(rows.value);
+      this.areRowsChosen = true;
       this.show();
     });
   }
@@ -79,7 +83,7 @@ export class DrawingCanvas {
     this.canvas.height = size.height * CELL;
     const rows = find("rows", HTMLInputElement);
     rows.max = String(size.height);
-    rows.value = String(this.occlusion.rows);
+    this.areRowsChosen = false;
     this.before = [];
     this.scale();
     this.change(true);
@@ -96,8 +100,11 @@ export class DrawingCanvas {
     this.demonstration = setInterval(() => {
       this.ink.stroke(points[step - 1]!, points[step]!, STROKE, "#fff");
       step++;
-      if (step === points.length) this.endStroke();
       this.image = this.ink.picture();
+      if (step === points.length) {
+        this.endStroke();
+        this.halve();
+      }
       this.show();
     }, PACE);
   }
@@ -118,6 +125,7 @@ export class DrawingCanvas {
   clear(): void {
     this.begin();
     this.ink.clear();
+    this.areRowsChosen = false;
     this.change(true);
   }
 
@@ -132,7 +140,7 @@ export class DrawingCanvas {
   /** Replaces the drawing and what is hidden of it. */
   restore(image: Picture, occlusion: Occlusion): void {
     this.occlusion = occlusion;
-    find("rows", HTMLInputElement).value = String(occlusion.rows);
+    this.areRowsChosen = true;
     this.load(image.canvas, image.size.width, image.size.height);
   }
 
@@ -180,7 +188,19 @@ export class DrawingCanvas {
     const black = () => Picture.of(size, new Uint8Array(size.width * size.height * size.channels));
     this.image = isEmpty ? black() : this.ink.picture(); // which takes milliseconds while the page loads
     if (find("erase", HTMLInputElement).checked) this.isEmpty = !this.image.bytes.some(Boolean);
+    if (!this.isDrawn) this.halve();
     this.show();
+  }
+
+  /** Keeps the upper half of the drawing, however small it is and wherever it stands: a model that is shown a whole small
+   * digit paints a second one below. Of an empty canvas half of the rows. */
+  private halve(): void {
+    if (this.areRowsChosen) return;
+    const { width, height, channels } = this.ink.size;
+    const rowOf = (at: number) => Math.floor(at / channels / width);
+    const first = this.image.bytes.findIndex((byte) => byte >= INK);
+    const last = this.image.bytes.findLastIndex((byte) => byte >= INK);
+    this.occlusion.rows = Math.floor((first < 0 ? height : rowOf(first) + rowOf(last) + 1) / 2);
   }
 
   /** Draws or hides from the pointer's last point to that of the event. */
@@ -225,6 +245,7 @@ export class DrawingCanvas {
       if (!this.occlusion.isKnown(pixel)) hatch(context, pixel % width, Math.floor(pixel / width));
     });
     const { rows } = this.occlusion;
+    find("rows", HTMLInputElement).value = String(rows);
     find("rows-shown", HTMLOutputElement).value = rows === height ? "all" : String(rows);
     find("drawing-hint", HTMLElement).hidden = !this.isEmpty;
     if (this.keyboard.point) frame(context, ...this.keyboard.point);

@@ -64,9 +64,10 @@ export function setUpComplete(pictures: () => Picture[]): void {
     form.fill({ temperature: selected.defaults.temperature });
     showGuidance();
     find("colour-field", HTMLElement).hidden = selected.channels === 1;
-    if (isFirst) restoreDrawing(new URLSearchParams(stored.read() ?? ""));
+    const before = new URLSearchParams(isFirst ? (stored.read() ?? "") : "");
+    restoreDrawing(before);
     if (isChosen) forget();
-    else restore();
+    else if (!isNewer(before)) restore();
     demonstrate();
     showDrawing();
     offerPictures();
@@ -90,7 +91,7 @@ export function setUpComplete(pictures: () => Picture[]): void {
   onClick("complete-code", () => showCode(code));
   setUpFilm("complete-film", "complete", () => [code, `${code.model}-completions-seed-${code.seed}`]);
   onClick("follow", () => follow(canvas.image));
-  onClick("undo", () => canvas.undo());
+  onClick("undo", undo);
   onClick("clear", () => {
     canvas.clear();
     showNew("");
@@ -101,13 +102,13 @@ export function setUpComplete(pictures: () => Picture[]): void {
     const isText = event.target instanceof HTMLInputElement && ["text", "number"].includes(event.target.type);
     if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || isText || !isShown("complete")) return;
     event.preventDefault();
-    canvas.undo();
+    undo();
   });
   setUpFiles("complete", "upload", () => model, (opened) => {
     if ("pictures" in opened) completeThis(opened.pictures[0]!);
     else {
       showNew(canvas.load(opened.image, opened.width, opened.height));
-      void makeDigit(opened.image, opened.width, opened.height);
+      void makeCharacter(opened.image, opened.width, opened.height);
     }
     offerPictures();
   });
@@ -120,6 +121,11 @@ export function completeThis(picture: Picture): void {
   shownFields = ""; // the address still brings them back
 }
 
+function undo(): void {
+  canvas.undo();
+  find("adapted", HTMLElement).hidden = true; // it is said of what was taken back
+}
+
 /** Shows another picture: says what was changed of its file, and drops the completions of the one before. */
 function showNew(changes: string): void {
   clearResults();
@@ -128,23 +134,20 @@ function showNew(changes: string): void {
   find("adapted", HTMLElement).hidden = !changes;
 }
 
-/** Replaces what was loaded from a file by the digit on it, for a model of digits; the user can take that back. */
-async function makeDigit(image: CanvasImageSource, width: number, height: number): Promise<void> {
-  const isOfDigits = model.classes.length > 1 && model.classes.every((name) => /^\d$/.test(name));
-  if (!isOfDigits || model.channels !== 1) return;
+/** Replaces what was loaded from a file by the digit or letter on it, for a model of such; the user can take that back. */
+async function makeCharacter(image: CanvasImageSource, width: number, height: number): Promise<void> {
+  const isOf = (characters: RegExp) => model.classes.length > 1 && model.classes.every((name) => characters.test(name));
+  if (!isOf(/^[\dA-Za-z]$/) || model.channels !== 1) return;
   const loaded = canvas.image;
   const asked = model;
   const opening = import("../recipe/lazy");
   // without a server: as it is
-  const digit = await opening.then(({ cleaned }) => cleaned(image, width, height, asked)).catch(() => undefined);
-  if (!digit || canvas.image !== loaded || model !== asked || String(digit.bytes) === String(loaded.bytes)) return;
-  canvas.load(digit.canvas, digit.size.width, digit.size.height);
-  const undo = make("button", { type: "button" }, "Undo");
-  undo.addEventListener("click", () => {
-    canvas.undo();
-    find("adapted", HTMLElement).hidden = true;
-  });
-  find("adapted", HTMLElement).replaceChildren("Made it look like a digit. ", undo);
+  const drawn = await opening.then(({ cleaned }) => cleaned(image, width, height, asked)).catch(() => undefined);
+  if (!drawn || canvas.image !== loaded || model !== asked || String(drawn.bytes) === String(loaded.bytes)) return;
+  canvas.load(drawn.canvas, drawn.size.width, drawn.size.height);
+  const button = make("button", { type: "button" }, "Undo");
+  button.addEventListener("click", undo);
+  find("adapted", HTMLElement).replaceChildren(`Made it look like a ${isOf(/\d/) ? "digit" : "character"}. `, button);
   find("adapted", HTMLElement).hidden = false;
 }
 
@@ -211,7 +214,15 @@ function storeDrawing(): void {
   if (!model) return;
   const fields = new URLSearchParams();
   if (!canvas.isEmpty || canvas.occlusion.masked.includes(1)) writeDrawing(fields, canvas.image, canvas.occlusion);
+  fields.set("after", String(detailsOf("complete")));
   stored.write(String(fields));
+}
+
+/** Whether a drawing that was stored follows the completions of the address, which then are not painted again. */
+function isNewer(drawing: URLSearchParams): boolean {
+  const completed = detailsOf("complete");
+  if (drawing.get("after") !== String(completed)) return false;
+  return ["image", "rows", "mask"].some((name) => drawing.has("image") && drawing.get(name) !== completed.get(name));
 }
 
 /** Returns whether the fields have a drawing of the model's size. */

@@ -12,6 +12,7 @@ import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
 import { clearNotice, showError } from "../base/notice";
 import { isShown } from "../shell/tabs";
+import { view } from "../viewer/viewer";
 import { download, downloadSize } from "./download";
 import { WorkerPool } from "./worker_pool";
 
@@ -186,7 +187,28 @@ function reset(n: number): void {
   const box = find("device-gallery", HTMLElement);
   const room = n && Math.min(ROOM, box.clientWidth / 3 - GAP); // asked for while the page loads, it would take milliseconds
   box.style.setProperty("--wide", `${model.width * pixelScale(model.width, room)}px`);
-  box.replaceChildren(...pictures.map(({ canvas }, index) => make("figure", { title: `Image ${index + 1}` }, canvas)));
+  box.replaceChildren(
+    ...pictures.map(({ canvas }, index) => {
+      const name = `Image ${index + 1}`;
+      const button = make("button", { type: "button", className: "stack", title: name, ariaLabel: name }, canvas);
+      button.addEventListener("click", () => open(index));
+      return button;
+    }),
+  );
+}
+
+function open(index: number): void {
+  const { n, seed, temperature, guidance = 1, class: name } = request;
+  const ofClass = name === undefined ? "" : ` · class ${name}`;
+  const viewed = pictures.map((picture, at) => ({
+    picture,
+    title: `Image ${at + 1} of ${n}`,
+    figures: `${model.id}${ofClass} · seed ${seed} · temperature ${temperature} · guidance ${guidance} · in this browser`,
+    model: model.id,
+    file: `${model.id}-device-seed-${seed}-image-${at}`,
+    opener: picture.canvas.parentElement!,
+  }));
+  view(viewed, index);
 }
 
 /** Marks a picture whose bytes differ from the server's, the first at position `at`. */

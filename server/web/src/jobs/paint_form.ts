@@ -29,10 +29,11 @@ export const randomSeed = (): string => String(crypto.getRandomValues(new Uint32
 /** What is written without its blanks: the classes of the images. */
 export const lettersIn = (write: string[]): string[] => write.filter((character) => character !== " ");
 
-/** The fields of an address that ask for this request. */
+/** The fields of an address that ask for this request. What is written says its guidance always: the model's default is
+ * that of a link without one. */
 export function toAddress({ write, ...request }: PaintRequest): URLSearchParams {
   const { n, ...of } = request;
-  const fields = write ? { ...of, write: write.join("") } : request;
+  const fields = write ? { ...of, guidance: of.guidance ?? 1, write: write.join("") } : request;
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
 }

@@ -128,8 +128,10 @@ function restore(): void {
   const text = fields.get("write");
   const isBare = !["seed", "class", "n"].some((name) => fields.has(name));
   const isWritten = text !== null || (isBare && writing.canWrite && !writing.missing.length);
-  const { guidance: asksFor, temperature: at, best_of } = asked;
-  form.fill(isWritten ? { guidance: asksFor, temperature: at, best_of } : asked); // of what is written no seed and class
+  const { temperature: at, best_of } = asked;
+  const isGuided = fields.has("guidance");
+  const style = { guidance: isGuided ? asked.guidance : guidance, temperature: at, best_of };
+  form.fill(isWritten ? style : asked); // of what is written no seed and class
   form.showGuidance(model);
   if (text !== null) writing.show(text);
   if (isWritten) write(asked.seed, false);

@@ -19,7 +19,7 @@ export type Opened = ({ pictures: Picture[] } | Image) & { recipe?: Recipe };
 const [CODE, ARRAY, ARCHIVE, FILM] = ["\x93scan", "\x93NUMPY", "PK\x03\x04", "GIF8"];
 const FILMS: Record<string, string> = { GIF8: "image/gif", RIFF: "image/webp", "\x89PNG": "image/png" };
 const [LOCAL_HEADER, STORED] = [30, 0]; // bytes of a file's header in an archive; the method of files without compression
-const LONGEST = 1024; // pixels of an image's longer side, as it is sent
+const LONGEST = 256; // pixels of a photo's longer side, as it is sent: the server reads no more, and JSON has no room for more
 const BYTES = 1 << 20; // of a .scan file that is sent to the server
 
 export async function openFile(file: File, model: () => Model): Promise<Opened> {
@@ -45,7 +45,9 @@ export async function openFile(file: File, model: () => Model): Promise<Opened> 
 export async function cleaned(image: CanvasImageSource, width: number, height: number, model: Model): Promise<Picture> {
   const scale = Math.min(1, LONGEST / Math.max(width, height));
   const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
-  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  const context = canvas.getContext("2d")!;
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, 0, 0, canvas.width, canvas.height);
   const asked = { model: model.id, image: await base64(canvas), clean: "auto", size_policy: "resize" };
   const { data } = await (await callOnce("v1/images/codes", asked)).json();
   return pictureOfCode(data[0].code, model);

@@ -3,7 +3,7 @@
 import type { Model } from "../api/models";
 import { find, make, setText } from "../base/elements";
 import { showNotice } from "../base/notice";
-import { detailsOf } from "./tabs";
+import { detailsOf, goTo } from "./tabs";
 
 const TABS_WITH_MODEL = ["complete", "compress", "how"]; // in their own part of the address
 
@@ -69,6 +69,7 @@ export function setUpModels(all: Model[]): void {
 
 function change(isChosen: boolean): void {
   const { value } = find("model", HTMLSelectElement);
+  if (isChosen) goTo(`?model=${encodeURIComponent(value)}${location.hash}`, false); // the gallery was another model's
   selected = served.find(({ id }) => id === value)!;
   setText("facts", facts(selected));
   find("main", HTMLElement).inert = false;
