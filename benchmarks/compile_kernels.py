@@ -29,7 +29,7 @@ import torch
 from scanline.kernels.codec.coder import Decoder
 from scanline.model import zoo
 from scanline.model.base.device import HOPPER
-from scanline.model.base.precision import PRECISIONS
+from scanline.model.base.precision import PRECISIONS, precision
 from scanline.model.base.state import State
 from scanline.model.bench.run import load
 from scanline.model.network.transformer import Transformer
@@ -61,6 +61,13 @@ def main(arguments: list[str] | None = None) -> int:
         choices=list(PRESETS),
         help="presets, with random weights",
     )
+    parser.add_argument(
+        "--precisions",
+        nargs="*",
+        default=list(PRECISIONS),
+        choices=list(PRECISIONS),
+        help="all by default; int8 is half of the work",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     # which of the jobs this process is
     parser.add_argument("--share", type=int, help=argparse.SUPPRESS)
@@ -80,9 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
     compiled = Compiler(options.capability, options.jobs, options.share or 0)
     with compiled.active():
         for name in options.models:
-            launch_all(load(name, None, "cpu"))
+            launch_all(load(name, None, "cpu"), options.precisions)
         for preset in options.random:
-            launch_all(load(None, preset, "cpu"))
+            launch_all(load(None, preset, "cpu"), options.precisions)
     each = ", ".join(f"{count} {name}" for name, count in sorted(Counter(compiled.names).items()))
     print(f"{len(compiled.names)} kernels compiled for sm_{options.capability}: {each}")
     return 0
@@ -93,21 +100,23 @@ def _run_jobs(options: argparse.Namespace) -> int:
     command = [sys.executable, "-P", __file__]
     command += ["--capability", str(options.capability), "--jobs", str(options.jobs)]
     command += ["--models", *options.models, "--random", *options.random]
+    command += ["--precisions", *options.precisions]
     started = [subprocess.Popen([*command, "--share", str(share)]) for share in range(options.jobs)]
     statuses = [process.wait() for process in started]
     return int(any(statuses))
 
 
-def launch_all(model: Transformer) -> None:
-    """Make every kind of launch that serving a model makes, at each precision."""
+def launch_all(model: Transformer, precisions: Sequence[str]) -> None:
+    """Make every kind of launch that serving a model at these precisions makes."""
     from scanline.model.backends.cuda import CudaBackend
     from scanline.model.backends.prefill_batch import PrefillBatch
     from scanline.model.backends.slots import SlotPool
 
     config = model.config
-    for precision in PRECISIONS.values():
-        state_dtype = precision.state_dtype
-        backend = CudaBackend(model, state_dtype, int8_weights=precision.int8_weights)
+    for name in precisions:
+        chosen = precision(name)
+        state_dtype = chosen.state_dtype
+        backend = CudaBackend(model, state_dtype, int8_weights=chosen.int8_weights)
         pool = SlotPool.empty(config, SLOTS, model.device, state_dtype, backend.deferred)
         backend.warm_up(pool)
         for size in backend.options.sizes:

@@ -166,8 +166,3 @@ def test_the_table_of_compared_bytes_has_the_rows_of_its_tests():
         "run python -m tests.support.compared"
     )
     assert all(int(row[3].replace(",", "")) for row in cells)
-
-
-@pytest.mark.slow
-def test_the_table_of_compared_bytes_is_what_its_tests_compare():
-    assert compared.made() == compared.shown()
