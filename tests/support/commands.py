@@ -3,10 +3,9 @@ runs it, or as a process of its own.
 """
 
 import os
-import resource
 import subprocess
 import sys
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from unittest.mock import patch
@@ -57,18 +56,10 @@ def refused(*arguments):
     """Return the one sentence with which `scanline ARGUMENTS` ends;
     assert status 2 and no other output.
     """
-    ran = scanline(*arguments)
+    return sentence_of(scanline(*arguments))
+
+
+def sentence_of(ran):
     assert (ran.status, ran.out, ran.err.count("\n")) == (2, "", 1), ran.err
     assert ran.err.startswith("scanline: ")
     return ran.err.removeprefix("scanline: ").removesuffix("\n")
-
-
-@contextmanager
-def full_disk(most):
-    """Let files have so many bytes at most: this limit of the process stands for a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

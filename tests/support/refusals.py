@@ -13,12 +13,10 @@ import numpy as np
 from PIL import Image
 
 from tests.support.pictures import encode, noise
+from tests.support.server.json_requests import HOLE, IMAGE
 
 SLOTS = 16  # of the server
 MAX_IMAGES = 20  # of a request to it
-IMAGE = noise(7, 5)
-HOLE = np.full((7, 5), 255, np.uint8)
-HOLE[2:5, 1:3] = 0
 LOW = noise(6, 5)
 ALL = np.full((7, 5), 255, np.uint8)
 NONE = np.zeros((7, 5), np.uint8)

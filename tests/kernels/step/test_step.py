@@ -6,19 +6,10 @@ import torch
 from scanline.kernels.attention import reference as attention
 from scanline.kernels.step import recurrent_step, reference
 from tests.support.close import assert_close
-from tests.support.kernels.heads import sequence, state
+from tests.support.kernels.heads import WIDTHS, sequence, state
 
 
-@pytest.mark.parametrize(
-    "widths",
-    [
-        (8, 5),
-        (5, 8),
-        (1, 1),
-        (32, 32),
-        (33, 17),
-    ],
-)
+@pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("batch", [1, 33])
 def test_agrees_with_the_reference(batch, widths):
     q, k, v = sequence(1, *widths, batch=batch)

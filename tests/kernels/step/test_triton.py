@@ -13,6 +13,7 @@ from scanline.kernels.step.fused_triton import fused_recurrent_step
 from scanline.kernels.step.sequence_triton import fused_recurrent_sequence
 from scanline.model.base.state import with_deferred
 from tests.support.close import BOUND, assert_close
+from tests.support.kernels.heads import WIDTHS
 
 HEADS = 3
 POOL = 7
@@ -64,16 +65,7 @@ def assert_steps(state_dtype, bound, batch, widths):
     assert torch.equal(expected_s[others], s[others].double())
 
 
-@pytest.mark.parametrize(
-    "widths",
-    [
-        (8, 5),
-        (5, 8),
-        (1, 1),
-        (32, 32),
-        (33, 17),
-    ],
-)
+@pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("batch", [1, 5])
 def test_chosen_slots_agree_with_the_reference_and_others_stay(batch, widths):
     assert_steps(torch.float32, BOUND, batch, widths)

@@ -7,26 +7,9 @@ import math
 import pytest
 import torch
 
-from scanline.kernels.window import Window, wave_table
+from scanline.kernels.window import wave_table
 from tests.support.close import assert_close
-
-WINDOWS = {
-    "grey": Window(5, 4, 1, 2, 3, waves=3, wave_rows=1, wave_columns=2, outside=7),
-    "colour": Window(4, 6, 3, 1, 2, outside=128, centred=True),
-    "both": Window(
-        3,
-        5,
-        3,
-        3,
-        1,
-        waves=8,
-        wave_rows=2,
-        wave_columns=1,
-        outside=255,
-        centred=True,
-    ),
-    "one row": Window(1, 3, 1, 1, 1, centred=True),
-}
+from tests.support.kernels.windows import WINDOWS
 
 
 def random_image(window):

@@ -7,26 +7,10 @@ import torch
 
 from tests.support.kernels.gpu import DEVICE, there  # isort: skip
 
-from scanline.kernels.window import Window, wave_table
+from scanline.kernels.window import wave_table
 from scanline.kernels.window.triton import read_window
+from tests.support.kernels.windows import WINDOWS
 
-WINDOWS = {
-    "grey": Window(5, 4, 1, 2, 3, waves=3, wave_rows=1, wave_columns=2, outside=7),
-    "colour": Window(4, 6, 3, 1, 2, outside=255, centred=True),
-    "both": Window(
-        3,
-        5,
-        3,
-        3,
-        1,
-        waves=8,
-        wave_rows=2,
-        wave_columns=0,
-        outside=128,
-        centred=True,
-    ),
-    "one row": Window(1, 3, 1, 1, 1, waves=2, wave_columns=1, centred=True),
-}
 WIDTH = 5
 PADDING = 2
 

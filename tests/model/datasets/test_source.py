@@ -30,7 +30,7 @@ def refused(sentence, path, **options):
 def test_files_of_a_published_set_keep_its_split_and_are_it_by_their_digest(tmp_path):
     blobs.write(tmp_path)
     found = open_data(tmp_path, classes=True)
-    assert (found.published, found.size, found.labels and found.labels.names) == (
+    assert (found.published, found.size, found.labels.names) == (
         None,
         "28x28 grey",
         tuple("0123"),
@@ -80,7 +80,7 @@ def test_a_folder_with_parts_of_its_own_keeps_them(tmp_path):
     found = open_data(tmp_path, classes=True)
     assert shown(found.train) == {noise(3, 4, seed=seed).tobytes() for seed in (0, 2, 3, 4)}
     # 1 is in two classes
-    assert (found.labels and found.labels.names, len(found.test)) == (("a", "b"), 2)
+    assert (found.labels.names, len(found.test)) == (("a", "b"), 2)
     assert [refused.file for refused in found.refused] == ["a/1.png", "b/1.png"]
     without = open_data(tmp_path)
     assert shown(without.test) == {noise(3, 4, seed=seed).tobytes() for seed in (5, 6, 1)}

@@ -155,13 +155,6 @@ def test_a_state_snapshot_is_that_of_the_recurrence(of_colour, colour):
         assert_close("z", state.z[1, 0, 0].reshape(-1), values(snapshot["z"]))
 
 
-def test_state_snapshots_change_no_image(of_colour):
-    watched = of_colour.paint(n=3, seed=7, state=[0, 1])
-    plain = of_colour.paint(n=3, seed=7)
-    np.testing.assert_array_equal(watched.images(), plain.images())
-    assert "state" not in plain.order
-
-
 def test_the_number_of_observed_jobs_of_a_client_is_limited(of_colour):
     of_colour.send_together(
         *({"type": "generate", "n": 40, "state": [0, 0]} for _ in range(MAX_WATCHED_OF_CLIENT + 1))

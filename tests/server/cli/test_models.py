@@ -15,7 +15,7 @@ from scanline.model.formats.fast_transformers import EXPRESSIBLE, to_state
 from scanline.server.models.registry import served_models
 from scanline.server.settings import Settings
 from tests.support import small_models
-from tests.support.commands import done, refused, scanline
+from tests.support.commands import done, scanline
 from tests.support.local_hub import TOKEN, local_hub, use
 
 THEIRS = {  # a model that the authors' code can express
@@ -63,7 +63,6 @@ def test_the_shipped_models_are_listed_as_json_and_as_a_table():
 
 def test_a_pushed_model_is_found_and_served(tmp_path, monkeypatch):
     directory = tmp_path / "own"
-    sheet = tmp_path / "sheet.npy"
     save_model(small_models.model(small_models.config()), directory)
     with local_hub() as hub:
         use(hub, tmp_path / "cache", monkeypatch)
@@ -83,11 +82,5 @@ def test_a_pushed_model_is_found_and_served(tmp_path, monkeypatch):
             f"{directory} has no evaluation.json; {command} measures its bits/dim for the card"
         )
         assert ran.err == f"scanline: warning: {warning}\n"
-        painted = done(
-            "sample", "--model", "org/digits", "-n", 2, "--seed", 7, "--out", sheet, "--json"
-        )
-        assert json.loads(painted)["n"] == 2
         (model,) = served_models(Settings(models=(f"org/digits@{commit}",))).all.values()
         assert (model.names, model.engine.options.directory.name) == (("digits",), commit)
-        said = refused("sample", "--model", "org/digits@nope", "--out", sheet)
-        assert said == f"{hub.url}/org/digits has no revision 'nope'"

@@ -71,19 +71,19 @@ def test_a_server_runs_none_in_its_engines_api_processes_and_exports(traps, grey
     assert list(traps.iterdir()) == []
 
 
-def test_painting_and_measuring_run_none(traps, grey_directory):
-    assert in_a_process("sample", "--model", grey_directory, "-n", 2, "--out", "a.npy").status == 0
-    words = "--batches 1 --seconds 0.01 --skip latency,bulk,reading"
-    ran = in_a_process("bench", "--model", grey_directory, *words.split())
-    assert ran.status == 0, ran.err
-    assert list(traps.iterdir()) == []
+COMMANDS = {  # training starts processes of its own
+    "sample": "-n 2 --out a.npy --model grey",
+    "bench": "--batches 1 --seconds 0.01 --skip latency,bulk,reading --model grey",
+    "train": "--data data --out out --updates 2 --batch 2 --processes 2 --no-compile --from none --layers 1",
+}
 
 
-def test_training_runs_none_in_its_processes(traps):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_other_command_runs_one(traps, grey_directory, command):
+    Path("grey").symlink_to(grey_directory)
     Path("data").mkdir()
     blobs.write(Path("data"))
-    words = "train --data data --out out --updates 2 --batch 2 --processes 2 --no-compile --from none --layers 1"
-    ran = in_a_process(*words.split())
+    ran = in_a_process(command, *COMMANDS[command].split())
     assert ran.status == 0, ran.err
     assert list(traps.iterdir()) == []
 

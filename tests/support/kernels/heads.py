@@ -5,6 +5,8 @@ import torch
 from scanline.kernels.feature_maps import elu_plus_one
 from tests.support.kernels.device import there
 
+WIDTHS = [(8, 5), (5, 8), (1, 1), (32, 32), (33, 17)]  # of keys and of values
+
 
 def sequence(length, key_width=8, value_width=5, dtype=torch.float32, batch=2):
     """phi(q), phi(k) [B, 3, N, C] and v [B, 3, N, M]."""

@@ -7,11 +7,11 @@ import torch
 from tests.support.kernels.gpu import DEVICE, NARROW  # isort: skip
 
 from scanline.kernels.codec.coder import Decoder
-from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.cuda_ahead import Pass
 from scanline.model.backends.slots import SlotPool
 from tests.support import small_models
+from tests.support.engine.mixed_arrivals import mixed_arrivals, small_model
 from tests.support.sweeps import and_slow
 
 SIZES = {"height": 3, "width": 4, "layers": 2}  # the interpreter takes its time
@@ -24,10 +24,7 @@ FULL = (Pass(6, 24, 4),)
 
 
 def model_of(variant):
-    options = {**VARIANTS[variant], **SIZES, **small_models.CLASSES}
-    if "window_columns" in options:
-        options["window_columns"] = 2
-    return small_models.model(small_models.config(**options)).to(DEVICE)
+    return small_model({**VARIANTS[variant], **SIZES}).to(DEVICE)
 
 
 def backend_of(model, passes, state_dtype=torch.float32):
@@ -40,18 +37,8 @@ def started(backend):
     one from a code in slot 5. Some are cold, so that their pixels are alike."""
     config = backend.config
     pool = SlotPool.empty(config, COUNT + 1, DEVICE, backend.state_dtype, deferred=backend.deferred)
-    arrivals = Arrivals.empty(COUNT, config.bytes, pinned=not pool.on_host)
-    arrivals.slots.copy_(torch.arange(COUNT))
-    arrivals.images[:3] = small_models.tensor(config, 3)
-    arrivals.known[0] = True
-    arrivals.known[1, 1::2] = True
-    arrivals.label.copy_(torch.tensor([2, 0, 1, 3, 0, 0]))
-    arrivals.partner.copy_(torch.tensor([0, 0, 0, 1, -1, 0]))
-    arrivals.guidance.copy_(torch.tensor([1.0, 1.0, 1.0, 2.5, 2.5, 1.0]))
-    arrivals.temperature.copy_(torch.tensor([1.0, 1.0, 0.01, 0.01, 0.01, 1.0]))
-    arrivals.seed.fill_(2**40 + 1)
-    arrivals.index.copy_(torch.tensor([0, 1, 2, 3, 3, 4]))
-    arrivals.position.fill_(config.first)
+    arrivals = mixed_arrivals(config, COUNT, pinned=not pool.on_host)
+    arrivals.temperature[2:5] = 0.01
     backend.place(pool, arrivals)
     code = Decoder(np.random.default_rng(0).bytes(3 * config.bytes))
     backend.put_codes(pool, np.array([5]), [code])

@@ -10,7 +10,6 @@ from tests.support.kernels.gpu import DEVICE  # isort: skip
 
 from scanline.kernels.triton.ordered_linear import OrderedWeight
 from scanline.model.backends import open_backend
-from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cpu import CpuBackend
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.prefill_batch import PrefillBatch
@@ -20,6 +19,7 @@ from scanline.model.base.state import NUMBERS, State
 from scanline.model.inference import Model
 from scanline.model.sampling.base.digest import coding_digests, model_digest
 from tests.support import small_models
+from tests.support.engine.mixed_arrivals import mixed_arrivals, small_model
 from tests.support.kernels.native import NATIVE
 from tests.support.sweeps import and_slow
 
@@ -35,11 +35,7 @@ STATE = NUMBERS[:3]  # but for the deferred steps, of which there are none after
 
 
 def model_of(variant, **sizes):
-    """A model with classes whose window is no wider than its image."""
-    options = {**small_models.VARIANTS[variant], **SMALL, **sizes, **small_models.CLASSES}
-    if "window_columns" in options:
-        options["window_columns"] = 2
-    return small_models.model(small_models.config(**options))
+    return small_model({**small_models.VARIANTS[variant], **SMALL, **sizes})
 
 
 def cpu_backend(model):
@@ -56,28 +52,12 @@ def cuda_backend(model):
     return CudaBackend(model.to(DEVICE), options=options, int8_weights=True)
 
 
-def arrivals(config):
-    """Images with labels, of which all bytes, each second or none are known, and in slots 3 and 4 a
-    guided one."""
-    made = Arrivals.empty(IMAGES, config.bytes)
-    made.slots.copy_(torch.arange(IMAGES))
-    made.images[:3] = small_models.tensor(config, 3)
-    made.known[0] = True
-    made.known[1, 1::2] = True
-    made.label.copy_(torch.tensor([2, 0, 1, 3, 0]))
-    made.partner.copy_(torch.tensor([0, 0, 0, 1, -1]))
-    made.guidance.copy_(torch.tensor([1.0, 1.0, 1.0, 2.5, 2.5]))
-    made.temperature.copy_(torch.tensor([1.0, 0.7, 1.3, 1.0, 1.0]))
-    made.seed.fill_(2**40 + 1)
-    made.index.copy_(torch.tensor([0, 1, 2, 3, 3]))
-    made.position.fill_(config.first)
-    return made
-
-
 def painted(backend, config, device):
     """What slots hold after four steps, and after all."""
     pool = SlotPool.empty(config, IMAGES, device, deferred=backend.deferred)
-    backend.place(pool, arrivals(config))
+    arrivals = mixed_arrivals(config)
+    arrivals.temperature[1:3] = torch.tensor([0.7, 1.3])
+    backend.place(pool, arrivals)
     found = {}
     for steps in (4, config.steps):
         backend.advance(pool, np.arange(IMAGES), steps).wait()

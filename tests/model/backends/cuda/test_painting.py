@@ -12,7 +12,6 @@ from tests.support.kernels.gpu import DEVICE, ON_GPU  # isort: skip
 
 from scanline.kernels.triton import linear
 from scanline.model import backends
-from scanline.model.backends.arrivals import Arrivals
 from scanline.model.backends.cuda import CudaBackend, CudaOptions
 from scanline.model.backends.cuda_ahead import Pass
 from scanline.model.backends.eager import EagerBackend
@@ -27,6 +26,7 @@ from tests.support.engine.batch_composition import (
     painted_alone,
     watched,
 )
+from tests.support.engine.mixed_arrivals import mixed_arrivals, small_model
 from tests.support.engine.pools import with_base
 from tests.support.sweeps import and_slow
 
@@ -34,25 +34,14 @@ SMALL = {"height": 2, "width": 2, "layers": 1}  # the interpreter takes its time
 
 
 def model_of(variant, **changes):
-    """A model with classes whose window is no wider than its image."""
-    options = {**small_models.VARIANTS[variant], **changes, **small_models.CLASSES}
-    if "window_columns" in options:
-        options["window_columns"] = 2
-    return small_models.model(small_models.config(**options)).to(DEVICE)
+    return small_model({**small_models.VARIANTS[variant], **changes}).to(DEVICE)
 
 
 @pytest.mark.parametrize("variant", and_slow(small_models.CORE, *small_models.REST))
 def test_parameters_and_states_are_those_of_the_step(variant):
     model = model_of(variant)
     config = model.config
-    backend = CudaBackend(
-        model,
-        options=CudaOptions(
-            sizes=(1, 4),
-            steps=2,
-            few=1,
-        ),
-    )
+    backend = CudaBackend(model, options=CudaOptions(sizes=(1, 4), steps=2, few=1))
     slots = SlotPool.empty(config, 5, DEVICE, deferred=3)
     chosen = [0, 2, 3]
     slots.state.position[chosen] = config.first
@@ -75,24 +64,9 @@ def test_parameters_and_states_are_those_of_the_step(variant):
 
 
 def painted(model, backend):
-    """A pool of images with labels, of which all bytes, each second or none are known, and in slots
-    3 and 4 of a guided one.
-    """
     config = model.config
     pool = SlotPool.empty(config, max(5, backend.rows), DEVICE, deferred=backend.deferred)
-    arrivals = Arrivals.empty(5, config.bytes, pinned=not pool.on_host)
-    arrivals.slots.copy_(torch.arange(5))
-    arrivals.images[:3] = small_models.tensor(config, 3)
-    arrivals.known[0] = True
-    arrivals.known[1, 1::2] = True
-    arrivals.label.copy_(torch.tensor([2, 0, 1, 3, 0]))
-    arrivals.partner.copy_(torch.tensor([0, 0, 0, 1, -1]))
-    arrivals.guidance.copy_(torch.tensor([1.0, 1.0, 1.0, 2.5, 2.5]))
-    arrivals.temperature.fill_(1)
-    arrivals.seed.fill_(2**40 + 1)
-    arrivals.index.copy_(torch.tensor([0, 1, 2, 3, 3]))
-    arrivals.position.fill_(config.first)
-    backend.place(pool, arrivals)
+    backend.place(pool, mixed_arrivals(config, pinned=not pool.on_host))
     backend.advance(pool, np.arange(5), config.steps).wait()
     return pool
 
@@ -111,11 +85,7 @@ def test_images_and_costs_are_those_of_torch(variant):
     assert same[[0, 3, 4]].all()
     assert same.sum() >= 4
     for name in ("bits", "known_bits"):
-        assert_close(
-            name,
-            getattr(expected, name)[:5][same],
-            getattr(found, name)[:5][same],
-        )
+        assert_close(name, getattr(expected, name)[:5][same], getattr(found, name)[:5][same])
     assert found.known_bits[0] == found.bits[0] > 0
     assert 0 < found.known_bits[1] < found.bits[1]
     assert found.known_bits[2] == 0
@@ -161,11 +131,7 @@ CROWDS = [
 if ON_GPU:
     CROWDS += [
         Run(70, CudaOptions(), 1),
-        Run(
-            5000,
-            CudaOptions(),
-            1,
-        ),
+        Run(5000, CudaOptions(), 1),
     ]
 SWEEP = ("strokes", "plain", "post", "categorical", "grey pixels", "waves of pixels")
 CASES = and_slow(

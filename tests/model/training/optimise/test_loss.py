@@ -51,6 +51,23 @@ def test_it_is_the_mean_of_the_bits_of_all_predicted_bytes(variant):
     )
 
 
+def assert_runs_as_it_is(caplog, reason):
+    """It has the value of the loss as it is written, and says once why it is not compiled."""
+    model, batch = small("plain")
+    loss = CompiledLoss()
+    for _ in range(2):
+        assert torch.equal(loss(model, batch), loss_of(model, batch))
+    (sentence,) = said(caplog)
+    assert sentence.startswith("training without torch.compile, which is slower: " + reason)
+
+
+def gradients_in_both(model, batch):
+    return [
+        with_gradients(loss_of, model, batch, dtype)[1:]
+        for dtype in (torch.float32, torch.bfloat16)
+    ]
+
+
 def with_classes(variant):
     return *small(variant, classes=(("a",), ("b",))), torch.tensor([2, 0, 1])
 
@@ -102,10 +119,7 @@ def test_compiled_it_has_the_value_and_gradients_of_each_batch_s_labels_and_is_f
 def test_small_features_leave_gradients_right_in_bfloat16():
     model, batch = small("pixels")
     small_models.with_small_features(model)
-    exact, narrow = (
-        with_gradients(loss_of, model, batch, dtype)[1:]
-        for dtype in (torch.float32, torch.bfloat16)
-    )
+    exact, narrow = gradients_in_both(model, batch)
     assert (narrow - exact).norm() < 0.1 * exact.norm()
 
 
@@ -114,14 +128,9 @@ def test_without_a_compiler_it_runs_as_it_is_and_says_so_once(
 ):
     import torch._inductor.config as inductor  # seconds, which only this test needs
 
-    model, batch = small("plain")
     nowhere = {"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}
     with inductor.patch(nowhere), caplog.at_level(logging.INFO, "scanline.training"):
-        loss = CompiledLoss()
-        for _ in range(2):
-            assert torch.equal(loss(model, batch), loss_of(model, batch))
-    (sentence,) = said(caplog)
-    assert sentence.startswith("training without torch.compile, which is slower: ")
+        assert_runs_as_it_is(caplog, "")
 
 
 WRONG = {
@@ -144,13 +153,8 @@ def _with_gradients_of_nan(value):
 def test_a_compiled_loss_of_another_value_or_other_gradients_is_not_used(
     reason, caplog, monkeypatch
 ):
-    model, batch = small("plain")
     monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: WRONG[reason])
-    loss = CompiledLoss()
-    for _ in range(2):
-        assert torch.equal(loss(model, batch), loss_of(model, batch))
-    (sentence,) = said(caplog)
-    assert sentence.startswith("training without torch.compile, which is slower: " + reason)
+    assert_runs_as_it_is(caplog, reason)
 
 
 def _with_exact_gradients(model, batch, dtype, *rest):
@@ -171,10 +175,7 @@ def test_in_bfloat16_a_compiled_loss_may_be_as_far_from_float32_as_the_one_as_wr
     compiled, used, monkeypatch
 ):
     model, batch = small("plain")
-    exact, narrow = (
-        with_gradients(loss_of, model, batch, dtype)[1:]
-        for dtype in (torch.float32, torch.bfloat16)
-    )
+    exact, narrow = gradients_in_both(model, batch)
     assert (narrow - exact).norm() > SAME_GRADIENTS * exact.norm()
     monkeypatch.setattr(f"{LOSS}.compile_loss", lambda device: compiled)
     loss = CompiledLoss()

@@ -2,9 +2,7 @@
 stopped anywhere ends in the same bits.
 """
 
-import os
 import re
-import resource
 import shutil
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from scanline.model.training import TrainingConfig
 from scanline.model.training.run.curve import Curve
 from scanline.model.training.run.state import ResumeError, load_state, save_state, saved_configs
 from tests.support import small_models
+from tests.support.full_disk import full_disk
 from tests.support.saved_models import assert_same_weights
 from tests.support.training.training_runs import (
     MODEL,
@@ -106,18 +105,11 @@ def test_killed_in_a_save_and_resumed(whole, stopped, tmp_path, monkeypatch):
     assert_same_end(whole, tmp_path)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_full_disk_in_mid_save_leaves_the_last_state(tmp_path):
-    """The limit of the process's file size stands for a full disk."""
     save_state(tmp_path, {"update": 1})
-    if not (child := os.fork()):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        try:
-            save_state(tmp_path, {"update": 2, "model": torch.zeros(100_000)})
-        except OSError as error:
-            os._exit(7 if error.filename == str(tmp_path / "training.pt") else 8)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    with full_disk(100_000), pytest.raises(OSError, match="File too large") as caught:
+        save_state(tmp_path, {"update": 2, "model": torch.zeros(100_000)})
+    assert caught.value.filename == str(tmp_path / "training.pt")
     assert torch.load(tmp_path / "training.pt", weights_only=True) == {"update": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["training.pt"]
 

@@ -27,7 +27,8 @@ from scanline.model.training.run.state import saved_configs
 from scanline.server.cli.base.training_options import TrainingOptions
 from scanline.server.cli.base.training_report import LINE_SECONDS, print_images, training_progress
 from tests.support import blobs, small_models
-from tests.support.commands import done, full_disk, refused, scanline
+from tests.support.commands import done, refused, scanline
+from tests.support.full_disk import full_disk
 
 RECIPE = TrainingConfig(updates=3, batch=2, evaluate_images=2, sample_images=1)
 TRAIN = ("train", "--no-compile", "--preset", "tiny", "--data")

@@ -60,6 +60,13 @@ async def both_ends(
         other.close()
 
 
+def two_jobs(api):
+    jobs = [PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1)]
+    for job in jobs:
+        api.submit("any", job)
+    return jobs
+
+
 @pytest.mark.parametrize("caller", ["api", "main"])
 async def test_a_method_that_fails_answers_its_caller(caller):
     async with both_ends() as (api, main):
@@ -74,10 +81,7 @@ async def test_a_method_that_fails_answers_its_caller(caller):
 
 async def test_a_request_that_cannot_be_submitted_fails_and_those_behind_it_are_heard():
     async with both_ends() as (api, main):
-        first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
-        api.submit("any", first)
-        api.submit("any", second)
-        for job in (first, second):
+        for job in two_jobs(api):
             with pytest.raises(EngineFailedError, match=STOPPED):
                 await with_deadline(job.wait())
         async with asyncio.timeout(60):
@@ -89,9 +93,7 @@ async def test_what_one_job_cannot_take_in_is_cancelled_and_the_others_get_their
     async with both_ends() as (api, main):
         received = []
         main._receive = received.append
-        first, second = (PaintJob(GenerateRequest(number, 1, 0)) for number in (0, 1))
-        api.submit("any", first)
-        api.submit("any", second)
+        first, second = two_jobs(api)
         first.task = None
         first._pass_on = broken_registry
         api._receive_all(
