@@ -15,12 +15,14 @@ from scanline.model.images.cleaning import Cleaning
 from scanline.model.images.framing import Frame
 from scanline.model.likelihood.typicality import LEVELS, Typicality
 from scanline.model.network.class_head import QUANTILES
-from tests.server.web.test_complete import stroke
+from tests.server.web.test_complete import stroke, upload
 from tests.server.web.test_compress import SAME
 from tests.support import shapes, small_models
 from tests.support.commands import done, refused
+from tests.support.pictures import encode
 
 PERCENT = "share => share.toLocaleString('en', { maximumSignificantDigits: 2 })"
+UNKNOWN = "Unlike what the model knows: it names no class."
 NO_HEAD = "Classes are read by a class head or by a server: this model has none, nor has this page."
 CLASSES = (("7", "seven"), ("8", "eight"))
 COLOUR = small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES)
@@ -113,6 +115,10 @@ def test_it_reads_pictures_by_the_class_head(visit, tmp_path, precision):
         percents = [f"{100 * probability:.1f} %" for probability in posterior if best]
         expect(visitor.see("#posterior .figures")).to_have_text(percents)
         visitor.press("ArrowRight")
+    visitor.click("#viewer-close")
+    visitor.click("#tab-complete")
+    upload(visitor, encode(np.full((7, 5), 200, np.uint8)))
+    visitor.expect_text("#reading-says", UNKNOWN)
 
 
 def test_a_model_without_a_class_head_reads_nothing_there(visit, exported):

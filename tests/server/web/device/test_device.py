@@ -194,6 +194,7 @@ def test_images_of_a_class_are_painted(visit, all_models, model):
     """
     visitor = visit(f"{all_models.url}/?model={model}#device")
     visitor.expect_value("#model", model)
+    visitor.unfold()
     images = []
     for name in ("none", "7", "horse", "any"):
         visitor.see("#device-class label").get_by_text(name, exact=True).click()
@@ -255,8 +256,8 @@ def saved(visitor: Visitor, by: str) -> bytes:
 def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name, compared):
     with serve(zoo.find(name), "--precision", "int8", prepare=export_in_a_thread) as server:
         visitor = wait_for_size(visit(f"{server.url}/#device"))
-        visitor.see("#device-guidance").fill("2.5")
-        visitor.see("#device-temperature").fill("0.9")
+        visitor.fill("#device-guidance", "2.5")
+        visitor.fill("#device-temperature", "0.9")
         paint(visitor, "7")
         assert compare(visitor) == ALL
     compared(bytes(IMAGES * load_config(zoo.find(name)).bytes))
