@@ -36,6 +36,7 @@ from scanline.server.api.routes import (
     metrics,
     models,
     page,
+    preview,
     steps,
     websocket,
     weights,
@@ -128,10 +129,13 @@ def build(
     ]
     for router in routers:
         app.include_router(router)
+    if keys is None:
+        routers.append(preview.router(served))
+        app.include_router(routers[-1])
     app.state.paths = {
         getattr(route, "path", None) for router in routers for route in router.routes
     }
-    page.install(app, settings.frame_ancestors)
+    page.install(app, settings.frame_ancestors, has_preview=keys is None)
     return app
 
 

@@ -2,6 +2,9 @@
 
 INSTALLED = ("manifest.webmanifest", "icon.png")  # for a home screen
 PATHS = frozenset({"/", "/docs", *(f"/{name}" for name in INSTALLED)})
+PREVIEW = "/preview.png"
+LINKED = frozenset({"/", PREVIEW})  # what is read of their query, up to so many bytes
+MAX_QUERY = 1024
 DOCUMENT = "/openapi.json"
 ASSETS = "/assets"
 

@@ -1,9 +1,10 @@
 """Requests as routes see them: HEAD, which load balancers and monitors send, as
-GET without the body, and no query.
+GET without the body, and no query but that of a link to the page.
 """
 
 from starlette.types import Message, Receive, Scope, Send
 
+from scanline.server.api.base.page_paths import LINKED, MAX_QUERY
 from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
 
@@ -15,8 +16,10 @@ class HeadMiddleware(ServerMiddleware):
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # FastAPI would parse it, up to 20 ms of the event loop, and no route has parameters in it.
-        scope["query_string"] = b""
+        # FastAPI would parse it, up to 20 ms of the event loop, and other routes have no parameters
+        # in it.
+        if scope["path"] not in LINKED or len(scope["query_string"]) > MAX_QUERY:
+            scope["query_string"] = b""
         if scope.get("method") != "HEAD":
             await self.app(scope, receive, send)
             return

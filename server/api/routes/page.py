@@ -8,7 +8,7 @@ the others are revalidated each time. None needs an API key, and all are kept in
 import asyncio
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from mimetypes import guess_type
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 
 from scanline.server.api.base.page_paths import ASSETS, DOCUMENT, INSTALLED
 from scanline.server.api.payload.kept_file import KeptFile
+from scanline.server.api.routes import preview
 
 BUILT = Path(__file__).parents[2] / "web" / "dist"
 POLICY = "; ".join(
@@ -32,6 +33,7 @@ POLICY = "; ".join(
     )
 )
 POLICY_HEADER = {"content-security-policy": f"{POLICY}; frame-ancestors 'none'"}
+INDEXES = 64  # links whose page is kept, 25 kB each
 REVALIDATED = {"cache-control": "no-cache"}
 COMPRESSED = (".js", ".css", ".wasm")  # files that are sent as gzip where the client accepts it
 
@@ -63,19 +65,22 @@ class Assets:
         )
 
 
-def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
+def install(app: FastAPI, frame_ancestors: Sequence[str] = (), has_preview: bool = False) -> None:
     """Add the page, the API documentation and the OpenAPI document to `app`. frame_ancestors: the
-    origins of pages that may embed the first two."""
+    origins of pages that may embed the first two; has_preview: whether links to the page have one."""
     routes = APIRouter(include_in_schema=False)
     ancestors = " ".join(frame_ancestors) or "'none'"
     headers = {
         "content-security-policy": f"{POLICY}; frame-ancestors {ancestors}",
         **REVALIDATED,
     }
-    index, documentation = (
-        KeptFile((BUILT / name).read_bytes(), "text/html", headers)
-        for name in ("index.html", "docs.html")
-    )
+    documentation = KeptFile((BUILT / "docs.html").read_bytes(), "text/html", headers)
+    markup = (BUILT / "index.html").read_text()
+
+    @lru_cache(INDEXES)
+    def index(tags: str) -> KeptFile:
+        return KeptFile(markup.replace("</head>", f"{tags}</head>").encode(), "text/html", headers)
+
     assets = Assets(BUILT / "assets")
     manifest, icon = (
         KeptFile((BUILT / name).read_bytes(), media_type, {**POLICY_HEADER, **REVALIDATED}, False)
@@ -91,7 +96,8 @@ def install(app: FastAPI, frame_ancestors: Sequence[str] = ()) -> None:
 
     @routes.get("/")
     async def page(request: Request) -> Response:
-        return index.response(request.headers)
+        tags = preview.tags(request) if has_preview else ""
+        return index(tags).response(request.headers)
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:
