@@ -7,7 +7,7 @@ All are of seed 7 and unpicked. painting.gif is `scanline sample -n 64 --seed 7 
 particles.png: the first five digits of the README's sheet, occluded by a band and by a square, with
 one completion each by 1, 16 and 64 particles. page-paint.png, page-write.png, page-how.png,
 page-complete.png: the page in a headless Chromium, after it has painted, has written a year, shows
-what a step reads, and has completed the second digit of its gallery.
+a step as a whole, and has completed the second digit of its gallery.
 """
 
 import argparse
@@ -99,7 +99,7 @@ def photograph_page(page: Page, url: str, into: Path) -> None:
     page.goto(f"{url}/?write=2026&guidance={GUIDANCE}&seed={SEED}")
     page.locator("#after").wait_for()
     _photograph(page, into / "page-write.png")
-    page.goto(f"{url}/#how&seed={SEED}&layer=2&head=4&step=413&screen=4")
+    page.goto(f"{url}/#how&seed={SEED}&layer=2&head=4&step=413&screen=0")
     expect(page.locator("#say-weights")).to_contain_text("at most", timeout=1000 * TIMEOUT)
     _photograph(page, into / "page-how.png")
     page.goto(f"{url}/?class=any&guidance={GUIDANCE}&seed={SEED}")
