@@ -79,6 +79,7 @@ function restoreIn(tab: string, { model, tab: own, fields }: Restored): boolean 
 
 let examples: Promise<Picture[]> = Promise.resolve([]); // of one model
 let examplesOf = "";
+const latest: Record<string, object> = {}; // the last call, of each tab
 
 /** Offers the first pictures that have the model's size, of the last file, the gallery, or examples; returns them. `prefix`
  * is of the elements' ids, `verb` what a click does. */
@@ -88,6 +89,7 @@ export async function showThumbnails(
   use: (picture: Picture) => void,
   { prefix, verb }: { prefix: string; verb: string },
 ): Promise<Picture[]> {
+  const call = (latest[prefix] = {});
   const fitting = [fromFile, gallery]
     .map((pictures) => pictures.filter(({ bytes }) => bytes.length === bytesOf(model)).slice(0, THUMBNAILS))
     .find((pictures) => pictures.length) ?? [];
@@ -97,7 +99,7 @@ export async function showThumbnails(
   }
   if (!fitting.length) find(`${prefix}examples`, HTMLElement).hidden = true; // they may be another model's
   const pictures = fitting.length ? fitting : await examples;
-  if (!fitting.length && examplesOf !== model.id) return []; // another model has been selected
+  if (latest[prefix] !== call) return []; // a file has been opened, or another model selected
   find(`${prefix}examples`, HTMLElement).hidden = pictures.length === 0;
   const source = fromFile.includes(fitting[0]!) ? "From the file" : "From the gallery";
   setText(`${prefix}examples-label`, fitting.length ? source : "Painted by the model");

@@ -1,4 +1,4 @@
-import{B as e,D as t,F as n,H as r,L as i,N as a,R as o,S as s,U as c,V as l,W as u,b as d,c as f,d as p,f as m,g as h,l as g,m as _,p as v,s as y,v as b,x as ee,z as x}from"./index-LU06SME5.js";var te=`<div class="controls how-controls">
+import{B as e,D as t,F as n,H as r,L as i,N as a,R as o,S as s,U as c,V as l,W as u,b as d,c as f,d as p,f as m,g as h,l as g,m as _,p as v,s as y,v as b,x as ee,z as x}from"./index-B1QePa5I.js";var te=`<div class="controls how-controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
