@@ -13,6 +13,7 @@ from scanline.model.formats.checkpoint import save_class_head
 from scanline.model.formats.model_dir import write_evaluation
 from scanline.model.images.cleaning import Cleaning
 from scanline.model.images.framing import Frame
+from scanline.model.images.recipe import read
 from scanline.model.likelihood.typicality import LEVELS, Typicality
 from scanline.model.network.class_head import QUANTILES
 from tests.server.web.test_complete import stroke, upload
@@ -51,6 +52,10 @@ def test_it_paints_writes_and_codes(visit, exported, compared):
     options = {"seed": 7, "temperature": 0.9, "guidance": 1.5}
     any_class = model.sample(3, class_name="any", **options)
     assert np.array_equal(visitor.saved_images(), any_class.array)
+    sheet = visitor.saved("#save-sheet")
+    assert read(sheet.read_bytes())["digest"] == model.digest
+    visitor.see("#open").set_input_files(sheet)
+    visitor.expect_contains("#notice", " is opened: 3 images of any class, by colour, seed 7.")
     for tab in ("device", "how"):
         visitor.expect_hidden(f"#tab-{tab}")
 
