@@ -1,8 +1,9 @@
 """Origins: a server's own pages may use it from a browser, those of other origins only if allowed.
 
 CORS headers stop a browser from letting a foreign page read HTTP answers, but a browser opens a
-websocket for any page, and sends a form with pictures for any page: there the server itself checks
-Origin, and Sec-Fetch-Site where a browser sends no Origin. Programs send neither and pass.
+websocket for any page, sends a form with pictures for any page, and loads the preview of a link,
+which is painted: there the server itself checks Origin, and Sec-Fetch-Site where a browser sends no
+Origin. Programs send neither and pass.
 """
 
 from collections.abc import Collection
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from scanline.server.api.base.errors import ApiError, refuse, response
+from scanline.server.api.base.page_paths import PREVIEW
 from scanline.server.api.middleware.draining import READ_ONLY_METHODS
 from scanline.server.api.middleware.server_middleware import ServerMiddleware
 
@@ -80,7 +82,8 @@ class OriginMiddleware(ServerMiddleware):
     allowed: Collection[str]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_read_only = scope.get("method") in READ_ONLY_METHODS
+        # A preview is painted for whoever reads it.
+        is_read_only = scope.get("method") in READ_ONLY_METHODS and scope["path"] != PREVIEW
         if is_read_only or self._allows(Headers(scope=scope)):
             await self.app(scope, receive, send)
             return

@@ -127,6 +127,14 @@ def test_the_page_names_it_by_the_address_that_the_client_has_used(shapes_client
     assert named(**odd) == f"http://localhost:8443/preview.png?{fields}"
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_pages_of_other_sites_cannot_have_it_painted(shapes_client, site):
+    answer = shapes_client.get(PREVIEW, headers={"sec-fetch-site": site})
+    assert_refused(answer, 403, None, "origin_not_allowed")
+    own = shapes_client.get(PREVIEW, headers={"sec-fetch-site": "same-origin"})
+    assert own.status_code == 200
+
+
 def test_a_server_with_keys_has_none(guarded_server):
     with guarded_server.client() as client:
         assert TAG.findall(client.get("/?seed=7").text) == []
