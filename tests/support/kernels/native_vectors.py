@@ -12,8 +12,7 @@ import torch
 from scanline.kernels import cpu as cpu_kernels
 from scanline.kernels.causal_conv import NEIGHBOURS
 from scanline.kernels.cpu.shape import STATE
-from tests.support.kernels import wasm_network
-from tests.support.kernels.native import ISAS
+from tests.support.kernels import native, wasm_network
 
 CATEGORICAL = cpu_kernels.PREDICTS["categorical"]
 WINDOW = {
@@ -27,6 +26,7 @@ WAVES = {"waves": 3, "wave_rows": 1, "wave_columns": 2}
 PIXELS = {**WINDOW, "skip": 1, "centred": 1, "outside": 128}
 COLOUR_PIXELS = {**PIXELS, "channels": 3, "step_bytes": 3}
 Arrays = dict[str, torch.Tensor]
+ISAS = [*native.ISAS]
 if ISAS and wasm_network.IS_INSTALLED:
     ISAS.append("wasm")
 INTERVALS = "read intervals"

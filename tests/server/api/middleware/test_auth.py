@@ -24,7 +24,11 @@ from tests.support.server.shared_servers import KEY, SECOND_KEY, bearer
 from tests.support.server.websocket_client import connected
 from tests.support.waiting import wait_for
 
-OPEN = ("/healthz", "/readyz", "/", "/docs", "/openapi.json")  # and FILES, and nothing else
+# and FILES, and nothing else
+OPEN = (
+    *("/healthz", "/readyz", "/openapi.json"),
+    *("/", "/docs", "/manifest.webmanifest", "/icon.png"),
+)
 FILES = "/assets/{name:path}"  # of the pages
 WRONG = f"{KEY}x"
 WRONG_HEADERS = (

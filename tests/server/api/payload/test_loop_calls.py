@@ -54,6 +54,7 @@ HEADERS = {  # that are read, and a request with which they are
     **dict.fromkeys(
         ("accept-encoding", "if-none-match", "range", "if-range"), ("GET", "/openapi.json")
     ),
+    **dict.fromkeys(("x-forwarded-proto", "x-forwarded-prefix"), ("GET", "/")),
     **dict.fromkeys(
         ("access-control-request-method", "access-control-request-headers"),
         ("OPTIONS", "/v1/models"),
@@ -248,6 +249,7 @@ def test_the_table_has_every_header_and_every_place_that_reads_one():
         "payload/form_parser.py": 1,
         "payload/json_object.py": 2,
         "routes/metrics.py": 1,
+        "routes/preview.py": 2,
         "routes/weights.py": 3,
         "routes/websocket.py": 1,
         "transport/http_protocol.py": 3,

@@ -31,7 +31,7 @@ from tests.support import small_models
 from tests.support.engine.engines import ENDLESS, RecordingClient, with_deadline
 from tests.support.saved_models import assert_same_weights
 from tests.support.server.error_answers import ONE_SENTENCE
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_for
 
 HOLDING = """
 import sys, time
@@ -199,6 +199,9 @@ async def test_an_engine_restarts_where_temporary_files_were_removed(
     monkeypatch.setattr(forkserver._forkserver, "_forkserver_pid", None)
     monkeypatch.delitem(multiprocessing.current_process()._config, "tempdir", raising=False)
     engine = await RecordingClient(EngineOptions(directory, "cpu", slots=4, threads=1)).started()
+    # Until its files are open, a copy cannot be written again.
+    count = len(list(engine.directory.iterdir()))
+    await asyncio.to_thread(wait_for, lambda: len(engine.copy.files) == count, "the copy")
     shutil.rmtree(directory)
     clean(temporary)
     engine.signal(signal.SIGKILL)
