@@ -135,10 +135,13 @@ def test_a_prompt_takes_as_long_with_32_000_words_as_with_two(prompt):
         )
         config = small_models.config(classes=tuple(named))
         assert config.word_tree
-        began = time.thread_time()
-        with pytest.raises(InvalidInput, match=r"^prompt names no class"):
-            label_of_prompt(config, prompt + str(classes))  # a text that no cache has
-        return time.thread_time() - began
+        taken = []
+        for attempt in range(3):  # a collection of garbage may fall into one
+            began = time.thread_time()
+            with pytest.raises(InvalidInput, match=r"^prompt names no class"):
+                label_of_prompt(config, f"{prompt}{classes} {attempt}")  # a text that no cache has
+            taken.append(time.thread_time() - began)
+        return min(taken)
 
     assert seconds(1000, 32) < 5 * seconds(2, 1) + 0.01
 
