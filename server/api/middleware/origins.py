@@ -82,7 +82,7 @@ class OriginMiddleware(ServerMiddleware):
     allowed: Collection[str]
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # A preview is painted for whoever reads it.
+        # Reading a preview makes the server paint it.
         is_read_only = scope.get("method") in READ_ONLY_METHODS and scope["path"] != PREVIEW
         if is_read_only or self._allows(Headers(scope=scope)):
             await self.app(scope, receive, send)

@@ -41,6 +41,7 @@ from scanline.model.formats.code_file import MEDIA_TYPE
 from scanline.model.images.contact_sheet import UNPAINTED
 from scanline.model.images.framing import Frame
 from scanline.model.sampling.base.messages import GenerateRequest
+from scanline.server.api.base.page_paths import PREVIEW
 from tests.support import shapes, small_models
 from tests.support.drawn_requests import Drawing
 from tests.support.pictures import decode, encode, painted, text
@@ -114,6 +115,7 @@ KINDS = {
     "codes",
     "decodings",
     "websocket",
+    "preview",
     "cancelled",
     "left",
     "refused",
@@ -229,6 +231,22 @@ class Coding:
 
 
 @dataclass(frozen=True)
+class Preview:
+    """The preview of a link."""
+
+    fields: Fields
+
+    kinds = frozenset({"preview"})
+
+    def answer(self, server, client, alone):
+        # A temperature that changes nothing: else the answer is the one that was kept.
+        same = {"temperature": 1} if alone else {}
+        response = client.get(PREVIEW, params=self.fields | same)
+        assert response.status_code == 200, f"{response.status_code} {response.text}"
+        return {"body": response.content}
+
+
+@dataclass(frozen=True)
 class Jobs:
     """Jobs of one websocket, of which some are cancelled after so many messages."""
 
@@ -320,7 +338,13 @@ class Mix:
         self.drawings = {
             name: Drawing(self.rng, config, SLOTS, True) for name, config in MODELS.items()
         }
-        draws = {self.call: 18, self.websocket: 2, self.leaver: 2, self.refusal: 1}
+        draws = {
+            self.call: 18,
+            self.websocket: 2,
+            self.preview: 1,
+            self.leaver: 2,
+            self.refusal: 1,
+        }
         count = self.rng.randrange(20, 41)
         drawn = self.rng.choices([*draws], [*draws.values()], k=count)
         self.requests = [draw() for draw in drawn]
@@ -462,6 +486,12 @@ class Mix:
                 fields["state"] = request.snapshot or (1, 0)
             jobs.append(fields)
         return Jobs(jobs, cancelled, self.rng.randrange(1, 10))
+
+    def preview(self):
+        label = self.rng.randrange(len(WORDS))
+        guidance = self.rng.choice([1, 2]) if label else 1
+        fields = {"model": "strokes", "seed": self.rng.randrange(2**63), "class": self.word(label)}
+        return Preview({**fields, "n": self.rng.randrange(1, 9), "guidance": guidance})
 
     def leaver(self):
         model, request = self.painted()

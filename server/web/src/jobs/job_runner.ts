@@ -1,5 +1,6 @@
 // Runs the jobs of one tab, one at a time: its Stop button, its line (#<tab>-says) with figures folded below it
-// (#<tab>-meter), its bar (#<tab>-progress) and its status for screen readers (#<tab>-status). A job that is replaced by the next one writes nothing more to the page.
+// (#<tab>-meter), its bar (#<tab>-progress) and its status for screen readers (#<tab>-status). A job that is replaced by the
+// next one writes nothing more to the page.
 
 import type { FinishedImage, Frame, JobRequest } from "../api/job";
 import { runJob } from "../api/websocket";

@@ -2,6 +2,7 @@
 // to keep, and one bit for each pixel that the brush has hidden.
 
 import { fromBase64, toBase64Url } from "../base/base64";
+import { packed, unpacked } from "../base/bits";
 import { Picture, type Size } from "./picture";
 import { Occlusion } from "./occlusion";
 
@@ -9,10 +10,7 @@ export function writeDrawing(fields: URLSearchParams, image: Picture, occlusion:
   fields.set("image", toBase64Url(image.bytes));
   fields.set("rows", String(occlusion.rows));
   const { masked } = occlusion;
-  if (!masked.includes(1)) return;
-  const bits = new Uint8Array(Math.ceil(masked.length / 8));
-  masked.forEach((bit, pixel) => (bits[pixel >> 3]! |= bit << (pixel & 7)));
-  fields.set("mask", toBase64Url(bits));
+  if (masked.includes(1)) fields.set("mask", toBase64Url(packed(masked)));
 }
 
 /** Returns undefined where the fields have no image of this size. */
@@ -23,8 +21,7 @@ export function readDrawing(fields: URLSearchParams, size: Size): { image: Pictu
   const occlusion = new Occlusion({ width, height, channels });
   const rows = Number(fields.get("rows"));
   occlusion.rows = Math.max(0, Math.min(height, Number.isInteger(rows) ? rows : 0));
-  const bits = fromText(fields.get("mask")) ?? new Uint8Array();
-  occlusion.masked.forEach((_, pixel) => (occlusion.masked[pixel] = (bits[pixel >> 3]! >> (pixel & 7)) & 1));
+  occlusion.masked.set(unpacked(fromText(fields.get("mask")) ?? new Uint8Array(), width * height));
   return { image: Picture.of(occlusion.size, bytes), occlusion };
 }
 

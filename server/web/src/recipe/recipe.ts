@@ -3,6 +3,7 @@
 
 import type { Model } from "../api/models";
 import { toBase64 } from "../base/base64";
+import { packed } from "../base/bits";
 import type { Occlusion } from "../pictures/occlusion";
 import { lettersIn, type PaintRequest } from "../jobs/paint_form";
 import type { Picture } from "../pictures/picture";
@@ -63,13 +64,12 @@ export async function recipeOfCompletions(
   const digest = await knownDigest(bytes.map((byte, at) => byte * isKnown[at]!), isKnown);
   if (!whole || digest === undefined) return undefined;
   const isOfRows = !occlusion.masked.includes(1);
-  const bits = new Uint8Array(Math.ceil(occlusion.masked.length / 8));
-  occlusion.masked.forEach((_, pixel) => (bits[pixel >> 3]! |= Number(occlusion.isKnown(pixel)) << (pixel & 7)));
+  const known = occlusion.masked.map((_, pixel) => Number(occlusion.isKnown(pixel)));
   const rows = isOfRows ? occlusion.rows : undefined;
   return {
     ...whole,
     request: { ...whole.request, class: asked.class, particles, keep_rows: rows },
-    mask: isOfRows ? undefined : toBase64(bits),
+    mask: isOfRows ? undefined : toBase64(packed(known)),
     known_sha256: [digest],
   };
 }

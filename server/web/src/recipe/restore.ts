@@ -6,6 +6,7 @@ import { local } from "../api/local";
 import type { JobRequest } from "../api/job";
 import { bytesOf, type Model } from "../api/models";
 import { fromBase64 } from "../base/base64";
+import { unpacked } from "../base/bits";
 import { find } from "../base/elements";
 import { writeDrawing } from "../pictures/drawing_fields";
 import { Occlusion } from "../pictures/occlusion";
@@ -106,10 +107,7 @@ async function drawingOf(recipe: Recipe, picture: Picture | undefined, model: Mo
   const { width, height, channels } = model;
   const occlusion = new Occlusion({ width, height, channels });
   occlusion.rows = request.keep_rows ?? height;
-  if (mask) {
-    const bits = fromBase64(mask);
-    occlusion.masked.forEach((_, pixel) => (occlusion.masked[pixel] = 1 - ((bits[pixel >> 3]! >> (pixel & 7)) & 1)));
-  }
+  if (mask) occlusion.masked.set(unpacked(fromBase64(mask), width * height).map((isKnown) => 1 - isKnown));
   const isKnown = Uint8Array.from({ length: bytesOf(model) }, (_, at) => Number(occlusion.isKnown(Math.floor(at / channels))));
   const bytes = picture?.bytes.map((byte, at) => byte * isKnown[at]!);
   const digest = bytes && (await knownDigest(bytes, isKnown));

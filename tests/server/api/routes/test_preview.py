@@ -1,6 +1,7 @@
 """The picture that other services show with a link to the page."""
 
 import re
+import shutil
 from html import unescape
 from io import BytesIO
 
@@ -82,6 +83,20 @@ def test_what_is_written_stands_in_lines_with_its_blanks(digits_client):
     refused = digits_client.get(PREVIEW, params={"write": 33 * "2"})
     assert_refused(refused, 400, "write", "invalid_value")
     assert refused.json()["error"]["message"] == "write has at most 32 characters."
+
+
+def test_what_is_written_has_the_guidance_of_the_model(digits_directory, tmp_path):
+    directory = shutil.copytree(digits_directory, tmp_path / "guided")
+    (directory / "generation_config.json").write_text('{"guidance": 3}')
+    with serve(directory) as server, server.client() as client:
+        written = {"seed": 7, "class": ["2", "0"]}
+        images = painted(post(client, GENERATIONS, **written))
+        assert (images != painted(post(client, GENERATIONS, guidance=1, **written))).any()
+        found = cells(client, 1, 2, images.shape[1:3], seed=7, write="20")[0]
+        assert (found == images).all()
+        # a link that names neither class nor guidance has none
+        plain = painted(post(client, GENERATIONS, seed=7, n=1, guidance=1, **{"class": "none"}))
+        assert (cells(client, 1, 1, images.shape[1:3], seed=7, n=1)[0, 0] == plain[0]).all()
 
 
 WRONG = {
