@@ -66,6 +66,14 @@ class Inputs:
         return load_state(self.directory, self.model, self.config, device) if self.resume else {}
 
 
+def _without_first_row(gradient: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of a table of classes [1 + classes, D] that keeps its first row, which is
+    that of no class."""
+    gradient = gradient.clone()
+    gradient[0] = 0
+    return gradient
+
+
 class Trainer:
     """One process of a run, which computes its share of every update, or all updates of its own
     branch."""
@@ -83,7 +91,10 @@ class Trainer:
             model.load_state_dict(inputs.start)
         if inputs.config.classes_only:
             for name, weight in model.named_parameters():
-                weight.requires_grad_(name == "classes" or name.endswith(".class_bias"))
+                is_of_classes = name == "classes" or name.endswith(".class_bias")
+                weight.requires_grad_(is_of_classes)
+                if is_of_classes:
+                    weight.register_hook(_without_first_row)
         shared = group if inputs.config.branches == 1 else Group()
         updater = new_updater(model, inputs.config, shared, inputs.dtype, inputs.compiled)
         self.branches = Branches(group, inputs.config, updater)
