@@ -16,7 +16,7 @@ from scanline.model.images.framing import Frame
 from scanline.model.images.recipe import read
 from scanline.model.likelihood.typicality import LEVELS, Typicality
 from scanline.model.network.class_head import QUANTILES
-from tests.server.web.test_complete import stroke, upload
+from tests.server.web.test_complete import choose_particles, hide, stroke, upload
 from tests.server.web.test_compress import SAME
 from tests.support import shapes, small_models
 from tests.support.commands import done, refused
@@ -76,13 +76,14 @@ def test_it_paints_writes_and_codes(visit, exported, compared):
     visitor.click("#viewer-complete")
     visitor.expect_text("#live-status", "Four completions of this drawing.")
     seed = 5
-    visitor.unfold()
+    hide(visitor)
+    choose_particles(visitor, 4)
     visitor.fill("#complete-count", "1")
     visitor.fill("#complete-seed", str(seed))
     visitor.click("#complete-form .primary")
     visitor.expect_done(1, "#complete-meter")
-    rows = int(visitor.see("#rows").input_value())
-    completed = model.complete(written.array[0], keep_rows=rows, seed=seed, particles=1)
+    given = visitor.pixels("#results canvas >> nth=2")[..., 3] > 0
+    completed = model.complete(written.array[0], mask=given, seed=seed, particles=4)
     found = visitor.pixels("#results canvas >> nth=4")
     shown = completed.array.reshape(*found.shape[:2], -1)
     assert np.array_equal(found[..., :3], shown)

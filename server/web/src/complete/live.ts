@@ -160,7 +160,7 @@ export class LiveCompletions {
 
   private async onDevice(
     pool: NonNullable<ReturnType<typeof freePool>>,
-    { image, occlusion, request, label }: LiveDrawing,
+    { image, occlusion, request, label, particles }: LiveDrawing,
     signal: AbortSignal,
   ): Promise<void> {
     const { channels } = image.size;
@@ -169,7 +169,8 @@ export class LiveCompletions {
     signal.addEventListener("abort", () => pool.stop());
     const { seed, temperature, guidance = 1 } = request;
     const labels = Array<number>(COUNT).fill(label);
-    await pool.paint({ seed: BigInt(seed), first: 0, labels, temperature, guidance, known }, (frames) => frames.forEach(frame));
+    const job = { seed: BigInt(seed), first: 0, labels, temperature, guidance, known, particles };
+    await pool.paint(job, ({ frames }) => frames.forEach(frame));
   }
 
   /** What paints the frames of a job. */

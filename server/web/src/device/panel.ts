@@ -122,9 +122,9 @@ async function paint(signal: AbortSignal): Promise<void> {
   let painted = 0;
   const bits = new Float64Array(n); // of each image
   signal.addEventListener("abort", () => opened.stop());
-  await opened.paint({ seed: BigInt(seed), first: 0, labels, temperature, guidance }, (frames, ofFrames, first) => {
+  await opened.paint({ seed: BigInt(seed), first: 0, labels, temperature, guidance }, ({ frames, figures, first }) => {
     for (const frame of frames) painted += pictures[frame.index]!.paint(frame.first, frame.bytes);
-    bits.set(ofFrames, first);
+    bits.set(figures.map((of) => of.bits), first);
     const percent = Math.floor((100 * painted) / (n * bytes));
     const parts = [`Seed ${seed}`, `${percent} %`, `${rate(painted, start)} in this browser`];
     if (painted === n * bytes) parts.push(`${(bits.reduce((sum, of) => sum + of) / painted).toFixed(3)} bits/dim`);

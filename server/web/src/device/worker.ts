@@ -7,7 +7,7 @@ import { Kernel } from "./kernel/kernel";
 import type { ModelFile } from "./kernel/model_file";
 import { Network } from "./kernel/network";
 import { Classifier, type Classified } from "./reading/classifier";
-import { Painter, type DeviceJob } from "./painting/painter";
+import { Painter, slotsOf, type DeviceJob, type ImageFigures } from "./painting/painter";
 
 export type Command =
   | { type: "open"; kernel: WebAssembly.Module; model: ModelFile }
@@ -26,10 +26,12 @@ export type Reply =
 /** What was painted of the images of a job. */
 export interface PaintedPart {
   frames: Frame[];
-  bits: Float64Array; // of each image, of all bytes so far, under the model at temperature 1
+  figures: ImageFigures[]; // of some images
+  first: number; // the number of the first of these
 }
 
 const POST_EVERY = 30; // milliseconds
+const MOST_SLOTS = 512; // at once: of some 100 kB each
 const NO_MEMORY = "The kernel stopped: this browser has too little memory, or the model's file does not fit this page.";
 let network: Network;
 let classifier: Classifier | undefined; // of pictures that were read
@@ -51,17 +53,22 @@ async function run(command: Exclude<Command, { type: "stop" }>): Promise<void> {
   post({ type: "ended" });
 }
 
+/** Paints as many images at once as slots may be. */
 async function paint(job: DeviceJob): Promise<void> {
   isStopped = false;
-  const painter = new Painter(network, job);
-  while (!painter.isDone && !isStopped) {
-    const until = performance.now() + POST_EVERY;
-    do painter.advance();
-    while (performance.now() < until);
-    post({ type: "painted", frames: painter.frames(), bits: painter.bits() });
-    await receiveMessages();
+  const images = Math.floor(MOST_SLOTS / slotsOf(job));
+  for (let at = 0; at < job.labels.length && !isStopped; at += images) {
+    const first = job.first + at;
+    const painter = new Painter(network, { ...job, first, labels: job.labels.slice(at, at + images) });
+    while (!painter.isDone && !isStopped) {
+      const until = performance.now() + POST_EVERY;
+      do painter.advance();
+      while (performance.now() < until);
+      post({ type: "painted", frames: painter.frames(), figures: painter.figures(), first });
+      await receiveMessages();
+    }
+    painter.free();
   }
-  painter.free();
 }
 
 /** Lets pending messages arrive; setTimeout would wait for milliseconds. */

@@ -1,19 +1,17 @@
 // A pool of web workers that share the images of a job, one for each core but one.
 
-import type { Frame } from "../api/job";
 import type { CodedPicture } from "./codec/codes";
 import { compiled } from "./kernel/kernel";
 import { readModelFile, type ModelFile } from "./kernel/model_file";
 import type { DeviceJob } from "./painting/painter";
 import type { Classified } from "./reading/classifier";
 import { startWorker } from "./start_worker";
-import type { Command, Reply } from "./worker";
+import type { Command, PaintedPart, Reply } from "./worker";
 
 const MAX_WORKERS = 4; // each has a copy of the weights
 const CLOSED = "The worker was stopped.";
 
-/** Called with the bytes that were painted of some images, and the bits so far of these, the first of which is `first`. */
-type OnPainted = (frames: Frame[], bits: Float64Array, first: number) => void;
+type OnPainted = (part: PaintedPart) => void;
 
 export class WorkerPool {
   private reader: PoolWorker | undefined; // of classes, which wait for no picture that is painted
@@ -48,7 +46,7 @@ export class WorkerPool {
       workers.map((worker, i) => {
         const part = { ...job, first: job.first + start(i), labels: job.labels.slice(start(i), start(i + 1)) };
         return worker.run({ type: "paint", ...part }, (reply) => {
-          if (reply.type === "painted") onPainted(reply.frames, reply.bits, part.first);
+          if (reply.type === "painted") onPainted(reply);
         });
       }),
     );

@@ -65,24 +65,21 @@ class PageServer implements LocalServer {
   private async paint(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
     const pool = await this.opening;
     const { classes, height, width, channels } = this.model;
-    const { seed, n, class: name, temperature = 1, guidance = 1 } = request as JobRequest & Asked;
+    const { seed, n, class: name, temperature = 1, guidance = 1, particles = 1 } = request as JobRequest & Asked;
     const labels = labelsOf(classes, { class: name, seed, n });
     const known = request.type === "complete" ? await this.known(request as unknown as Known) : undefined;
     const bytes = height * width * channels;
     const stop = () => pool.stop();
     signal.addEventListener("abort", stop);
-    const job = { seed: BigInt(seed), first: 0, labels, temperature, guidance, ...(known && { known }) };
-    await pool.paint(job, (frames, bits, first) => {
+    const job = { seed: BigInt(seed), first: 0, labels, temperature, guidance, particles, ...(known && { known }) };
+    await pool.paint(job, ({ frames, figures, first }) => {
       for (const frame of frames) {
         listener.frame?.(frame);
         if (frame.first + frame.bytes.length < bytes) continue;
         const label = labels[frame.index]!;
-        listener.image?.(frame.index, {
-          class: label ? classes[label - 1]! : null,
-          bitsPerDim: bits[frame.index - first]! / bytes,
-          evidenceBits: null,
-          effectiveParticles: null,
-        });
+        const { bits, ...evidence } = figures[frame.index - first]!;
+        const ofClass = label ? classes[label - 1]! : null;
+        listener.image?.(frame.index, { class: ofClass, bitsPerDim: bits / bytes, ...evidence });
       }
     });
     signal.removeEventListener("abort", stop);
@@ -119,6 +116,7 @@ interface Asked {
   class?: string | string[];
   temperature?: number;
   guidance?: number;
+  particles?: number;
 }
 
 interface Known {
@@ -127,7 +125,7 @@ interface Known {
   mask?: string;
 }
 
-// Fewer images than a server paints in a moment; completions have one particle here.
+// Fewer images, and particles of completions, than a server paints in a moment.
 document.querySelector<HTMLInputElement>("#count")!.value = "8";
 document.querySelector<HTMLInputElement>("#particles [value='1']")!.checked = true;
 setLocal(new PageServer());

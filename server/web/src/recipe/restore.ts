@@ -82,7 +82,7 @@ function askedOf({ request, index, each, write: text }: Recipe, model: Model, na
 function check({ request, known_sha256: known }: Recipe, asked: PaintRequest, model: Model, name: string): void {
   const { n, temperature, guidance = 1, best_of = 1, class: named = "any", write } = asked;
   const { particles = 1 } = request;
-  const has = (id: string, value: number) => value === 1 || (!local && document.querySelector(`#${id} [value="${value}"]`));
+  const has = (id: string, value: number) => value === 1 || document.querySelector(`#${id} [value="${value}"]`);
   const isWhole = (value: number) => Number.isInteger(Number(value.toFixed(6)));
   const most = Number(find(known ? "complete-count" : "count", HTMLInputElement).max);
   const classes = [...model.classes, ...(known && request.class ? [] : ["any"])];
@@ -90,7 +90,7 @@ function check({ request, known_sha256: known }: Recipe, asked: PaintRequest, mo
     ["n", n, n >= 1 && n <= most],
     ["temperature", temperature, temperature >= 0.01 && temperature <= 2 && isWhole(100 * temperature)],
     ["guidance", guidance, guidance >= 1 && guidance <= 4 && isWhole(4 * guidance)],
-    ["best_of", best_of, has("picky", best_of)],
+    ["best_of", best_of, best_of === 1 || (!local && has("picky", best_of))],
     ["particles", particles, has("particles", particles)],
     ["class", named, write || classes.includes(named)],
     ["seed", asked.seed, /^\d{1,19}$/.test(asked.seed)],

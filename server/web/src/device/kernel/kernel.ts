@@ -23,6 +23,7 @@ interface Functions {
     intervals: number,
   ): void;
   scanline_read_layers(network: number, slots: number, start: bigint, stop: bigint, depth: bigint, outputs: number): void;
+  scanline_copy_slots(network: number, slots: number, sources: number, targets: number, count: bigint): void;
 }
 
 /** Compiles the kernel; throws one sentence where the browser cannot. */

@@ -14,7 +14,7 @@ const POINTERS = [
   ...(["known_bits", "partner", "guidance", "codes"] as const),
 ];
 
-type Places = Record<(typeof POINTERS)[number], number>;
+type Places = Record<(typeof POINTERS)[number] | "stop", number>;
 
 export class Network {
   /** Bytes of an image. */
@@ -76,8 +76,10 @@ export class Slots {
     this.struct = block.allocate(SLOTS);
     for (const name of POINTERS) this.places[name] = block.allocate(sizes[name] ?? 8 * count);
     this.chosen = block.put(BigInt64Array.from({ length: count }, (_, slot) => BigInt(slot)));
+    this.places.stop = block.put(new BigInt64Array(count).fill(BigInt(network.bytes)));
     this.ahead = block.allocate(AHEAD);
     const { view } = network.kernel;
+    view.setUint32(this.ahead, this.places.stop, true);
     view.setBigInt64(this.ahead + 8, WIDEST, true);
     view.setBigInt64(this.struct, BigInt(count), true);
     POINTERS.forEach((name, i) => view.setUint32(this.struct + 8 + 4 * i, name === "codes" ? 0 : this.places[name], true));
@@ -88,7 +90,8 @@ export class Slots {
     }
   }
 
-  set(name: "position" | "seed" | "index" | "label" | "partner", slot: number, value: number | bigint): void {
+  /** `stop`: the position from which on no step of the slot begins. */
+  set(name: "position" | "seed" | "index" | "label" | "partner" | "stop", slot: number, value: number | bigint): void {
     this.network.kernel.view.setBigInt64(this.places[name] + 8 * slot, BigInt(value), true);
   }
 
@@ -108,6 +111,24 @@ export class Slots {
 
   bits(slot: number): number {
     return this.network.kernel.floats64(this.places.bits, this.count)[slot]!;
+  }
+
+  /** What the known bytes that steps have passed cost. */
+  knownBits(slot: number): number {
+    return this.network.kernel.floats64(this.places.known_bits, this.count)[slot]!;
+  }
+
+  clearKnownBits(slot: number): void {
+    this.network.kernel.floats64(this.places.known_bits, this.count)[slot] = 0;
+  }
+
+  /** Copies state, image and bits of slots to others, none of which is copied itself. */
+  copy(sources: number[], targets: number[]): void {
+    const { kernel, id } = this.network;
+    const block = new Block(kernel);
+    const [from, to] = [sources, targets].map((slots) => block.put(BigInt64Array.from(slots, BigInt)));
+    kernel.functions.scanline_copy_slots(id, this.struct, from!, to!, BigInt(targets.length));
+    block.free();
   }
 
   /** Lets slot 0 be painted from a code that a decoder has begun. */

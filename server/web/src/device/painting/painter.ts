@@ -3,9 +3,11 @@
 
 import type { Frame } from "../../api/job";
 import { Slots, type Network } from "../kernel/network";
+import { areWeighed, Particles } from "./particles";
 import { uniforms } from "./philox";
 
 const STEPS = 8; // in one call of the kernel
+const PARTICLE = 2 ** 32; // the number of a particle in that of its random numbers
 const LEAST_TEMPERATURE = 2 ** -66; // LEAST_DIVISOR of model/base/sampling_options.py
 
 /** A part of a request. */
@@ -16,12 +18,27 @@ export interface DeviceJob {
   temperature: number;
   guidance: number; // 1: none
   known?: Int16Array; // of each byte of every image, -1 where it is to be painted; none are known without it
+  particles?: number; // of each completion, where its known bytes can weigh them and it is not guided; 1 without it
+}
+
+/** What is known of an image so far besides its bytes. */
+export interface ImageFigures {
+  bits: number; // that its bytes cost, at temperature 1
+  evidenceBits: number | null; // that its known bytes cost; this and the next are null where none were given
+  effectiveParticles: number | null;
+}
+
+/** How many slots an image takes: two with guidance, one for each particle. */
+export function slotsOf({ guidance, known, particles = 1 }: DeviceJob): number {
+  if (guidance !== 1) return 2;
+  return known && areWeighed(known) ? particles : 1;
 }
 
 export class Painter {
   readonly images: number;
   private readonly slots: Slots;
-  private readonly perImage: 1 | 2; // slots: a guided image has one with its label and one with none
+  private readonly perImage: number; // slots: a guided image has one with its label and one with none
+  private readonly groups: Particles[]; // of the images, where there are several
   private readonly sent: number[]; // of each image the bytes of which there was a frame
 
   constructor(
@@ -29,10 +46,15 @@ export class Painter {
     private readonly job: DeviceJob,
   ) {
     this.images = job.labels.length;
-    this.perImage = job.guidance === 1 ? 1 : 2;
+    this.perImage = slotsOf(job);
     this.sent = job.labels.map(() => 0);
     this.slots = new Slots(network, this.perImage * this.images);
     for (let slot = 0; slot < this.slots.count; slot++) this.place(slot, Math.floor(slot / this.perImage));
+    const { known, guidance, seed, first } = job;
+    const areSeveral = known && guidance === 1 && this.perImage > 1;
+    this.groups = job.labels.flatMap((_, image) =>
+      areSeveral ? new Particles(this.slots, image * this.perImage, this.perImage, known, seed, first + image) : [],
+    );
   }
 
   get isDone(): boolean {
@@ -42,26 +64,31 @@ export class Painter {
   /** Paints some more bytes. */
   advance(): void {
     this.slots.advance(STEPS);
+    for (const group of this.groups) group.meet();
   }
 
   /** What was painted since the last call, of each image of which there is any. */
   frames(): Frame[] {
     return this.sent.flatMap((first, image) => {
       const slot = image * this.perImage;
-      const stop = this.slots.position(slot);
+      const stop = this.groups[image]?.final ?? this.slots.position(slot);
       this.sent[image] = stop;
       if (stop === first) return [];
       return { index: this.job.first + image, first, bytes: this.slots.row("images", slot).slice(first, stop) };
     });
   }
 
-  /** Of each image, what its bytes so far cost at temperature 1. */
-  bits(): Float64Array {
+  figures(): ImageFigures[] {
+    const { job, slots } = this;
     const histogram = this.network.file.first_byte_histogram;
-    return Float64Array.from(this.sent, (_, image) => {
+    return this.sent.map((_, image) => {
       const slot = image * this.perImage;
-      const first = histogram ? -Math.log2(histogram[this.slots.row("images", slot)[0]!]!) : 0;
-      return first + this.slots.bits(slot);
+      const first = histogram ? -Math.log2(histogram[slots.row("images", slot)[0]!]!) : 0;
+      const bits = first + slots.bits(slot);
+      if (!job.known) return { bits, evidenceBits: null, effectiveParticles: null };
+      const { evidenceBits = 0, effective = 1 } = this.groups[image] ?? {};
+      const ofFirst = job.known[0]! < 0 ? 0 : first;
+      return { bits, evidenceBits: ofFirst + evidenceBits + slots.knownBits(slot), effectiveParticles: effective };
     });
   }
 
@@ -71,14 +98,17 @@ export class Painter {
 
   private place(slot: number, image: number): void {
     const { slots, job } = this;
-    const isPartner = slot % this.perImage === 1; // which has no label
+    const isGuided = job.guidance !== 1;
+    const number = slot % this.perImage;
+    const isPartner = isGuided && number === 1; // which has no label
+    const index = job.first + image + (isGuided ? 0 : number * PARTICLE);
     const temperature = Math.max(job.temperature, LEAST_TEMPERATURE);
     slots.set("seed", slot, job.seed);
-    slots.set("index", slot, job.first + image);
+    slots.set("index", slot, index);
     slots.set("label", slot, isPartner ? 0 : job.labels[image]!);
     slots.setFloat("temperature", slot, temperature);
     slots.setFloat("guidance", slot, job.guidance);
-    if (this.perImage === 2) slots.set("partner", slot, isPartner ? -1 : 1);
+    if (isGuided) slots.set("partner", slot, isPartner ? -1 : 1);
     job.known?.forEach((byte, at) => {
       if (byte < 0) return;
       slots.row("images", slot)[at] = byte;
@@ -86,7 +116,7 @@ export class Painter {
     });
     const histogram = this.network.file.first_byte_histogram;
     if (histogram && !slots.row("known", slot)[0]) {
-      const [uniform] = uniforms(job.seed, job.first + image, 0);
+      const [uniform] = uniforms(job.seed, index, 0);
       slots.row("images", slot)[0] = firstByte(histogram, uniform, Math.fround(temperature));
     }
   }

@@ -3,10 +3,11 @@
 const MASK = 0xffffffffn;
 const DRAW = 2 ** 32 - 1; // in the place of a position: the random number of an image's class
 
-/** Two uniforms in (0, 1), exact in float32, for byte `position` of image `index` under a seed below 2^63. */
-export function uniforms(seed: bigint, index: number, position: number): [number, number] {
+/** Two uniforms in (0, 1), exact in float32, for byte `position` of image `index` under a seed below 2^63; `particle` is in the
+ * high word of an index. */
+export function uniforms(seed: bigint, index: number, position: number, particle = Math.floor(index / 2 ** 32)): [number, number] {
   const key: [number, number] = [Number(seed & MASK), Number((seed >> 32n) & MASK)];
-  const [first, second] = philox([position, index >>> 0, Math.floor(index / 2 ** 32), 0], key);
+  const [first, second] = philox([position, index >>> 0, particle, 0], key);
   return [unit(first), unit(second)];
 }
 
