@@ -329,7 +329,9 @@ def test_classes_only_moves_no_other_weight(classified, lines, tmp_path):
         is_of_classes = name == "classes" or name.endswith(".class_bias")
         assert torch.equal(after, before[name]) != is_of_classes, name
         if is_of_classes:
-            assert torch.equal(after[0], before[name][0]), "images without a class stay as they were"
+            assert torch.equal(after[0], before[name][0]), (
+                "images without a class stay as they were"
+            )
     needs = "--classes-only needs --classes, and trained weights (--from)"
     for wrong in (
         ("--data", lines, "--classes-only", "--from", classified[0]),
