@@ -9,7 +9,7 @@ import { compiled, Kernel } from "../src/device/kernel/kernel";
 import { readModelFile } from "../src/device/kernel/model_file";
 import { Network } from "../src/device/kernel/network";
 import { firstByte } from "../src/device/painting/painter";
-import { cleaned } from "../src/device/reading/cleaning";
+import { cleaned, drawingOn } from "../src/device/reading/cleaning";
 import { drawnLabel, philox, uniforms } from "../src/device/painting/philox";
 import vectors from "./vectors.json";
 
@@ -50,8 +50,12 @@ test("first bytes from a histogram", () => {
   expect(bytes).toEqual(draws.map(({ byte }) => byte));
 });
 
-test.each(vectors.cleaned)("the bytes that are read of a drawing", ({ shape, cleaning, picture, bytes, noisy }) => {
-  const found = cleaned(Uint8Array.from(picture), shape as Parameters<typeof cleaned>[1], cleaning);
+test.each(vectors.cleaned)("the bytes that are read of a drawing", ({ shape, cleaning, size, picture, bytes, noisy }) => {
+  const of = shape as Parameters<typeof cleaned>[1];
+  const sent = Uint8Array.from(picture);
+  if (of.channels === 1) expect([...drawingOn(sent, size, of, cleaning)!]).toEqual(bytes);
+  if (size.width !== of.width) return;
+  const found = cleaned(sent, of, cleaning);
   expect([...found.bytes]).toEqual(bytes);
   expect(found.noise > 0).toBe(noisy);
 });

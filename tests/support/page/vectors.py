@@ -7,6 +7,7 @@ that the server paints and reads with.
 import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from scanline.model.backends.cpu import kernel_tensors
 from scanline.model.base.class_names import drawn_label
 from scanline.model.images.cleaning import Cleaning, read
 from scanline.model.images.framing import Frame
+from scanline.model.images.pictures import pixels
 from scanline.model.sampling.base.generator import Generator
 from scanline.model.sampling.kernel_file import kernel_file
 from scanline.model.sampling.kinds.image_spec import ImageSpec
@@ -101,7 +103,7 @@ def _first(seed):
 
 def _drawings():
     """Each with its model: on a ground, on paper with a shadow, with noise, faint, and far too
-    large; one of another model as it stands, and one in colour."""
+    large, photos and an enlarged one; one of another model as it stands, and one in colour."""
     framed = small_models.config(height=14, width=12)
     colour = small_models.config(height=14, width=12, channels=3)
     standing = Cleaning(0, 254, Frame(6, 7.0, 6.0))
@@ -118,20 +120,26 @@ def _drawings():
         "with noise": drawing + random.integers(0, 12, drawing.shape),
         "a texture": random.integers(0, 256, drawing.shape),
     }
+    ways["a photo"] = ways["on paper"].repeat(4, 0).repeat(3, 1)
+    ways["enlarged"] = ways["small"].repeat(2, 0).repeat(2, 1)
     for picture in ways.values():
         yield framed, standing, picture
+    yield framed, replace(standing, frame=None), ways["a photo"]
     yield framed, Cleaning(255, 3), 255 - ways["with noise"]
     yield colour, Cleaning(0, 254), np.stack([ways["with noise"]] * 3, axis=2)
 
 
 def _cleaned(config, cleaning, picture):
-    images = picture.clip(0, 255).astype(np.uint8).reshape(1, -1)
+    sent = Image.fromarray(picture.clip(0, 255).astype(np.uint8))
+    photos = cleaning if config.channels == 1 else None
+    images = pixels(sent, config, photos=photos)[None]
     found = read(images, config, cleaning, "auto")
     shape = {name: getattr(config, name) for name in ("height", "width", "channels")}
     return {
         "shape": shape,
         "cleaning": cleaning.to_dict(),
-        "picture": images[0].tolist(),
+        "size": {"height": sent.height, "width": sent.width},
+        "picture": np.asarray(sent).flatten().tolist(),
         "bytes": found.images[0].tolist(),
         "noisy": bool(found.noisy[0]),
     }

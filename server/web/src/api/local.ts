@@ -7,6 +7,8 @@ export interface LocalServer {
   answer(path: string, body: unknown): Promise<Response>;
   /** As runJob of websocket.ts. */
   run(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean>;
+  /** The bytes of the drawing on a picture of any size; undefined where there is none, or the model has no such drawings. */
+  drawingOn(picture: ImageData): Promise<Uint8Array | undefined>;
 }
 
 export let local: LocalServer | undefined;

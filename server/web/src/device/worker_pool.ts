@@ -14,7 +14,7 @@ const CLOSED = "The worker was stopped.";
 type OnPainted = (part: PaintedPart) => void;
 
 export class WorkerPool {
-  private reader: PoolWorker | undefined; // of classes, which wait for no picture that is painted
+  private reader: PoolWorker | undefined; // of classes and codes, which wait for no picture that is painted
 
   private constructor(
     private readonly workers: PoolWorker[],
@@ -54,24 +54,27 @@ export class WorkerPool {
 
   /** Writes the code of a picture, or paints the picture that a code has. */
   async code(command: Command & { type: "encode" | "decode" }): Promise<CodedPicture> {
-    let coded: CodedPicture | undefined;
-    await this.workers[0]!.run(command, (reply) => {
-      if (reply.type === "coded") coded = reply;
-    });
-    return coded!;
+    const reply = await this.read(command);
+    if (reply?.type !== "coded") throw new Error(CLOSED);
+    return reply;
   }
 
   /** Says which class a picture shows, by the model's class head. */
   async classify(bytes: Uint8Array): Promise<Classified> {
-    let classified: Classified | undefined;
+    const reply = await this.read({ type: "classify", bytes });
+    if (reply?.type !== "classified") throw new Error(CLOSED);
+    return reply;
+  }
+
+  /** Returns the last thing that the reader posts. */
+  private async read(command: Command): Promise<Reply | undefined> {
+    let last: Reply | undefined;
     if (!this.reader) {
       this.reader = new PoolWorker();
       await this.reader.run({ type: "open", kernel: this.kernel, model: this.model });
     }
-    await this.reader.run({ type: "classify", bytes }, (reply) => {
-      if (reply.type === "classified") classified = reply;
-    });
-    return classified!;
+    await this.reader.run(command, (reply) => void (last = reply));
+    return last;
   }
 
   stop(): void {

@@ -1,5 +1,5 @@
-// Answers in place of a server, by the model in the page: it paints, completes, reads classes, and says what pixels cost. All else
-// needs a server, and says so. Jobs run one after the other, each by all workers.
+// Answers in place of a server, by the model in the page: it paints, completes, reads classes and drawings, says what pixels cost,
+// and opens its own files of codes. All else needs a server, and says so. Jobs run one after the other, each by all workers.
 
 import kernelFile from "../../../../kernels/cpu/wasm/step.wasm?url";
 import { ApiError } from "../api/http";
@@ -7,12 +7,20 @@ import { setLocal, type LocalServer } from "../api/local";
 import type { Model } from "../api/models";
 import type { JobListener, JobRequest } from "../api/job";
 import { fromBase64 } from "../base/base64";
+import { CodeFile } from "../compress/code_file";
 import { classification } from "../device/classification";
 import { hold } from "../device/panel";
+import { drawingOn } from "../device/reading/cleaning";
 import { WorkerPool } from "../device/worker_pool";
 import { labelsOf } from "../jobs/class_choice";
+import { array } from "../pictures/files";
+import { Picture } from "../pictures/picture";
 
 const NEEDS_SERVER = "This page has no server, which this needs.";
+const OTHER_CODE = "This file of codes is damaged, of other weights than this page has, or of several pictures: scanline decompress opens it, or says why not.";
+
+const SIZE = 8; // where in a file of codes its size begins, of which all bytes but the last are above 127
+const [RED, GREEN, BLUE] = [19595, 38470, 7471]; // of grey, in 2^-16, as Pillow has them
 
 const textOf = (id: string): string => document.getElementById(id)!.textContent!;
 
@@ -37,6 +45,7 @@ class PageServer implements LocalServer {
       const bytes = Uint8Array.from(await this.bytesOf((body as { image: string }).image));
       return Response.json({ read_by: "head", data: [await classification(pool, this.model.classes, bytes)] });
     }
+    if (path === "v1/images/decodings") return new Response(array([await this.decoded(pool, (body as { code: string[] }).code[0]!)]));
     if (path !== "v1/images/likelihoods") throw new ApiError(NEEDS_SERVER, 501);
     const images = [(body as { image: string | string[] }).image].flat();
     const data = await Promise.all(images.map((image) => this.scored(pool, image)));
@@ -47,6 +56,29 @@ class PageServer implements LocalServer {
     const ended = this.last.then(() => (signal.aborted ? true : this.paint(request, listener, signal)));
     this.last = ended.catch(() => {});
     return ended;
+  }
+
+  async drawingOn({ data, height, width }: ImageData): Promise<Uint8Array | undefined> {
+    const { shape, reading } = (await this.opening).model;
+    if (!reading?.cleaning) return undefined;
+    const grey = Uint8Array.from({ length: height * width }, (_, pixel) => {
+      const [red, green, blue] = data.subarray(4 * pixel);
+      return (RED * red! + GREEN * green! + BLUE * blue! + 2 ** 15) >> 16;
+    });
+    return drawingOn(grey, { height, width }, shape, reading.cleaning);
+  }
+
+  /** The picture of a file of codes, which is the file that the picture has here. */
+  private async decoded(pool: WorkerPool, base64: string): Promise<Picture> {
+    const { coding, precision } = pool.model;
+    const file = fromBase64(base64);
+    const fileOf = (picture: Picture, code: Uint8Array) => CodeFile.of(picture, coding, precision, code).withCode(code);
+    const beside = fileOf(new Picture(this.model), new Uint8Array(1)).length - 1;
+    const code = file.slice(beside + file.subarray(SIZE).findIndex((byte) => byte < 128));
+    const { bytes } = await pool.code({ type: "decode", code });
+    const picture = Picture.of(this.model, bytes);
+    if (String(fileOf(picture, code)) !== String(file)) throw new ApiError(OTHER_CODE, 400);
+    return picture;
   }
 
   private async scored(pool: WorkerPool, image: string): Promise<object> {

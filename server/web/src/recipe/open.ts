@@ -3,6 +3,7 @@
 // which pictures a sheet has.
 
 import { ApiError, callOnce, retried } from "../api/http";
+import { local } from "../api/local";
 import type { Model } from "../api/models";
 import { toBase64 } from "../base/base64";
 import { find, make } from "../base/elements";
@@ -41,13 +42,20 @@ export async function openFile(file: File, model: () => Model): Promise<Opened> 
   }
 }
 
-/** An image as a model of drawings reads it: without its paper, light on black, and in the middle. */
-export async function cleaned(image: CanvasImageSource, width: number, height: number, model: Model): Promise<Picture> {
+/** An image as a model of drawings reads it: without its paper, light on black, and in the middle; undefined where the page cannot
+ * do that without a server. */
+export async function cleaned(image: CanvasImageSource, width: number, height: number, model: Model): Promise<Picture | undefined> {
   const scale = Math.min(1, LONGEST / Math.max(width, height));
   const canvas = make("canvas", { width: Math.ceil(width * scale), height: Math.ceil(height * scale) });
   const context = canvas.getContext("2d")!;
+  context.fillStyle = "#fff";
+  context.fillRect(0, 0, canvas.width, canvas.height);
   context.imageSmoothingQuality = "high";
   context.drawImage(image, 0, 0, canvas.width, canvas.height);
+  if (local) {
+    const bytes = await local.drawingOn(context.getImageData(0, 0, canvas.width, canvas.height));
+    return bytes && Picture.of(model, bytes);
+  }
   const asked = { model: model.id, image: await base64(canvas), clean: "auto", size_policy: "resize" };
   const { data } = await (await callOnce("v1/images/codes", asked)).json();
   return pictureOfCode(data[0].code, model);

@@ -2,7 +2,8 @@
 // is from the model's ground.
 
 import type { Cleaning, ModelFile } from "../kernel/model_file";
-import { fromPaper, INK, isDrawing, median, place, strong } from "./framing";
+import { fromPaper, inMiddle, INK, isDrawing, median, photo, place, strong } from "./framing";
+import { nearestOf, type PictureSize } from "./resizing";
 
 const MIN_NOISE = 2; // in which strokes become even
 
@@ -26,9 +27,25 @@ export function cleaned(picture: Uint8Array, shape: Shape, cleaning: Cleaning): 
   });
   if (isGrey && isDrawing(ink)) {
     ink = strong(ink, stroke);
-    if (frame) ink = place(ink, height, width, frame);
+    if (frame) ink = place(ink, shape, shape, frame);
   }
   return { bytes: ink.map((byte) => Math.abs(byte - ground)), noise };
+}
+
+/** The drawing on a grey picture of any size, as a grey model reads it; undefined where nothing is drawn on it. */
+export function drawingOn(grey: Uint8Array, size: PictureSize, shape: Shape, cleaning: Cleaning): Uint8Array | undefined {
+  const { ground, stroke, frame } = cleaning;
+  const drawing = () => photo(grey, size, shape, frame ?? inMiddle(shape), Math.abs(stroke - ground));
+  const sent = enlargedFrom(grey, size, shape) ?? drawing()?.map((byte) => Math.abs(byte - ground));
+  return sent && cleaned(sent, shape, cleaning).bytes;
+}
+
+/** The picture of this size of which another is a copy, or is enlarged in its proportions; undefined where it is not. */
+function enlargedFrom(grey: Uint8Array, from: PictureSize, to: PictureSize): Uint8Array | undefined {
+  if (from.width * to.height !== from.height * to.width || from.width < to.width) return undefined;
+  const small = nearestOf(grey, from, to);
+  const again = nearestOf(small, to, from);
+  return grey.every((byte, at) => byte === again[at]) ? small : undefined;
 }
 
 /** The largest difference from the ground where no stroke is near; 0 of a picture that is no drawing. */

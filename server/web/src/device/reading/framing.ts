@@ -2,7 +2,7 @@
 // and which is as strong, as large and at the place as theirs is.
 
 import type { Cleaning } from "../kernel/model_file";
-import { resized } from "./resizing";
+import { resized, type PictureSize } from "./resizing";
 
 export const INK = 32; // a byte that differs more from the ground is of a stroke
 const STROKES = 0.9; // the quantile of the ink that is the value of strokes
@@ -11,6 +11,10 @@ const SCALED = 1.2; // a drawing that is so many times larger or smaller than th
 const FITS = 5; // of the surface of paper
 const FAR = 3; // times the median distance
 const NOISE = 8; // of paper
+const IN_MIDDLE = 4 / 7; // of the shorter side
+const PALE = 0.25; // of the value of a photo's strokes: what is paler is paper, and what is 0.5 darker is stroke
+
+type Frame = NonNullable<Cleaning["frame"]>;
 
 /** Rounds to the nearest whole number, halves to even. */
 export function nearest(x: number): number {
@@ -30,21 +34,35 @@ export function isDrawing(ink: Uint8Array): boolean {
 
 /** Ink whose strokes have this value, where they are fainter. */
 export function strong(ink: Uint8Array, stroke: number): Uint8Array {
-  const strokes = ink.filter((byte) => byte > INK);
-  const level = strokes.length ? quantile(strokes, STROKES) : 0;
+  const level = levelOf(ink);
   if (!level || level >= FAINT * stroke) return ink;
   return ink.map((byte) => nearest(Math.min(byte * (stroke / level), stroke)));
 }
 
-/** Ink as a drawing of the model: of its size, if it is far from that, with its centre of mass where theirs is. */
-export function place(ink: Uint8Array, height: number, width: number, frame: NonNullable<Cleaning["frame"]>): Uint8Array {
-  let part = { ink, height, width };
-  const box = boxOf(ink, width);
+/** Where a photo's drawing stands in a model whose drawings differ in size and place. */
+export function inMiddle({ height, width }: PictureSize): Frame {
+  return { size: nearest(IN_MIDDLE * Math.min(height, width)), row: height / 2, column: width / 2 };
+}
+
+/** The drawing, with strokes of this value, of a grey picture of any size; undefined where nothing is drawn on it. */
+export function photo(grey: Uint8Array, from: PictureSize, to: PictureSize, frame: Frame, stroke: number): Uint8Array | undefined {
+  const ink = fromPaper(grey, from.height, from.width);
+  const level = levelOf(ink);
+  if (!level) return undefined;
+  const dark = ink.map((byte) => Math.trunc(stroke * Math.min(Math.max((byte / level - PALE) / 0.5, 0), 1)));
+  return place(dark, from, to, frame);
+}
+
+/** Ink as a drawing of the model: of its size, if it is far from that or another picture's, with its centre of mass where theirs
+ * is. */
+export function place(ink: Uint8Array, from: PictureSize, { height, width }: PictureSize, frame: Frame): Uint8Array {
+  let part = { ink, ...from };
+  const box = boxOf(ink, from.width);
   const scale = frame.size / Math.max(box.height, box.width);
-  if (scale < 1 / SCALED || scale > SCALED) {
+  if (from.height !== height || from.width !== width || scale < 1 / SCALED || scale > SCALED) {
     const boxed = new Uint8Array(box.height * box.width);
-    const from = (row: number) => (box.top + row) * width + box.left;
-    for (let row = 0; row < box.height; row++) boxed.set(ink.subarray(from(row), from(row) + box.width), row * box.width);
+    const start = (row: number) => (box.top + row) * from.width + box.left;
+    for (let row = 0; row < box.height; row++) boxed.set(ink.subarray(start(row), start(row) + box.width), row * box.width);
     const size = { height: Math.max(1, nearest(scale * box.height)), width: Math.max(1, nearest(scale * box.width)) };
     const most = ink.reduce((a, b) => Math.max(a, b));
     part = { ink: strong(resized(boxed, box, size), most), ...size };
@@ -96,6 +114,12 @@ function leastSquares(terms: number[][], values: number[]): number[] {
     }
   }
   return rows.map((row, i) => (row[i] ? row[count]! / row[i]! : 0));
+}
+
+/** The value of the strokes of ink; 0 where there are none. */
+function levelOf(ink: Uint8Array): number {
+  const strokes = ink.filter((byte) => byte > INK);
+  return strokes.length ? quantile(strokes, STROKES) : 0;
 }
 
 function quantile(numbers: ArrayLike<number>, share: number): number {

@@ -15,6 +15,15 @@ export function resized(picture: Uint8Array, from: PictureSize, to: PictureSize)
   return transposed(lines(transposed(narrow, from.height, to.width), to.width, from.height, to.height), to.width, to.height);
 }
 
+/** A grey picture in another size, each pixel the nearest, as Pillow's. */
+export function nearestOf(picture: Uint8Array, from: PictureSize, to: PictureSize): Uint8Array {
+  const place = (at: number, size: number, length: number) => Math.floor((at + 0.5) * (length / size));
+  return Uint8Array.from({ length: to.height * to.width }, (_, at) => {
+    const row = place(Math.floor(at / to.width), to.height, from.height);
+    return picture[row * from.width + place(at % to.width, to.width, from.width)]!;
+  });
+}
+
 /** The same lines with another number of pixels. */
 function lines(picture: Uint8Array, count: number, length: number, size: number): Uint8Array {
   if (size === length) return picture;
