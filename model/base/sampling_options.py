@@ -3,7 +3,7 @@ defaults and what a request carries.
 
 A new option is a field of SamplingOptions, DrawingParams and Defaults, checked in
 `Defaults._checked`. A model's defaults are generation_config.json of its directory, as Hugging
-Face calls it: `class` and `guidance` of images painted from nothing, `particles` of
+Face calls it: `class`, `guidance` and `best_of` of images painted from nothing, `particles` of
 completions, `temperature` of both. A completion has no class unless one is asked for: one that
 is drawn would not fit the known pixels.
 """
@@ -42,6 +42,7 @@ FIELDS = {
     "guidance": "guidance",
     "temperature": "temperature",
     "particles": "particles",
+    "best_of": "best_of",
 }
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -68,7 +69,7 @@ class GenerationOptions(SamplingOptions, total=False):
     best_of: Annotated[
         int | None,
         f"Candidates of each image of a class, 1 to {MAX_BEST_OF}, of which the class head chooses one.",
-        "1",
+        "the model's for images of a class, else 1",
     ]
 
 
@@ -161,7 +162,7 @@ class SamplingParams(DrawingParams):
     label: Labels = 0
     # of each image that the known bytes after its first hidden one can weigh; 1 with guidance
     particles: int = 1
-    best_of: int = 1  # candidates, of which the class head chooses one; above 1 all have a class
+    best_of: int = 1  # candidates of those with a class, of which the class head chooses one
 
     @property
     def listed(self) -> int | None:
@@ -172,12 +173,13 @@ class SamplingParams(DrawingParams):
 @dataclass(frozen=True)
 class Defaults:
     """The defaults of a model; without generation_config.json, no class, no guidance, temperature
-    1, 16 particles."""
+    1, 16 particles, no choice between candidates."""
 
     class_name: str | None = None
     guidance: float = 1.0
     temperature: float = 1.0
     particles: int = DEFAULT_PARTICLES
+    best_of: int = 1
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], config: ModelConfig) -> "Defaults":
@@ -196,6 +198,7 @@ class Defaults:
             raise ValueError("class must be a name or null, and particles a whole number")
         defaults = cls(**values)
         check_guidance(defaults.guidance, True, config)
+        checked_best_of(defaults.best_of, True)
         defaults.to_paint(config)
         defaults.to_complete(config, particles=defaults.particles)
         return defaults
@@ -233,7 +236,9 @@ class Defaults:
             label = 0 if asked is None else label_of_class(config, asked)
             labels = _agreed(config, label, asked, prompt)
         params = self._checked(config, options, self.guidance, labels)
-        return replace(params, best_of=checked_best_of(options.get("best_of", 1), labels))
+        has_class = is_of_classes(labels)
+        best_of = options.get("best_of", self.best_of if has_class else 1)
+        return replace(params, best_of=checked_best_of(best_of, has_class))
 
     @spelled_out
     def to_complete(
@@ -324,13 +329,12 @@ def check_guidance(guidance: float, has_class: bool, config: ModelConfig) -> Non
         raise InvalidInput("guidance needs a class, or a prompt that names one.", "guidance")
 
 
-def checked_best_of(best_of: int | None, labels: Labels) -> int:
-    """Return the candidates of each image; InvalidInput outside 1..MAX_BEST_OF, and for several
-    where an image has no class."""
+def checked_best_of(best_of: int | None, has_class: bool) -> int:
+    """Return the candidates of each image of a class; InvalidInput outside 1..MAX_BEST_OF, and for
+    several without a class."""
     best_of = whole_number(best_of, 1, MAX_BEST_OF, "best_of")
-    have_class = all(labels) if isinstance(labels, tuple) else labels != 0
-    if best_of > 1 and not have_class:
-        raise InvalidInput("best_of needs a class of each image.", "best_of")
+    if best_of > 1 and not has_class:
+        raise InvalidInput("best_of needs a class, or a prompt that names one.", "best_of")
     return best_of
 
 

@@ -87,7 +87,9 @@ def evaluate(
     if best_of and model.class_head is None:
         raise ValueError("--best-of needs a class head, which the model does not have")
     defaults = read_defaults(directory, config)
-    default = SamplingParams(guidance=defaults.guidance, temperature=defaults.temperature)
+    default = SamplingParams(
+        guidance=defaults.guidance, temperature=defaults.temperature, best_of=defaults.best_of
+    )
     ways = classes.ways_of(guidance, best_of, default)
     is_published = datasets.set_in(data) is not None
     source = _published(config, data, images) if is_published else _own(config, data, images)

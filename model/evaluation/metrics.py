@@ -290,6 +290,7 @@ def _default(compared: Comparison) -> dict[str, Any] | None:
         "class": how.class_name or "none",
         "guidance": how.guidance,
         "temperature": how.temperature,
+        "best_of": how.best_of,
         "frechet_distance": frechet_distance(seen.features[: len(compared.chosen)], others),
         "recognisable": float(seen.recognised.mean()),
     }

@@ -128,7 +128,10 @@ def read_defaults(directory: Path, config: ModelConfig) -> Defaults:
     if not (directory / GENERATION).exists():
         return Defaults()
     with reading(directory / GENERATION):
-        return Defaults.from_dict(_read_object(directory, GENERATION), config)
+        defaults = Defaults.from_dict(_read_object(directory, GENERATION), config)
+        if defaults.best_of > 1 and not (directory / CLASS_HEAD).exists():
+            raise ValueError("best_of needs a class head, which the model does not have")
+        return defaults
 
 
 def _evaluated(directory: Path, key: str, read: Callable[[Any], Part]) -> Part | None:

@@ -41,8 +41,9 @@ def of_image(whole: Recipe | None, place: int, class_name: str | None) -> Recipe
     if class_name is not None:
         request["class"] = class_name
     elif isinstance(request.get("class"), list):
-        # of a list, one without a class, which is not guided
+        # of a list, one without a class, which is neither guided nor chosen
         request |= {"class": "none", "guidance": 1.0}
+        del request["best_of"]
     if "known_sha256" in whole:
         recipe["known_sha256"] = whole["known_sha256"][place // n :][:1]
     return {**recipe, "index": index}

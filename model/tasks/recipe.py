@@ -38,7 +38,7 @@ def recipe_of(
     elif label or not request.known:
         fields["class"] = names[label]
     fields |= request.used
-    if request.best_of > 1:
+    if label and not request.known:
         fields["best_of"] = request.best_of
     recipe: Recipe = {
         "scanline": version(),

@@ -25,7 +25,7 @@ from scanline.model.base.atomic import write_file
 from scanline.model.base.class_names import MAX_LISTED, listed_in
 from scanline.model.base.config import ModelConfig
 from scanline.model.base.named_files import read_file
-from scanline.model.base.sampling_options import GenerationOptions
+from scanline.model.base.sampling_options import MAX_BEST_OF, GenerationOptions
 from scanline.model.formats.model_dir import ModelInfo
 from scanline.model.images.pictures import encode_image
 from scanline.model.images.recipe import Recipe as FileRecipe
@@ -194,7 +194,7 @@ async def paint_folder(
     if recipe.n is not None and not missing_images(out, recipe.n):
         return recipe.n, []
     # A guided image counts as two, and each of its candidates likewise.
-    best_of = recipe.sampling.get("best_of") or 1
+    best_of = recipe.sampling.get("best_of") or MAX_BEST_OF
     slots = 2 * best_of * (recipe.n or max(default, MAX_LISTED))
     async with connect(address, recipe.model, slots) as replicas:
         config, defaults = await replicas.model()
@@ -202,16 +202,20 @@ async def paint_folder(
         missing = missing_images(out, n)
         progress(n - len(missing), n)
         recipe = replace(recipe, n=n)
-        # the class head decides only which candidates are chosen
-        digest = "whole_digest" if best_of > 1 else "digest"
         ready = replicas.ready
-        served = [getattr(status, digest) for status in (ready, *replicas.known) if status]
-        recipe = with_digest(out, recipe, served)
         has_class_head = bool(ready and ready.class_head)
         model = ModelInfo(config, defaults, has_class_head=has_class_head)
-        task = folder_task(recipe, missing, replicas, model, out, progress)
+        request = request_of(recipe, model)
+        # the class head decides only which candidates are chosen
+        digest = "whole_digest" if request.reads_class_head else "digest"
+        served = [getattr(status, digest) for status in (ready, *replicas.known) if status]
+        recipe = with_digest(out, recipe, served)
+        request = replace(request, only=missing, digest=recipe.digest or "")
+        request.largest_kind.check_slots(replicas.max_slots_per_image)
+        file_recipe = recipe_of([request], config, recipe.model, request.digest)
         names = (None, *config.class_names)
-        classes = [names[task.request.label_of(index)] for index in range(n)]
+        task = FolderTask(request, out, config.image_shape, progress, file_recipe, names)
+        classes = [names[request.label_of(index)] for index in range(n)]
         write_classes(out, [file_name(index, n) for index in range(n)], classes)
         job = Job(replace(task.request, id=next(replicas.request_ids)), task)
         with replicas.reserve(job.slots_left) as reservation, replicas.run(job, reservation):
@@ -221,24 +225,12 @@ async def paint_folder(
     return n, task.result().bits_per_dim
 
 
-def folder_task(
-    recipe: Recipe,
-    missing: tuple[int, ...],
-    replicas: ReplicaPool,
-    model: ModelInfo,
-    out: Path,
-    progress: Progress,
-) -> FolderTask:
-    """Return the task that paints the missing images; InvalidInput where the model does not know
-    the class, or cannot be guided on these replicas."""
+def request_of(recipe: Recipe, model: ModelInfo) -> GenerateRequest:
+    """Return the request for all images; InvalidInput where the model does not know the class, or
+    cannot be guided."""
     names = recipe.listed(model.config) or recipe.class_name
     values = PaintValues(n=recipe.n, seed=recipe.seed, class_name=names, sampling=recipe.sampling)
-    request = replace(paint.request_of(model, values), only=missing, digest=recipe.digest or "")
-    request.largest_kind.check_slots(replicas.max_slots_per_image)
-    config = model.config
-    file_recipe = recipe_of([request], config, recipe.model, request.digest)
-    labels = (None, *config.class_names)
-    return FolderTask(request, out, config.image_shape, progress, file_recipe, labels)
+    return paint.request_of(model, values)
 
 
 @asynccontextmanager

@@ -53,12 +53,13 @@ def shapes_directory(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def digits_directory(tmp_path_factory):
-    """A guided model of digits and a word."""
+    """A guided model of digits and a word, with a class head."""
     classes = (("2", "two"), ("0",), ("6",), ("horse",))
     config = small_models.config(
         height=7, width=5, layers=1, predicts="categorical", classes=classes
     )
-    return shapes.save(tmp_path_factory.mktemp("digits") / "digits", config)
+    directory = tmp_path_factory.mktemp("digits") / "digits"
+    return shapes.save(directory, config, class_head=True)
 
 
 @pytest.fixture(scope="session")

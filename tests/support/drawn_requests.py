@@ -56,8 +56,8 @@ class Drawing:
                 label = self._label()
         request = self._painted(n, label=label)
         # candidates of each image, for the class head
-        most = min(self.slots // request.kind_of(0).slots, MAX_BEST_OF)
-        if self.readings["classify"] and all(map(request.label_of, range(n))) and most:
+        most = min(self.slots // request.largest_kind.slots, MAX_BEST_OF)
+        if self.readings["classify"] and any(map(request.label_of, range(n))) and most:
             return replace(request, best_of=self.rng.choice([1, self.rng.randint(1, most)]))
         return request
 

@@ -122,6 +122,10 @@ class GenerateRequest(ImagesRequest, SamplingParams):
         """Return the label of one image."""
         return label_of(self.label, self.seed, index)
 
+    def candidates_of(self, index: int) -> int:
+        """Return how many candidates image `index` has for the class head."""
+        return self.best_of if has_class(self.label, index) else 1
+
     def kind_of(self, index: int) -> Kind:
         """Return the kind of image `index`, but for codes, whose
         kind has a state (kinds/coded.py).
@@ -132,7 +136,8 @@ class GenerateRequest(ImagesRequest, SamplingParams):
             kind = Guided(self.guidance)
         elif self.particles > 1 and source is not None and are_weighed(self.masks[source]):
             kind = Particles(self.particles)
-        return kind if self.best_of == 1 else BestOf(self.best_of, kind)
+        candidates = self.candidates_of(index)
+        return kind if candidates == 1 else BestOf(candidates, kind)
 
     @property
     def largest_kind(self) -> Kind:

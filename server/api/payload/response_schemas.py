@@ -296,12 +296,14 @@ class Readiness(Answer):
 
 
 class DefaultFields(SamplingAnswer, serialize_by_alias=True, validate_by_name=True):
-    """What a model paints with where a request does not say: a class and guidance of images painted
-    from nothing, particles of completions."""
+    """What a model paints with where a request does not say: a class, guidance and candidates of
+    images painted from nothing, particles of completions."""
 
     class_: str | None = Field(alias="class")
     particles: int
     """of completions"""
+    best_of: int
+    """candidates of images of a class"""
 
 
 class ModelCard(Answer):

@@ -143,8 +143,8 @@ BestOf = Annotated[
     Field(
         ge=1,
         le=limits.MAX_BEST_OF,
-        description="candidates of each image, of which the model's class head chooses one; each image needs a class,"
-        " and counts as so many; 1 if absent",
+        description="candidates of each image of a class, of which the model's class head chooses one; it counts as so"
+        " many; if absent the model's default, or 1 without a class",
     ),
     _whole_number(1, limits.MAX_BEST_OF),
 ]

@@ -131,7 +131,7 @@ class EventStream(Response):
                 metadata = {"index": shown[row], **image_metadata(task, row)}
                 picture = task.images[row].reshape(config.image_shape)
                 event = await self._event("completed", row, picture, metadata)
-                size = config.bytes * task.request.best_of
+                size = config.bytes * task.request.candidates_of(row)
                 usage = Usage.of(task.request.known_bytes_of(row), size).model_dump()
                 event |= {**task.used, **metadata, "usage": usage}
                 if await _send_event(send, event["type"], event):

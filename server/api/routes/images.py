@@ -96,12 +96,13 @@ def _respond(
         shown = task.shown
         config = model.config
         images = (await _shown_images(task)).reshape(-1, *config.image_shape)
+        candidates = sum(map(task.request.candidates_of, shown.values()))
         whole = answer(
             created=int(time.time()),
             model=model.id,
             data=[],
             **done.fields,
-            usage=Usage.of(task.request.known_bytes, images.size * task.request.best_of),
+            usage=Usage.of(task.request.known_bytes, config.bytes * candidates),
             **task.drawn,
             **task.used,
         )

@@ -106,8 +106,10 @@ def _lines(text: str) -> list[str]:
 
 def _request(query: dict[str, str], lines: list[str]) -> GenerationRequest:
     """Return the request for the images. As on the page, a link with a seed says all: it has no
-    class, and no guidance, where it names none; what is written has the model's."""
+    class, guidance and choice, where it names none; what is written has the model's guidance."""
     sent: dict[str, object] = {"seed": SEED, **query}
+    if "seed" in query:
+        sent = {"best_of": 1, **sent}
     if "seed" in query and not lines:
         sent = {"class": "none", "guidance": 1, **sent}
     if lines:

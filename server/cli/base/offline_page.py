@@ -49,7 +49,7 @@ def _card(directory: Path, info: ModelInfo, parameters: int) -> dict[str, Any]:
         "classes": list(config.class_names),
         **limits_of(config),
         "has_class_head": info.has_class_head,
-        "defaults": info.defaults.to_dict(),
+        "defaults": {**info.defaults.to_dict(), "best_of": 1},  # its kernel does not choose
         "state": "ready",
         "failure": None,
         "parameters": parameters,

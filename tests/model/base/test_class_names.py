@@ -17,7 +17,6 @@ from scanline.model.base.class_names import (
 )
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.base.sampling_options import Defaults, DrawnLabel, SamplingParams
-from scanline.model.formats.checkpoint import save_model
 from scanline.model.formats.model_dir import ModelDirectoryError, load_config, read_defaults
 from scanline.model.inference import load
 from tests.support import shapes, small_models
@@ -230,27 +229,28 @@ def test_many_combining_marks_in_a_row_are_refused_unsorted(config, name, marks)
 
 
 GUIDED = shapes.GUIDED
-DEFAULTS = Defaults("any", 1.5, 0.9, 4)
+DEFAULTS = Defaults("any", 1.5, 0.9, 4, 2)
 DRAWN = len(GUIDED.classes)
 STAR = 3
 sampling = partial(SamplingParams, temperature=0.9)
+guided = partial(sampling, guidance=1.5, best_of=2)
 
 
 @pytest.mark.parametrize(
     ("asked", "prompt", "expected"),
     [
-        ({}, "", sampling(label=DrawnLabel(DRAWN), guidance=1.5)),
-        ({"class_name": "star"}, "", sampling(label=STAR, guidance=1.5)),
-        ({}, "a star", sampling(label=STAR, guidance=1.5)),
+        ({}, "", guided(label=DrawnLabel(DRAWN))),
+        ({"class_name": "star"}, "", guided(label=STAR)),
+        ({}, "a star", guided(label=STAR)),
         ({"class_name": "None"}, "", sampling()),
         ({"class_name": ["none", "none"]}, "", sampling(label=(0, 0))),
-        ({"class_name": ["none", "star"]}, "", sampling(label=(0, STAR), guidance=1.5)),
+        ({"class_name": ["none", "star"]}, "", guided(label=(0, STAR))),
         (
-            {"guidance": 1.0, "temperature": 1.0},
+            {"guidance": 1.0, "temperature": 1.0, "best_of": 1},
             "",
             sampling(label=DrawnLabel(DRAWN), temperature=1.0),
         ),
-        ({"guidance": 3.0}, "", sampling(label=DrawnLabel(DRAWN), guidance=3.0)),
+        ({"guidance": 3.0}, "", guided(label=DrawnLabel(DRAWN), guidance=3.0)),
     ],
 )
 def test_images_from_nothing(asked, prompt, expected):
@@ -280,13 +280,15 @@ def test_a_class_against_the_prompt_is_refused(class_name):
         ({"class": "horse"}, "class must be one of "),
         (
             {"classes": "any"},
-            "unknown field 'classes'; it may have class, guidance, temperature, particles",
+            "unknown field 'classes'; it may have class, guidance, temperature, particles, best_of",
         ),
         ({"guidance": "2"}, "guidance must be a number, not '2'"),
         ({"guidance": 11, "class": "any"}, "guidance must be from 1 "),
         ({"guidance": 10.001}, "guidance must be from 1 "),
         ({"temperature": 3}, "temperature must be from "),
         ({"particles": 0}, "particles must be a whole number from 1 to 64, not 0"),
+        ({"best_of": 9}, "best_of must be a whole number from 1 to 8, not 9"),
+        ({"best_of": 2}, "best_of needs a class head, which the model does not have"),
         ([], "must hold a JSON object"),
     ],
 )
@@ -302,11 +304,11 @@ def test_the_largest_guidance_is_a_default_without_a_class():
 
 
 def test_python_paints_with_the_defaults_and_says_so(tmp_path):
-    save_model(small_models.model(GUIDED), tmp_path)
+    shapes.save(tmp_path, GUIDED, class_head=True)
     (tmp_path / "generation_config.json").write_text(json.dumps(DEFAULTS.to_dict()))
     model = load(tmp_path, device="cpu")
     unsaid = model.sample(3, seed=1)
-    said = model.sample(3, seed=1, class_name="any", guidance=1.5, temperature=0.9)
+    said = model.sample(3, seed=1, class_name="any", guidance=1.5, temperature=0.9, best_of=2)
     assert (unsaid.array == said.array).all()
     assert (unsaid.classes, unsaid.guidance, unsaid.temperature) == (said.classes, 1.5, 0.9)
     assert model.sample(3, seed=1, class_name="none").classes == ()

@@ -110,6 +110,7 @@ def test_what_the_models_defaults_paint_has_the_figures_of_samples(found):
     assert numbers["default"] == {
         "class": "none",
         "guidance": 1,
+        "best_of": 1,
         "temperature": 0.5,
         "frechet_distance": expected["frechet_distance"]["samples"],
         "recognisable": expected["recognisable"]["samples"],

@@ -57,7 +57,7 @@ def directory(tmp_path_factory):
         shapes.save(tmp_path_factory.mktemp("models") / "strange", shapes.GUIDED)
     )
     (directory / GENERATION).write_text(
-        '{"class": "star", "guidance": 1.5, "temperature": 0.9, "particles": 1}'
+        '{"class": "star", "guidance": 1.5, "temperature": 0.9, "particles": 1, "best_of": 1}'
     )
     (directory / INDEX).write_text(
         json.dumps({"metadata": {}, "weight_map": {"head.bias": WEIGHTS}})

@@ -107,7 +107,6 @@ def test_a_model_without_a_class_head_has_no_best():
     with pytest.raises(InvalidInput, match="no class head") as caught:
         paint.plan(ModelInfo(config), values)
     assert caught.value.param == "best_of"
-    assert paint.plan(ModelInfo(config, has_class_head=True), values).request.slots == 2
 
 
 def test_an_image_takes_the_slots_of_all_its_candidates():

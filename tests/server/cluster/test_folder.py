@@ -140,23 +140,25 @@ async def test_a_written_number_is_a_list(digits_directory, tmp_path, monkeypatc
     assert await painted_images(Recipe("digits", None, 3, "horse")) == (5, 1)
 
 
-async def test_the_best_of_several_is_that_of_this_machine(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("asked", "most"), [({"best_of": 3}, 3), ({}, 8)])
+async def test_the_best_of_several_is_that_of_this_machine(tmp_path, monkeypatch, asked, most):
     directory = shapes.save(tmp_path / "shapes", shapes.GUIDED, class_head=True)
+    (directory / "generation_config.json").write_text('{"best_of": 2}')
 
     @asynccontextmanager
     async def connect(address, model, images):
-        assert images == 2 * 3 * 4
+        assert images == 2 * most * 4
         async with local_pool(directory) as (_, pool):
             yield pool
 
     monkeypatch.setattr(folders, "connect", connect)
-    recipe = Recipe("shapes", 4, 3, "star", {"best_of": 3})
+    recipe = Recipe("shapes", 4, 3, "star", asked)
     out = tmp_path / "out"
     n, bits = await folders.paint_folder(
         "", open_folder(out, recipe, False), out, lambda *now: None, 5
     )
     assert (n, len(bits)) == (4, 4)
-    here = load(directory, device="cpu").sample(4, class_name="star", seed=3, best_of=3)
+    here = load(directory, device="cpu").sample(4, class_name="star", seed=3, **asked)
     for index, image in enumerate(here):
         np.testing.assert_array_equal(Image.open(out / f"{index}.png"), image)
 

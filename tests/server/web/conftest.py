@@ -62,7 +62,7 @@ def locked(grey_directory):
 @pytest.fixture(scope="package")
 def classified(tmp_path_factory):
     """A server of a model without classes, and of three with, of which `horse` is one; one is
-    guided by default and has a class head."""
+    guided by default, one chooses of two, and both have a class head."""
     directory = tmp_path_factory.mktemp("classified")
     grey = {"height": 7, "width": 5, "layers": 1}
     for name, changes in {
@@ -71,8 +71,10 @@ def classified(tmp_path_factory):
         "plain": grey,
         "guided": {**grey, "predicts": "categorical", "classes": (("7", "seven"), ("horse",))},
     }.items():
-        shapes.save(directory / name, small_models.config(**changes), class_head=name == "guided")
+        has_head = name in ("guided", "pixels")
+        shapes.save(directory / name, small_models.config(**changes), class_head=has_head)
     shapes.evaluate(directory / "pixels")
+    (directory / "pixels" / "generation_config.json").write_text('{"best_of": 2}')
     (directory / "guided" / "generation_config.json").write_text(
         '{"class": "any", "guidance": 2, "temperature": 0.97}'
     )

@@ -105,6 +105,11 @@ def test_picky_images_are_the_best_of_several(visit, classified, api):
     second.expect_value("#picky", "4")
     choose(visitor, "paint", "none")
     visitor.expect_url("seed=3&temperature=0.97&n=4#paint$")
+    second.see("#model").select_option("pixels")
+    second.expect_value("#picky", "2")  # its default, which a link without it does not have
+    plain = visit(f"{classified.url}/?model=pixels&seed=3&n=4&class=horse", done=4)
+    expected = painted(api, **fields | {"model": "pixels", "best_of": 1})
+    assert (plain.saved_images() == expected).all()
 
 
 def test_the_page_first_paints_any_class_and_says_which(visit, classified, api):

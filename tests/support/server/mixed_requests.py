@@ -66,7 +66,10 @@ MODELS = {
 }
 DEFAULT_MODEL = "strokes"
 FRAME = Frame(16, 11.0, 8.0)
-DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3}  # of the other one
+DEFAULTS = {
+    "strokes": {"best_of": 2},
+    "pixels": {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 3},
+}
 SLOTS = 12
 WATCHED = 4  # images whose state a client may watch at once
 # mixes after which a server grows no more, but for so many bytes
@@ -536,9 +539,11 @@ class Mix:
             fields["class"] = self.word(label)
         if request.guidance != 1:
             fields["guidance"] = request.guidance
-        if request.best_of > 1 and model == DEFAULT_MODEL:  # which has a class head
+        if request.known:
+            return {**fields, **self.known(MODELS[model], request)}
+        if model == DEFAULT_MODEL and label and request.best_of != 2:  # its default
             fields["best_of"] = request.best_of
-        return {**fields, **self.known(MODELS[model], request)} if request.known else fields
+        return fields
 
     def known(self, config, request):
         """The fields of pictures and their known pixels: rows, a mask, or transparency."""
@@ -594,11 +599,12 @@ def many(request, n):
 @contextmanager
 def serve_models(root, **options):
     """A server of MODELS, saved under `root`; that of strokes has a class head, and reads photos,
-    and pictures without noise, the other one has defaults."""
+    and pictures without noise."""
     for name, config in MODELS.items():
         shapes.save(root / name, config, class_head=name == "strokes")
     shapes.evaluate(root / "strokes", FRAME)
-    (root / "pixels/generation_config.json").write_text(json.dumps(DEFAULTS))
+    for name, defaults in DEFAULTS.items():
+        (root / name / "generation_config.json").write_text(json.dumps(defaults))
     limits = {"slots": SLOTS, "threads": 2, "client-share": 1, **NO_DELAY, **NO_DEADLINE, **options}
     with serve_with(root / DEFAULT_MODEL, {"model": root / "pixels", **limits}) as server:
         yield server

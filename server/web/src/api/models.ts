@@ -14,7 +14,7 @@ export interface Model {
   classes: string[]; // names; empty where the model has none
   max_guidance: number | null; // null where images cannot be guided
   has_class_head: boolean; // which images' candidates are compared by
-  defaults: { guidance: number; temperature: number }; // of images painted from nothing
+  defaults: { guidance: number; temperature: number; best_of: number }; // of images painted from nothing
   state: "loading" | "ready" | "failed";
   failure: string | null;
   parameters: number | null; // this and the next are null until the model has loaded

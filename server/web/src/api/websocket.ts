@@ -54,6 +54,7 @@ function send(job: Job): void {
   job.isWaiting = false;
   // What the form leaves open is said: the server would paint with the model's defaults.
   const { seed, class: name = "none", guidance = 1, ...fields } = job.request;
+  if (fields.type === "generate") fields["best_of"] ??= 1;
   const text = JSON.stringify({ ...fields, class: name, guidance, id: job.id });
   socket!.send(`${text.slice(0, -1)},"seed":${BigInt(seed)}}`);
 }

@@ -45,7 +45,7 @@ export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {
   const number = (name: string) => (fields.has(name) ? { [name]: Number(fields.get(name) || NaN) } : {});
   const numbers = { ...number("n"), ...number("temperature"), ...number("guidance"), ...number("best_of") };
   if (seed === null) return { ...numbers, ...(name === null ? {} : { class: name }) };
-  return { seed, guidance: 1, ...numbers, class: name ?? undefined };
+  return { seed, guidance: 1, best_of: 1, ...numbers, class: name ?? undefined };
 }
 
 /** The fields of one form, with ids that begin with `prefix`. */

@@ -95,8 +95,8 @@ function placeForm(): void {
 }
 
 function fillDefaults(): void {
-  const { guidance, temperature } = model.defaults;
-  form.fill({ guidance, temperature });
+  const { guidance, temperature, best_of } = model.defaults;
+  form.fill({ guidance, temperature, best_of });
   form.showGuidance(model);
 }
 
@@ -122,9 +122,9 @@ function write(seed?: string, isNew = true): void {
 /** Shows what the address says, if the tab is shown and the gallery does not show it already. */
 function restore(): void {
   if (!isShown("paint") || (last && location.search === `?${toAddress(last)}`)) return;
-  const { guidance, temperature } = model.defaults;
+  const { guidance, temperature, best_of: picky } = model.defaults;
   const fields = new URLSearchParams(location.search);
-  const asked = { guidance, temperature, ...fromAddress(fields) };
+  const asked = { guidance, temperature, best_of: picky, ...fromAddress(fields) };
   const text = fields.get("write");
   const isBare = !["seed", "class", "n"].some((name) => fields.has(name));
   const isWritten = text !== null || (isBare && writing.canWrite && !writing.missing.length);
@@ -166,7 +166,8 @@ function paint(request: PaintRequest, isNew = true): void {
 
 /** The request of the gallery as the API has it: what the form leaves open is said. */
 function asked(): CodeRequest {
-  const { class: name = "none", guidance = 1, write, ...fields } = last;
+  const { class: name = "none", guidance = 1, write, ...of } = last;
+  const fields = model.defaults.best_of > 1 ? { ...of, best_of: of.best_of ?? 1 } : of;
   if (write) return { ...fields, class: lettersIn(write) as unknown as string, guidance }; // JSON, as every language has a list
   return model.classes.length ? { ...fields, class: name, guidance } : fields;
 }

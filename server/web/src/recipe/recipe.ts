@@ -46,9 +46,11 @@ const FRACTIONS = ["temperature", "guidance"]; // Python writes 1.0 where these 
 /** The recipe of all images of a request that a model has painted; undefined where it is not known what painted them. */
 export function recipeOf({ digest, scanline, classes }: Model, asked: PaintRequest): Recipe | undefined {
   if (digest === null) return undefined;
-  const { model, n, seed, class: name = "none", temperature, guidance = 1, best_of, write } = asked;
+  const { model, n, seed, class: name = "none", temperature, guidance = 1, best_of = 1, write } = asked;
   const named = write ? lettersIn(write) : classes.length ? name : "none";
-  return { scanline, digest, request: { model, n, seed, class: named, temperature, guidance, best_of } };
+  const hasClass = write || (classes.length && asked.class !== undefined);
+  const candidates = hasClass ? best_of : undefined;
+  return { scanline, digest, request: { model, n, seed, class: named, temperature, guidance, best_of: candidates } };
 }
 
 /** The recipe of all completions of a picture; undefined also where the browser cannot name what was known. */
@@ -68,7 +70,7 @@ export async function recipeOfCompletions(
   const rows = isOfRows ? occlusion.rows : undefined;
   return {
     ...whole,
-    request: { ...whole.request, class: asked.class, particles, keep_rows: rows },
+    request: { ...whole.request, class: asked.class, best_of: undefined, particles, keep_rows: rows },
     mask: isOfRows ? undefined : toBase64(packed(known)),
     known_sha256: [digest],
   };

@@ -1,6 +1,6 @@
 """A list of classes paints one image of each, in one row of a sheet: over HTTP, in Python
 and on the command line. Each is that of its class alone, with a model's defaults too: an
-image without a class is not guided.
+image without a class is neither guided nor chosen.
 """
 
 import json
@@ -21,7 +21,10 @@ from tests.support.server.websocket_client import connected
 URL = "/v1/images/generations"
 ROW = ["2", "horse", "none", "TWO", 6.0]
 SHOWN = ["2", "horse", None, "2", "6"]
-DEFAULTS = {"plain": {}, "defaults": {"class": "any", "guidance": 2, "temperature": 0.9}}
+DEFAULTS = {
+    "plain": {},
+    "defaults": {"class": "any", "guidance": 2, "temperature": 0.9, "best_of": 2},
+}
 
 
 @pytest.fixture(scope="module", params=DEFAULTS)
@@ -33,7 +36,7 @@ def directory(digits_directory, tmp_path_factory, request):
 
 @pytest.fixture(scope="module")
 def server(directory):
-    with serve(directory, "--slots=10", "--max-images-per-request=10") as server:
+    with serve(directory, "--slots=10", "--max-images-per-request=20") as server:
         yield server
 
 

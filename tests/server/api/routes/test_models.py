@@ -49,7 +49,7 @@ def test_a_model_card_has_its_sizes(colour_client, colour):
         "state": "ready",
         "precision": "exact",
         "state_bytes_per_image": colour.config.state_bytes_per_image,
-        "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16},
+        "defaults": {"class": None, "guidance": 1, "temperature": 1, "particles": 16, "best_of": 1},
         **sizes,
         **unknown,
     }

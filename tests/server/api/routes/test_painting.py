@@ -45,7 +45,7 @@ LIMITS = {
     "max-waiting-images": GUIDED_WAITING,
     "max-images-per-request": GUIDED_IMAGES,
 }
-DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4}
+DEFAULTS = {"class": "any", "guidance": 1.5, "temperature": 0.9, "particles": 4, "best_of": 1}
 
 ASKED = {  # label: fields, and the library's own
     "temperature": ({"temperature": 0.9}, {"temperature": 0.9}),

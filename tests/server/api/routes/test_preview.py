@@ -87,9 +87,9 @@ def test_what_is_written_stands_in_lines_with_its_blanks(digits_client):
 
 def test_what_is_written_has_the_guidance_of_the_model(digits_directory, tmp_path):
     directory = shutil.copytree(digits_directory, tmp_path / "guided")
-    (directory / "generation_config.json").write_text('{"guidance": 3}')
+    (directory / "generation_config.json").write_text('{"guidance": 3, "best_of": 8}')
     with serve(directory) as server, server.client() as client:
-        written = {"seed": 7, "class": ["2", "0"]}
+        written = {"seed": 7, "class": ["2", "0"], "best_of": 1}
         images = painted(post(client, GENERATIONS, **written))
         assert (images != painted(post(client, GENERATIONS, guidance=1, **written))).any()
         found = cells(client, 1, 2, images.shape[1:3], seed=7, write="20")[0]
