@@ -64,6 +64,8 @@ def test_every_tab_is_accessible_and_fits(visit, classified, size, theme):
     visitor.expect_done(16, "#complete-meter")
     assert_fits_and_is_accessible(visitor)
     visitor.click("#tab-paint")
+    visitor.find("#again").hover()
+    assert_fits_and_is_accessible(visitor)
     visitor.see(".tile").first.click()
     visitor.expect_visible("#viewer")
     assert_fits_and_is_accessible(visitor)
@@ -115,7 +117,7 @@ def test_all_controls_are_reached_by_keyboard(visit, server):
         "count",
         "seed",
         "temperature",
-        "again",
+        "more",
         "copy-link",
         "save-sheet",
     }

@@ -99,7 +99,7 @@ class Visitor:
     def unfold(self):
         """Opens all folds of the tab that is shown."""
         self.see("[role=tabpanel]:not([hidden])").evaluate(
-            "tab => tab.querySelectorAll('details').forEach(fold => fold.open = true)"
+            "tab => tab.querySelectorAll('details:not(.menu)').forEach(fold => fold.open = true)"
         )
 
     def expect_done(self, images, meter="#paint-meter"):
@@ -136,7 +136,7 @@ class Visitor:
     def saved(self, button):
         """The file that a button saves."""
         with self.page.expect_download() as download:
-            self.see(button).click()
+            self.click(button)
         path = self.downloads / download.value.suggested_filename
         download.value.save_as(path)
         return path

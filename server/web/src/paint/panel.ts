@@ -14,6 +14,7 @@ import { array, columnsOf, png, save, sheet } from "../pictures/files";
 import type { Recipe } from "../recipe/recipe";
 import { onAddress, onModel, selectModel, servedModels } from "../shell/model";
 import { clearNotice, showError, showNotice } from "../base/notice";
+import { setUpMenu } from "../shell/menu";
 import { goTo, isShown, onChosenTab } from "../shell/tabs";
 import { view } from "../viewer/viewer";
 import { Gallery } from "./gallery";
@@ -60,8 +61,8 @@ export function setUpPaint(): void {
   onClick("save-zip", async () => save(await archive(), `${nameOfFile()}.zip`));
   onClick("view-code", () => showCode(asked()));
   setUpFilm("save-film", "paint", () => [asked(), nameOfFile()], (film, request) => (saved = { film, of: json(request) }));
-  find("share", HTMLButtonElement).hidden = !canShare();
-  onClick("share", () => void share());
+  setUpMenu("after-more");
+  if (canShare()) offerShare();
   onClick("save-array", () => save(array(gallery.pictures), `${nameOfFile()}.npy`));
 
   onModel((selected, isChosen) => {
@@ -234,6 +235,13 @@ function nameOfFile(): string {
   return name === undefined ? `${model}-seed-${seed}` : `${model}-class-${name}-seed-${seed}`;
 }
 
+/** Offers to share the picture; the link alone is then in the menu. */
+function offerShare(): void {
+  find("share", HTMLButtonElement).hidden = false;
+  find("again", HTMLButtonElement).after(find("copy-link", HTMLButtonElement));
+  onClick("share", () => void share());
+}
+
 /** Whether the browser can hand a picture to other programs. */
 function canShare(): boolean {
   return Boolean(navigator.canShare?.({ files: [new File([""], "a.png", { type: "image/png" })] }));
@@ -253,11 +261,12 @@ async function share(): Promise<void> {
 }
 
 async function copyLink(): Promise<void> {
-  const button = find("copy-link", HTMLButtonElement);
+  const share = find("share", HTMLButtonElement);
+  const [button, label] = share.hidden ? [find("copy-link", HTMLButtonElement), "Copy link"] : [share, "Share"]; // one is seen
   if (!(await copyText(new URL(linkTo(last), location.href).href))) {
     return showError("The browser does not allow copying. The address of this page is the link.");
   }
   runner.showStatus("Link copied.");
   button.textContent = "Link copied";
-  setTimeout(() => (button.textContent = "Copy link"), 2000);
+  setTimeout(() => (button.textContent = label), 2000);
 }
