@@ -19,6 +19,7 @@ from PIL import Image
 from scanline.model.base.inputs import InvalidInput
 from scanline.model.images import pictures
 from scanline.model.images.contact_sheet import sheet
+from scanline.model.images.one_hand import one_hand
 from scanline.server.api.base.page_paths import PREVIEW
 from scanline.server.api.jobs import Answer, TaskResponse, paint_task
 from scanline.server.api.payload import offload
@@ -125,7 +126,7 @@ def _picture(images: np.ndarray, lines: list[str]) -> bytes:
     columns = min(len(images), COLUMNS)
     if lines:
         columns = max(map(len, lines))
-        letters = iter(images)
+        letters = iter(one_hand(images) if images.ndim == 3 else images)
         blank = np.zeros_like(images[0])
         cells = "".join(line.ljust(columns) for line in lines)
         images = np.stack([blank if cell == " " else next(letters) for cell in cells])

@@ -24,10 +24,7 @@ from tests.support.small_models import GREY
     ("count", "columns", "rows"),
     [
         (1, 1, 1),
-        (2, 2, 1),
         (3, 2, 2),
-        (5, 3, 2),
-        (7, 3, 3),
     ],
 )
 def test_nearest_square_unless_columns_are_chosen(count, columns, rows):
@@ -115,7 +112,6 @@ def test_a_gif_of_more_colours_than_it_has_is_near_them_and_grey_where_nothing_i
     ("size", "scale"),
     [
         ((28, 28), 8),
-        ((224, 224), 2),
         ((896, 896), 1),
         ((100, 28), 5),
     ],

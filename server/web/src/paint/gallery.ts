@@ -6,6 +6,7 @@ import { find, make, pixelScale } from "../base/elements";
 import { Picture, type Box, type Size } from "../pictures/picture";
 import { redraw } from "../pictures/redraw";
 import { Sheet, type Place } from "./sheet";
+import { oneHand } from "./one_hand";
 import { layOut } from "./writing";
 
 export interface Tile {
@@ -26,6 +27,7 @@ export class Gallery {
   tiles: Tile[] = [];
   private columns = 1;
   private written: string[] | undefined; // the images are its characters that are no blanks
+  private letters: Picture[] | undefined; // what is written as it is seen, once all is finished
   private isNamed = false; // each image has a class of its own, which is seen
   private readonly box = find("gallery", HTMLElement);
   private readonly figures = find("paint-figures", HTMLDetailsElement); // unfolded, the bits of each image are seen
@@ -45,6 +47,7 @@ export class Gallery {
   /** Replaces all images by `n` empty ones, which are the characters of what is `written`, or have classes to be seen. */
   reset(n: number, size: Size, written: string[] | undefined, isNamed: boolean): void {
     this.written = written;
+    this.letters = undefined;
     this.isNamed = isNamed;
     for (const { button } of this.tiles) button.remove();
     this.tiles = Array.from({ length: n }, (_, index) => {
@@ -117,7 +120,7 @@ export class Gallery {
     });
     const boxes = places.map(({ left, top }) => ({ left, top, right: left + width, bottom: top + height }));
     const high = (rows - 1) * down + height;
-    this.place(places, boxes, (columns - 1) * across + width, high, scale, []);
+    this.place(this.pictures, places, boxes, (columns - 1) * across + width, high, scale, []);
     if (isCaptioned) this.box.style.height = `${high * scale + CAPTION}px`;
     this.box.classList.toggle("captioned", isCaptioned);
   }
@@ -125,14 +128,25 @@ export class Gallery {
   /** Lays out what is written, in about the upper half of the window. */
   private fitWriting(written: string[], room: number, largest: number): void {
     const highest = Math.min(HIGHEST, WRITTEN * window.innerHeight);
-    const layout = layOut(written, this.pictures, { room, highest, largest });
+    const { pictures } = this;
+    if (pictures.every(({ done }) => done)) this.letters ??= oneHand(pictures);
+    const letters = this.letters ?? pictures;
+    const layout = layOut(written, letters, { room, highest, largest });
     this.columns = this.tiles.length; // for the arrow keys
-    this.place(layout.places, layout.buttons, layout.width, layout.height, layout.scale, layout.grounds);
+    this.place(letters, layout.places, layout.buttons, layout.width, layout.height, layout.scale, layout.grounds);
     this.box.classList.remove("captioned");
   }
 
-  private place(places: Place[], boxes: Box[], width: number, height: number, scale: number, grounds: Box[]): void {
-    this.sheet.arrange(this.pictures, places, width, height, scale, grounds);
+  private place(
+    pictures: Picture[],
+    places: Place[],
+    boxes: Box[],
+    width: number,
+    height: number,
+    scale: number,
+    grounds: Box[],
+  ): void {
+    this.sheet.arrange(pictures, places, width, height, scale, grounds);
     this.tiles.forEach(({ button: { style } }, index) => {
       const { left, top, right, bottom } = boxes[index]!;
       style.transform = `translate(${left * scale}px, ${top * scale}px)`; // no shift of the page's layout

@@ -2,6 +2,7 @@
 // words. A finished letter is as wide as its ink, and all stand on one line. Knows no page.
 
 import type { Box, Picture } from "../pictures/picture";
+import { middle } from "./one_hand";
 import type { Place } from "./sheet";
 
 export const BLANK = " ";
@@ -53,8 +54,7 @@ export function layOut(
     scale = Math.max(SMALLEST, scale - 1 / devicePixelRatio);
   }
   const isFinished = pictures.every(({ done }) => done);
-  const feet = letters.flatMap(({ foot }) => foot ?? []).sort((a, b) => a - b);
-  const base = feet[feet.length >> 1];
+  const base: number | undefined = middle(letters.flatMap(({ foot }) => foot ?? []));
   const writing: Writing = { places: [], buttons: [], grounds: [], width: 0, height: lines.length * height, scale };
   lines.forEach((line, row) => {
     const top = row * height;
