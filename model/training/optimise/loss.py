@@ -174,6 +174,14 @@ def compile_loss(device: torch.device) -> Loss:
     return torch.compile(loss_of, dynamic=False, options={"cpp.simdlen": width})
 
 
+def gradient_rounding(model: Transformer, batch: torch.Tensor, *more: Any) -> float:
+    """Return how far the gradients of `loss_of` in bfloat16 are from those in float32, as a share of
+    the norm of these."""
+    _, exact = _with_gradients(loss_of, model, batch, torch.float32, *more)
+    _, rounded = _with_gradients(loss_of, model, batch, torch.bfloat16, *more)
+    return ((rounded - exact).norm() / exact.norm()).item()
+
+
 def _with_gradients(loss: Loss, model: Transformer, *inputs: Any) -> tuple[float, torch.Tensor]:
     """Return the loss and the gradients of all trained weights as one vector."""
     value = loss(model, *inputs)

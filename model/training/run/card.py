@@ -17,6 +17,7 @@ from scanline.model.formats.model_dir import CLASS_HEAD, weight_bytes
 from scanline.model.training.config import TrainingConfig
 from scanline.model.training.run.curve import Row
 from scanline.model.training.run.record import Run
+from scanline.model.training.run.rounding import words
 
 CLASS_SHEET = "classes.png"
 HEAD = "|---|---|"  # of the table
@@ -62,6 +63,8 @@ def write_card(
             f"{positions} of {model.steps} per image and update; the background is sampled and"
             " reweighted"
         )
+    if run.rounding is not None:
+        rows["products"] = f"float32: {words(run.rounding)}"
     if run.start:
         added = f", with layers added up to {run.layers}" if run.layers else ""
         rows["first weights"] = f"those of `{Path(run.start).name}`{added}"

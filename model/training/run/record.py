@@ -31,6 +31,8 @@ class Run:
     classes: bool = False  # whether it learns the classes of the images
     layers: int | None = None  # to which layers were added to that model
     checkpoint_mb: float | None = None  # of all files of the run
+    # of gradients in bfloat16, as a share of their norm, where products are float32 because of it
+    rounding: float | None = None
 
     def save(self, directory: Path) -> None:
         """Write run.json, atomically."""

@@ -4,6 +4,7 @@ import errno
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -25,6 +26,7 @@ from scanline.server.cli.base.training_report import (
 
 if TYPE_CHECKING:
     from scanline.model.datasets.source import ImageSet
+    from scanline.model.training.run.plan import TrainingPlan
     from scanline.model.training.run.record import Run
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a disk, a user's quota, a process's limit
@@ -80,6 +82,7 @@ def train(**given: Any) -> None:
         if checked is not None:
             print(checked)
         print_network(weights, chosen.model, chosen.training, run.start)
+    precision, run = _precision(options, chosen, run, images, device)
     # In images a second, as the report's rate is; an update
     # computes only some positions of each image.
     if (peak := peak_flops(device)) is not None:
@@ -107,7 +110,7 @@ def train(**given: Any) -> None:
                 start=chosen.start,
                 resume=options.resume,
                 device=device,
-                precision=options.precision,
+                precision=precision,
                 compiled=options.compiles(chosen.training, device)
                 and (options.compile_cache or True),
                 limit=None if checkpoint_mb is None else 1e6 * checkpoint_mb,
@@ -138,6 +141,41 @@ def train(**given: Any) -> None:
 
 
 train.__signature__ = signature(TrainingOptions)  # type: ignore[attr-defined]  # typer makes the options from it
+
+
+def _precision(
+    options: TrainingOptions,
+    chosen: "TrainingPlan",
+    run: "Run",
+    images: "ImageSet",
+    device: str,
+) -> tuple[str | None, "Run"]:
+    """Return the precision of products, None for the machine's, and the record of the run: float32
+    where nobody has asked for one and bfloat16 would hide the gradients."""
+    import torch
+
+    from scanline.model.formats.checkpoint import load_model
+    from scanline.model.training.optimise.precision import product_dtype
+    from scanline.model.training.run.rounding import hidden_gradients, words
+
+    if options.precision is None and run.rounding is not None:
+        return "float32", run
+    weights = chosen.start
+    if options.resume:
+        weights = load_model(options.out).state_dict()
+    is_rounded = product_dtype(torch.device(device), options.precision) == torch.bfloat16
+    if weights is None or not is_rounded:
+        return options.precision, run
+    off = hidden_gradients(chosen, weights, images, device)
+    if off is None:
+        return options.precision, run
+    hidden = words(off)
+    # A run that resumes goes on as it began.
+    if options.precision is None and not options.resume:
+        typer.echo(f"training with float32: {hidden}", err=True)
+        return "float32", replace(run, rounding=off)
+    typer.echo(f"{hidden}: a run may learn nothing more; give --precision float32", err=True)
+    return options.precision, run
 
 
 def _fit_class_head(options: TrainingOptions) -> None:

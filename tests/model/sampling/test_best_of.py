@@ -22,7 +22,7 @@ from scanline.model.tasks import paint
 from scanline.model.tasks.paint import PaintValues
 from tests.support import small_models
 from tests.support.engine.engine_ticks import ended, of_kind, run_until_idle
-from tests.support.kernels.native import BACKENDS, NATIVE
+from tests.support.kernels.native import BACKENDS
 
 CANDIDATES = 3
 
@@ -65,19 +65,6 @@ def test_the_candidate_that_the_class_head_likes_best_is_the_image(backend, vari
         expected = replace(candidates[chosen[-1]], index=index)
         assert repr(best[0, index]) == repr(expected)
     assert any(chosen)
-
-
-@NATIVE
-def test_images_are_the_same_whatever_is_painted_beside_them():
-    model = headed("strokes")
-    asked = GenerateRequest(0, 5, 7, label=2, best_of=2)
-    alone = painted(model, "cpu", asked, slots=2)
-    others = [
-        GenerateRequest(1, 9, 7, label=2),
-        GenerateRequest(2, 3, 8, label=1, guidance=2.0, best_of=3),
-    ]
-    together = painted(model, "cpu", *others, asked)
-    assert {image: together[image] for image in alone} == alone
 
 
 def test_of_candidates_that_are_liked_equally_the_first_is_chosen():

@@ -18,8 +18,10 @@ import torch
 from scanline.model.datasets import DIGESTS
 from scanline.model.datasets.source import ImageSet, open_data
 from scanline.model.datasets.sources import NAMED, Refused
-from scanline.model.formats.checkpoint import load_model
+from scanline.model.formats.checkpoint import load_model, save_model
+from scanline.model.tasks.offline import paint
 from scanline.model.training import TrainingConfig
+from scanline.model.training.optimise import precision
 from scanline.model.training.presets import PRESETS, Preset
 from scanline.model.training.run import sizing
 from scanline.model.training.run.curve import Row
@@ -64,6 +66,23 @@ def test_a_run_is_neither_overwritten_nor_resumed_with_another_recipe(data, tmp_
     assert state.read_bytes() == before
     said = refused(*train, "--resume", "--batch", 3)
     assert said == f"{state} is of another recipe: batch is 2 there, 3 here"
+
+
+def test_where_rounding_hides_gradients_products_are_float32(tmp_path, monkeypatch):
+    """Of a model whose logistics are narrow, and pictures that it has painted itself."""
+    model = small_models.model_of("pixels")
+    with torch.no_grad():
+        model.head.bias[12:21] = -7  # the scales
+    save_model(model, tmp_path / "narrow")
+    np.save(tmp_path / "own.npy", paint(model, 60, seed=1).images.reshape(60, 4, 5, 3))
+    train = ("train", "--no-compile", "--updates", 1, "--from", tmp_path / "narrow")
+    train += ("--data", tmp_path / "own.npy", "--out")
+    asked = scanline(*train, tmp_path / "asked", "--precision", "bfloat16").err
+    assert asked.endswith("give --precision float32\n")
+    monkeypatch.setattr(precision, "product_dtype", lambda *of: torch.bfloat16)
+    said = scanline(*train, tmp_path / "out").err.removeprefix("training with ")
+    assert f"| products | {said.strip()} |" in (tmp_path / "out/README.md").read_text()
+    done("train", "--resume", "--no-compile", "--updates", 2, "--out", tmp_path / "out")
 
 
 def test_options_override_the_preset(tmp_path, data, monkeypatch):
