@@ -54,6 +54,7 @@ def test_by_name_over_plain_http_texts_are_copied(visit, locked):
     visitor.fill("#key", KEY)
     visitor.press("Enter")
     visitor.expect_done(2)
+    visitor.expect_hidden("#share")
     visitor.click("#copy-link")
     visitor.expect_text("#copy-link", "Link copied")
     visitor.expect_focused("#copy-link")

@@ -25,6 +25,9 @@ from tests.support.pictures import encode
 PERCENT = "share => share.toLocaleString('en', { maximumSignificantDigits: 2 })"
 UNKNOWN = "Unlike what the model knows: it names no class."
 NO_HEAD = "Classes are read by a class head or by a server: this model has none, nor has this page."
+NO_CANDIDATES = (
+    "This page paints one candidate of each image: images that are chosen of several need a server."
+)
 CLASSES = (("7", "seven"), ("8", "eight"))
 COLOUR = small_models.config(**small_models.VARIANTS["pixels"], classes=CLASSES)
 
@@ -127,8 +130,10 @@ def test_it_reads_pictures_by_the_class_head(visit, tmp_path, precision):
     visitor.expect_text("#reading-says", UNKNOWN)
 
 
-def test_a_model_without_a_class_head_reads_nothing_there(visit, exported):
-    visitor = visit(f"{exported[1]}#complete", reduced_motion="reduce")
+def test_what_needs_a_class_head_or_a_server_says_so(visit, exported):
+    visitor = visit(f"{exported[1]}?seed=1&class=7&best_of=2", reduced_motion="reduce")
+    visitor.expect_notice(NO_CANDIDATES)
+    visitor.click("#tab-complete")
     stroke(visitor, (0.3, 0.1), (0.7, 0.4))
     visitor.expect_text("#reading-says", NO_HEAD)
 

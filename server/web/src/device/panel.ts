@@ -3,10 +3,10 @@
 import { bytesOf, type Model } from "../api/models";
 import type { Frame } from "../api/job";
 import { runJob } from "../api/websocket";
-import { need } from "../base/browser";
+import { copyText, need } from "../base/browser";
 import { find, make, onClick, pixelScale } from "../base/elements";
 import { JobRunner } from "../jobs/job_runner";
-import { PaintForm, type PaintRequest } from "../jobs/paint_form";
+import { linkTo, PaintForm, type PaintRequest } from "../jobs/paint_form";
 import { columnsOf, png, save, sheet } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 import { onModel } from "../shell/model";
@@ -37,6 +37,7 @@ export function setUpDevice(): void {
   });
   form.classes.onChange(() => form.showGuidance(model));
   onClick("device-compare", () => void run(compare));
+  onClick("device-link", () => void copyLink());
   onClick("device-save", async () => save(await sheetFile(), `${request.model}-seed-${request.seed}.png`));
   window.addEventListener("tab", () => void labelButton());
   onModel((selected) => {
@@ -106,6 +107,7 @@ function showState(): void {
   const canCompare = !runner.isRunning && pictures.length > 0 && pictures.every(({ done }) => done);
   find("device-go", HTMLButtonElement).disabled = runner.isRunning;
   find("device-compare", HTMLButtonElement).hidden = !canCompare;
+  find("device-link", HTMLButtonElement).hidden = !canCompare;
   find("device-save", HTMLButtonElement).hidden = !canCompare;
   if (!runner.isRunning) find("device-progress", HTMLProgressElement).hidden = true;
 }
@@ -150,6 +152,12 @@ async function openPool(signal: AbortSignal): Promise<WorkerPool> {
   if (signal.aborted) opened.close();
   signal.throwIfAborted();
   return opened;
+}
+
+/** Copies a link that has the server paint the same images. */
+async function copyLink(): Promise<void> {
+  const isCopied = await copyText(linkTo(request));
+  runner.showStatus(isCopied ? "Link copied: it opens with the same pictures." : "The browser does not allow copying.");
 }
 
 /** A PNG of all images, whose recipe names what paints here. */

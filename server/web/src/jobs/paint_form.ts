@@ -38,6 +38,9 @@ export function toAddress({ write, ...request }: PaintRequest): URLSearchParams 
   return new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
 }
 
+/** The URL of the page that paints this request. */
+export const linkTo = (request: PaintRequest): string => new URL(`?${toAddress(request)}#paint`, location.href).href;
+
 /** The request in the fields of an address. With a seed it is whole, and what it leaves out is none; without one, the form
  * says the rest. */
 export function fromAddress(fields: URLSearchParams): Partial<PaintRequest> {

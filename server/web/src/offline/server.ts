@@ -7,6 +7,7 @@ import { setLocal, type LocalServer } from "../api/local";
 import type { Model } from "../api/models";
 import type { JobListener, JobRequest } from "../api/job";
 import { fromBase64 } from "../base/base64";
+import { find } from "../base/elements";
 import { CodeFile } from "../compress/code_file";
 import { classification } from "../device/classification";
 import { hold } from "../device/panel";
@@ -17,6 +18,7 @@ import { array } from "../pictures/files";
 import { Picture } from "../pictures/picture";
 
 const NEEDS_SERVER = "This page has no server, which this needs.";
+const NO_CANDIDATES = "This page paints one candidate of each image: images that are chosen of several need a server.";
 const OTHER_CODE = "This file of codes is damaged, of other weights than this page has, or of several pictures: scanline decompress opens it, or says why not.";
 
 const SIZE = 8; // where in a file of codes its size begins, of which all bytes but the last are above 127
@@ -52,7 +54,11 @@ class PageServer implements LocalServer {
     return Response.json({ typical_bits_per_dim: null, data });
   }
 
-  run(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+  async run(request: JobRequest, listener: JobListener, signal: AbortSignal): Promise<boolean> {
+    if (Number(request["best_of"] ?? 1) > 1) {
+      find("picky", HTMLSelectElement).value = "1"; // of a link
+      throw new ApiError(NO_CANDIDATES, 501);
+    }
     const ended = this.last.then(() => (signal.aborted ? true : this.paint(request, listener, signal)));
     this.last = ended.catch(() => {});
     return ended;

@@ -1,6 +1,5 @@
 // Paint: the form, the gallery that fills as bytes arrive, and what can be done with the images afterwards.
 
-import { local } from "../api/local";
 import { bytesOf, type Model } from "../api/models";
 import { copyText } from "../base/browser";
 import { showCode } from "../code/dialog";
@@ -9,7 +8,7 @@ import { json, type CodeRequest } from "../code/snippets";
 import { find, onClick } from "../base/elements";
 import { ANY } from "../jobs/class_choice";
 import { JobRunner } from "../jobs/job_runner";
-import { fromAddress, lettersIn, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
+import { fromAddress, lettersIn, linkTo, PaintForm, toAddress, type PaintRequest } from "../jobs/paint_form";
 import { array, columnsOf, png, save, sheet } from "../pictures/files";
 import type { Recipe } from "../recipe/recipe";
 import { onAddress, onModel, selectModel, servedModels } from "../shell/model";
@@ -225,9 +224,6 @@ function openViewer(index: number): void {
   view(viewed, index);
 }
 
-/** The URL, without its host, that paints this request again. */
-const linkTo = (request: PaintRequest): string => `${location.pathname}?${toAddress(request)}#paint`;
-
 /** The name of a file of the gallery's images, without the ending. */
 function nameOfFile(): string {
   const { model, seed, class: name, write } = last;
@@ -252,7 +248,7 @@ async function share(): Promise<void> {
   const film = saved?.of === json(asked()) ? saved.film : undefined;
   const file = film ?? (await sheetFile());
   const files = [new File([file], `${nameOfFile()}.${film ? "gif" : "png"}`, { type: file.type })];
-  const url = local ? {} : { url: new URL(linkTo(last), location.href).href };
+  const url = location.protocol === "file:" ? {} : { url: linkTo(last) }; // a file's address says nothing to others
   try {
     await navigator.share({ files, title: document.title, ...url });
   } catch (error) {
@@ -263,7 +259,7 @@ async function share(): Promise<void> {
 async function copyLink(): Promise<void> {
   const share = find("share", HTMLButtonElement);
   const [button, label] = share.hidden ? [find("copy-link", HTMLButtonElement), "Copy link"] : [share, "Share"]; // one is seen
-  if (!(await copyText(new URL(linkTo(last), location.href).href))) {
+  if (!(await copyText(linkTo(last)))) {
     return showError("The browser does not allow copying. The address of this page is the link.");
   }
   runner.showStatus("Link copied.");

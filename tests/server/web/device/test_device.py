@@ -320,6 +320,13 @@ def test_workers_share_the_images_and_one_download_on_request(visit, models):
         fetched = [url for method, url in requests if method == "GET" and LARGE.search(url)]
         assert len(fetched) == 2 + 2  # workers, kernel and weights
     assert compare(visitor) == ALL
+    first = visitor.pixels("#device-gallery canvas >> nth=0")
+    visitor.click("#device-link")
+    visitor.fill("#device-seed", "")
+    visitor.press("Control+V")
+    visitor.page.goto(visitor.see("#device-seed").input_value())
+    visitor.expect_done(IMAGES)
+    assert (visitor.saved_images()[0] == first[..., :3]).all()
 
 
 def test_painting_can_be_stopped(visit, models):
