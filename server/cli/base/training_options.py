@@ -139,7 +139,10 @@ class TrainingOptions:
     device: Annotated[str, of_machine(help="auto, cpu or cuda.")] = "auto"
     precision: Annotated[
         str | None,
-        of_machine(help="float32 or bfloat16.", show_default="bfloat16 where the hardware has it"),
+        of_machine(
+            help="float32 or bfloat16.",
+            show_default="bfloat16 where the hardware has it, unless that hides the gradients",
+        ),
     ] = None
     compiled: Annotated[
         bool | None,
