@@ -11,6 +11,7 @@ import numpy as np
 
 PART = 64  # slants are in 1/64 of a pixel a row
 FAR_EDGES = 5 / 4  # for those that are measured, since edges that lean far are not
+CLEAR = 5 / 4  # brightness of letters, which are blurred where they are changed
 STEPS = 8  # of weights, between a letter and one that is bolder by a pixel on each side
 
 
@@ -28,6 +29,7 @@ def one_hand(letters: np.ndarray) -> np.ndarray:
     for low, high in pairwise(levels):
         for step in range(STEPS):
             weight = low + (high - low) * step // STEPS
+            weight = (CLEAR * weight).astype(np.int64).clip(max=255)
             off = np.abs(_strokes(weight) - target)
             is_better = off < least
             chosen = np.where(is_better[:, None, None], weight, chosen)

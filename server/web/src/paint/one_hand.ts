@@ -7,6 +7,7 @@ type Ink = Int32Array; // a letter's greys
 
 const PART = 64; // slants are in 1/64 of a pixel a row
 const FAR_EDGES = 5 / 4; // for those that are measured, since edges that lean far are not
+const CLEAR = 5 / 4; // brightness of letters, which are blurred where they are changed
 const STEPS = 8; // of weights, between a letter and one that is bolder by a pixel on each side
 
 /** The median, which is one of them; undefined of none. */
@@ -99,7 +100,10 @@ export function oneHand(letters: Picture[]): Picture[] {
     for (let step = 0; step < 3 * STEPS; step++) {
       const level = Math.floor(step / STEPS);
       const share = step % STEPS;
-      const weight = zip(levels[level]!, levels[level + 1]!, (low, high) => low + Math.floor(((high - low) * share) / STEPS));
+      const weight = zip(levels[level]!, levels[level + 1]!, (low, high) => {
+        const grey = low + Math.floor(((high - low) * share) / STEPS);
+        return Math.min(255, CLEAR * grey); // stored as a whole number
+      });
       const off = Math.abs(strokeOf(weight) - stroke);
       if (off < least) [chosen, least] = [weight, off];
     }

@@ -1,4 +1,4 @@
-import{B as e,C as t,F as n,G as r,H as i,K as a,L as o,S as s,U as c,V as l,W as u,b as d,d as f,g as p,h as m,k as h,l as g,m as _,p as v,u as y,v as b,w as ee,z as te}from"./index-BV9wWhWc.js";var ne=`<div class="controls how-controls">
+import{B as e,C as t,F as n,G as r,H as i,K as a,L as o,S as s,U as c,V as l,W as u,b as d,d as f,g as p,h as m,k as h,l as g,m as _,p as v,u as y,v as b,w as ee,z as te}from"./index-jzGP57YU.js";var ne=`<div class="controls how-controls">
   <div class="field"><label for="layer">Layer</label><select id="layer"></select></div>
   <div class="field"><label for="head">Head</label><select id="head"></select></div>
   <button type="button" id="watch" class="primary">Paint another image</button>
