@@ -20,7 +20,7 @@ class StepByStep(WasmNetwork):
 
 NETWORKS = and_slow([WasmNetwork], StepByStep)
 PRECISIONS = and_slow(["int8"], "exact")
-MODELS = and_slow(["mnist-small", "cifar10-small"], "letters-small")
+MODELS = and_slow(["mnist-small", "cifar10-small"], "letters-small", "avatars-small")
 
 
 def loaded(name, precision):

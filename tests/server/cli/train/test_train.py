@@ -101,6 +101,7 @@ def test_options_override_the_preset(tmp_path, data, monkeypatch):
     [
         ((28, 28, 1), {}, "mnist-small"),
         ((32, 32, 3), {}, "cifar10-small"),
+        ((16, 16, 3), {}, "avatars-small"),
         ((28, 28, 3), {}, None),
         ((28, 28, 1), {"start": "none"}, None),
         ((28, 28, 1), {"preset": "mnist"}, None),

@@ -252,7 +252,7 @@ def saved(visitor: Visitor, by: str) -> bytes:
 
 @pytest.mark.compared("pictures of shipped models, guided, in 8 bits", "the server", "Chromium")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mnist-small", "letters-small", "cifar10-small"])
+@pytest.mark.parametrize("name", zoo.names())
 def test_the_shipped_models_are_painted_guided_and_in_8_bits(visit, name, compared):
     with serve(zoo.find(name), "--precision", "int8", prepare=export_in_a_thread) as server:
         visitor = wait_for_size(visit(f"{server.url}/#device"))
