@@ -21,9 +21,9 @@ from scanline.server.settings import Settings
 from tests.support.server.routes import GENERATIONS
 from tests.support.server.websocket_client import connected
 
-SECONDS = 0.02  # of the loop, far beyond what is free
+SECONDS = 0.1  # of the loop, far beyond what is free
 UNITS = (SECONDS - FREE_SECONDS) / UNIT_SECONDS
-UNUSED = 5.0  # units: what the machinery around takes at most
+UNUSED = 50.0  # units: what the machinery around takes at most
 
 
 def compute(seconds=SECONDS):
@@ -66,7 +66,7 @@ async def charged(work, size=0):
     ("task", "size", "units"),
     [
         (work, 0, UNITS),
-        (work, 50 * BYTES_PER_UNIT, UNITS - 50),
+        (work, 200 * BYTES_PER_UNIT, UNITS - 200),
         (work, 500 * BYTES_PER_UNIT, 0),
         (wait, 0, 0),
         (work_for_images, 0, 0),
