@@ -156,6 +156,9 @@ def guidance() -> str:
     rows = []
     for name in PAPER_BITS:
         for row in _evaluation(name)["guidance"]["rows"]:
+            # the row of the model's defaults, which the table of quality has
+            if row.get("temperature", 1) != 1:
+                continue
             shares = (_share(row["as_asked"]), _share(row["recognisable"]))
             distance = f"{row['frechet_distance']:.1f}"
             way = way_words(row).removeprefix("guidance ")
