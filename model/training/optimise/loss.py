@@ -112,8 +112,8 @@ class CompiledLoss:
         except RuntimeError as error:
             self._refuse(str(error).strip().splitlines()[0])
             return
-        off = ((gradients - exact).norm() / exact.norm()).item()
-        rounding = ((as_written - exact).norm() / exact.norm()).item()
+        off = _off(gradients, exact)
+        rounding = _off(as_written, exact)
         if not abs(value - expected) <= SAME_LOSS:
             self._refuse(f"compiled it is {value}, as it is written {expected}")
         elif not off <= rounding + SAME_GRADIENTS:
@@ -179,7 +179,13 @@ def gradient_rounding(model: Transformer, batch: torch.Tensor, *more: Any) -> fl
     the norm of these."""
     _, exact = _with_gradients(loss_of, model, batch, torch.float32, *more)
     _, rounded = _with_gradients(loss_of, model, batch, torch.bfloat16, *more)
-    return ((rounded - exact).norm() / exact.norm()).item()
+    return _off(rounded, exact)
+
+
+def _off(gradients: torch.Tensor, exact: torch.Tensor) -> float:
+    """Return the distance of gradients from exact ones, as a share of the norm of these."""
+    distance = (gradients - exact).norm()
+    return (distance / exact.norm()).item()
 
 
 def _with_gradients(loss: Loss, model: Transformer, *inputs: Any) -> tuple[float, torch.Tensor]:

@@ -150,8 +150,8 @@ def _precision(
     images: "ImageSet",
     device: str,
 ) -> tuple[str | None, "Run"]:
-    """Return the precision of products, None for the machine's, and the record of the run: float32
-    where nobody has asked for one and bfloat16 would hide the gradients."""
+    """Return the precision of products, None for the machine's, and the record of the run. Where no
+    precision was asked for and gradients in bfloat16 are mostly rounding, it is float32."""
     import torch
 
     from scanline.model.formats.checkpoint import load_model
